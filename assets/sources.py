@@ -86,9 +86,9 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
         table = files.read_scores(path, source.scores.columns, source.scores.reading, read.append)
     else:
         return None
-    scores, _, said = on_one_scale(table.scores, spec.scale, declared | recorded_scales(workspace, testset))
+    scores, _, notes = on_one_scale(table.scores, spec.scale, declared | recorded_scales(workspace, testset))
     for reading in read:
-        memory.readings.setdefault(testset, {})["scores"] = reading.noting(said)
+        memory.readings.setdefault(testset, {})["scores"] = reading.noting(notes)
     memory.recorded_scores[testset] = replace(table, scores=scores)
     return memory.recorded_scores[testset]
 

@@ -39,7 +39,7 @@ _ITEMS_COMPARED = 5_000
 def fit_facts(
     data: ReportData,
     config: FitConfig,
-    anchors: FitLabels = NO_LABELS,
+    labels: FitLabels = NO_LABELS,
     *,
     fit_version: str,
     made_at: str,
@@ -56,7 +56,7 @@ def fit_facts(
         coverage=coverage_of(data.scores, not_asked=data.not_asked),
     )
     try:
-        care = _care(data, config, anchors)
+        care = _care(data, config, labels)
     except FitError as error:
         return replace(facts, failure=str(error))
     details = read_details(care, CareDetails)
@@ -77,14 +77,14 @@ def fit_facts(
     )
 
 
-def _care(data: ReportData, config: FitConfig, anchors: FitLabels) -> Aggregate:
+def _care(data: ReportData, config: FitConfig, labels: FitLabels) -> Aggregate:
     """Return the estimate of ``care``, fitted here if it was not configured; ``FitError`` if it has none."""
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
         raise FitError(data.failures["care"])
     care_only = replace(config, aggregators=("care",), calibration=Calibration())
-    return fit_panel(data.scores, care_only, anchors, solve="not").aggregates["care"]
+    return fit_panel(data.scores, care_only, labels, solve="not").aggregates["care"]
 
 
 def _labels(count: int, details: CareDetails) -> LabelEvidence | None:

@@ -130,7 +130,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
         held_fit_version=held.fit_version if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
-        owing=tuple(e.judge for e in incomplete if held and held.lacks_scores and (e.unscored or e.to_ask)),
+        incomplete_judges=tuple(e.judge for e in incomplete if held and held.lacks_scores and (e.unscored or e.to_ask)),
         stale=(*_changed_since(workspace, testset, state), *stale),
         notes=(*([Reason("source", unverified)] if unverified else []), *notes),
     )

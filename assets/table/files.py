@@ -45,7 +45,7 @@ def write_files(result: TableFit, out: Path) -> list[str]:
     text = json.dumps(fit_document(result), indent=1, sort_keys=True, default=str)
     write_bytes(out / "fit.json", text.encode())
     write_page(page, out / PAGE, result.verdict)
-    return write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.anchors)
+    return write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.labels)
 
 
 def make_folder(path: Path) -> None:

@@ -61,14 +61,14 @@ IN_PYTHON = Remedies(
 class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
-    ``source`` is a path or a name, the title of the page. ``items`` may lack some. ``anchors`` are labels that the fit
+    ``source`` is a path or a name, the title of the page. ``items`` may lack some. ``labels`` are labels that the fit
     may see, ``readings`` describe the files, and ``brought`` the judges whose scores were rescaled.
     """
 
     source: str
     scores: ScoreMatrix
     items: Mapping[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
-    anchors: FitLabels = NO_LABELS
+    labels: FitLabels = NO_LABELS
     readings: Sequence[Reading] = ()
     brought: Sequence[Brought] = ()
 
@@ -134,7 +134,7 @@ class TableFit:
     verdict: Verdict
     to_label: Mapping[str, Drawn]
     items: Mapping[str, ItemRecord]
-    anchors: FitLabels
+    labels: FitLabels
 
 
 def fit_table(
@@ -152,9 +152,9 @@ def fit_table(
     panel, checks = admit(table, config)
     panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)
-    fit = fit_panel(panel, config.fit, table.anchors, watch=watch)
+    fit = fit_panel(panel, config.fit, table.labels, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
-    shown_items = panel_items(fit.scores, items, table.anchors)
+    shown_items = panel_items(fit.scores, items, table.labels)
     of_fit, units = (fit.scores, config.fit), shown_items.units()
     scores, outside = within_scale(table.scores, config.fit.scale)
     watch("describing the factors", 0, 0)
@@ -171,22 +171,22 @@ def fit_table(
         gold=shown_items.gold,
         responses=shown_items.responses,
         factors=describe(fit.scores, fit.moments, structure, shown_items.responses) if structure else FactorsDocument(),
-        systems=compare(lead, estimate, items, named, table.anchors, fit.scores, config.fit)
+        systems=compare(lead, estimate, items, named, table.labels, fit.scores, config.fit)
         if config.systems
         else SystemsDocument(),
-        labels_seen=len(table.anchors),
-        intervals=weight_intervals(*of_fit, table.anchors, units, whole=fit.aggregates, watch=watch),
+        labels_seen=len(table.labels),
+        intervals=weight_intervals(*of_fit, table.labels, units, whole=fit.aggregates, watch=watch),
         not_asked=means_not_asked(config.admission, scores.values, sum(outside.values())),
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
-    facts = fit_facts(page, config.fit, table.anchors, fit_version=fit_id(table, config), made_at=now())
+    facts = fit_facts(page, config.fit, table.labels, fit_version=fit_id(table, config), made_at=now())
     stood = _pair_systems(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
     if POSITION not in config.fit.not_quality and not facts.failure:
         facts = replace(facts, trend=trend(fit.aggregates.get("care", fit.aggregates[lead]).estimate))
     notes = (*_perhaps_judges(table), *_guessed_scales(table), *_flagged(table))
     verdict = decide(facts, FitStatus(notes=notes), remedies)
-    return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+    return TableFit(fit, page, verdict, items_to_label(page, table.labels), table.items, table.labels)
 
 
 def _flagged(table: ScoreTable) -> list[Reason]:
@@ -258,7 +258,7 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
     ]
     if POSITION in config.fit.not_quality:
         items.append([*table.scores.item_ids])
-    people = [table.anchors.content(), table.anchors.shares]
+    people = [table.labels.content(), table.labels.shares]
     return content_hash([table.scores.fingerprint(), items, people, asdict(config), fit_code()])[:16]
 
 

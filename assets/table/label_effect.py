@@ -49,17 +49,17 @@ class LabelEffect:
         )
 
 
-def label_effect(panel: ScoreMatrix, config: FitConfig, anchors: FitLabels) -> LabelEffect | None:
+def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> LabelEffect | None:
     """Fit a panel without labels, without the last ten, and with all of them.
 
     Returns None without labels of scored items, where items are too many to fit thrice, or where no fit is possible.
     """
-    seen = [item for item in anchors.labels if item in {*panel.item_ids}]
+    seen = [item for item in labels.labels if item in {*panel.item_ids}]
     if not seen or samples.is_sampled(len(panel.item_ids)):
         return None
     steps = (0, max(len(seen) - BATCH, 0), len(seen))
     try:
-        before, earlier, after = (recommended_estimate(panel, config, _only(anchors, seen[:count])) for count in steps)
+        before, earlier, after = (recommended_estimate(panel, config, _only(labels, seen[:count])) for count in steps)
     except FitError:
         return None
     top = min(_TOP, max(len(panel.item_ids) // 5, 1))
@@ -81,12 +81,12 @@ def _expected_changes(last: int, labels: int) -> float:
     return 1.0 + 1.65 * float(np.sqrt(last * labels / (labels + BATCH)))
 
 
-def _only(anchors: FitLabels, items: Iterable[str]) -> FitLabels:
-    kept = {item: anchors.labels[item] for item in items}
+def _only(labels: FitLabels, items: Iterable[str]) -> FitLabels:
+    kept = {item: labels.labels[item] for item in items}
     if not kept:
         return NO_LABELS
-    sample = None if anchors.sample is None else {i: p for i, p in anchors.sample.items() if i in kept}
-    return replace(anchors, labels=kept, sample=sample)
+    sample = None if labels.sample is None else {i: p for i, p in labels.sample.items() if i in kept}
+    return replace(labels, labels=kept, sample=sample)
 
 
 def _best(estimate: Array, top: int) -> set[int]:

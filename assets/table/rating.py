@@ -149,7 +149,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
     elif bounds is not None and not sequential:
         raise InputError("--label-bounds is for --sequential and for pairs; leave the bounds of labels out")
     panel, _ = admit(table, config)
-    estimate = recommended_estimate(panel, config.fit, table.anchors)
+    estimate = recommended_estimate(panel, config.fit, table.labels)
     item_ids = panel.item_ids
     chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
     if sequential and len(set(chance.tolist())) > 1:
@@ -237,7 +237,7 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     if unknown:
         called = f"; items with scores are called {table.scores.item_ids[0]!r} and the like"
         raise InputError(f"{len(unknown)} label(s) are of items without scores, the first is {unknown[0]!r}{called}")
-    twice = [item for item in labels.values if item in table.anchors.labels]
+    twice = [item for item in labels.values if item in table.labels.labels]
     if twice:
         raise InputError(
             f"{len(twice)} item(s), the first is {twice[0]!r}, are both in --labels and in --fit-labels; a score that "

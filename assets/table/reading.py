@@ -31,7 +31,7 @@ class TableInputs:
         ``item_id`` and any of the fields of an item; other columns become its metadata.
     judges : path or frame, or mapping judge -> family, optional
         Declared families.
-    anchors : path or frame, or mapping item -> label, optional
+    labels : path or frame, or mapping item -> label, optional
         Labels that the fit may see.
     scale : (low, high), optional
         That of the panel, to which judges on another one are brought (``care_ops.scales``).
@@ -42,7 +42,7 @@ class TableInputs:
     scores: TableSource
     items: TableSource | None = None
     judges: TableSource | Mapping[str, str] | None = None
-    anchors: TableSource | Mapping[str, float] | None = None
+    labels: TableSource | Mapping[str, float] | None = None
     scale: Scale | None = None
     scales: Mapping[str, Scale] | None = None
 
@@ -84,9 +84,9 @@ def read_table(
     records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in described}
     if inputs.items is not None:
         records = _read_items(inputs.items, matrix, item, options, keep)
-    anchors = _read_labels(inputs.anchors, item, options, keep)
-    anchors.rows(matrix.item_ids)
-    return ScoreTable(source, matrix, records, anchors, readings, brought=brought)
+    labels = _read_labels(inputs.labels, item, options, keep)
+    labels.rows(matrix.item_ids)
+    return ScoreTable(source, matrix, records, labels, readings, brought=brought)
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:

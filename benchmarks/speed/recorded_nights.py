@@ -3,9 +3,9 @@
 ``python -m benchmarks nights [--judges P] [--testsets T] [--items N] [--code FOLDER]`` prints CPU and
 wall seconds and the peak memory of every ``care run``, each a process of its own with one BLAS thread. ``FOLDER`` is a
 checkout of another commit. ``--settings "fit: {aggregators: [avg], resamples: 0}"`` leaves out most of the fits, so
-that the rest is measured in less time. ``--profile FOLDER`` keeps a profile of each night, which itself takes time.
+that the rest is measured in less time. ``--profile FOLDER`` keeps a profile of each run, which itself takes time.
 
-Belongs here: nights of many scores that exist already. Belongs elsewhere: judges that are asked (nothing here does).
+Belongs here: runs of many scores that exist already. Belongs elsewhere: judges that are asked (nothing here does).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Recordings:
             pq.write_table(pa.table(columns), self.folder / f"{testset} scores.parquet")
 
 
-def night(folder: Path, name: str, code: Path, profiles: Path | None) -> None:
+def nightly_run(folder: Path, name: str, code: Path, profiles: Path | None) -> None:
     """Run ``care run`` once and print time and memory."""
     command = [sys.executable, "-W", "ignore"]
     if profiles is not None:
@@ -81,7 +81,7 @@ def night(folder: Path, name: str, code: Path, profiles: Path | None) -> None:
     print(f"{name} | {cpu:.1f} | {wall:.1f} | {after.ru_maxrss / 1024:,.0f}", flush=True)
 
 
-def nights(options: argparse.Namespace, folder: Path) -> None:
+def runs(options: argparse.Namespace, folder: Path) -> None:
     """Print a row for each requested run."""
     recordings = Recordings(folder, options.testsets, options.items, options.settings)
     steps = {
@@ -92,10 +92,10 @@ def nights(options: argparse.Namespace, folder: Path) -> None:
         "1 % of one judge": lambda: recordings.write(options.judges, of_one_judge=options.items // 100),
         "1 % of items": lambda: recordings.write(options.judges + 1, edited=options.items // 100),
     }
-    print("night | CPU s | wall s | peak MiB so far", flush=True)
-    for name in options.nights or steps:
+    print("run | CPU s | wall s | peak MiB so far", flush=True)
+    for name in options.runs or steps:
         steps[name]()
-        night(folder, name, options.code.resolve(), options.profile)
+        nightly_run(folder, name, options.code.resolve(), options.profile)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -105,12 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--testsets", type=int, default=50)
     parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--settings", default="review: {hold: false}", help="what care.yaml says")
-    parser.add_argument("--nights", nargs="*", help="only these, in this order; the first is needed")
+    parser.add_argument("--runs", nargs="*", help="only these, in this order; the first is needed")
     parser.add_argument("--code", type=Path, default=_HERE)
     parser.add_argument("--profile", type=Path)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        nights(options, Path(folder) / "workspace")
+        runs(options, Path(folder) / "workspace")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class FitStatus:
         Inputs of the blocked fit that the published one lacks, and how far the two estimates differ.
     reading : str
         The version that is published meanwhile.
-    owing : tuple of str
+    incomplete_judges : tuple of str
         Judges with incomplete scores; the next run asks them.
     stale, notes : tuple of Reason
         Inputs that the fit does not include yet; and warnings, such as single missing scores.
@@ -39,7 +39,7 @@ class FitStatus:
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
     reading: str = ""
-    owing: tuple[str, ...] = ()
+    incomplete_judges: tuple[str, ...] = ()
     stale: tuple[Reason, ...] = ()
     notes: tuple[Reason, ...] = ()
 
@@ -71,7 +71,11 @@ def _verdict(
 
 
 def _held_back(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
-    waits = [f"not every item has been scored yet by {listed(status.owing, 4)}"] if status.owing else []
+    waits = (
+        [f"not every item has been scored yet by {listed(status.incomplete_judges, 4)}"]
+        if status.incomplete_judges
+        else []
+    )
     sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(status.changes or status.held_back[:1])]))}"
     sentences: list[str] = []
     if facts is not None and refused(facts) is None:
@@ -84,7 +88,7 @@ def _held_back(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[
     reasons += [Reason("held back", _ended(capital(each))) for each in status.held_back]
     reasons += [*status.stale, *status.notes, *fit_reasons]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
-    steps = (answer,) if status.owing else _steps("held back", facts, remedies)
+    steps = (answer,) if status.incomplete_judges else _steps("held back", facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, status.held_fit_version, status.held_made_at)
 
 

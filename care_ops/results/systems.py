@@ -113,7 +113,7 @@ def bradley_terry(
         The comparisons do not link all systems, or there are fewer than two split units.
     """
     games, names = _games(estimate, pairs, units, labels)
-    if sides and _tells_sides(games.design):
+    if sides and _distinguishes_sides(games.design):
         games = replace(games, design=np.column_stack([games.design, np.ones(len(games.design))]))
     labelled_units = len(np.unique(games.unit[games.labelled]))
     corrected = labelled_units >= max(MIN_LABELS, games.design.shape[1])
@@ -194,15 +194,15 @@ def _games(
     return _Games(design, shares, label, ~np.isnan(label), unit, count, len(names)), names
 
 
-def _tells_sides(design: Array) -> bool:
+def _distinguishes_sides(design: Array) -> bool:
     """Return whether the design identifies an effect of the left side."""
     fitted = design @ np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
     return bool(np.abs(fitted - 1.0).max() > 1e-6)
 
 
-def usable_labels(item_ids: Sequence[str], anchors: FitLabels = NO_LABELS) -> Array:
+def usable_labels(item_ids: Sequence[str], labels: FitLabels = NO_LABELS) -> Array:
     """Return the labels (n,) of known probability; NaN is missing."""
-    usable = {item: label for item, label in anchors.labels.items() if anchors.chance_of(item) is not None}
+    usable = {item: label for item, label in labels.labels.items() if labels.chance_of(item) is not None}
     return np.array([usable.get(item_id, np.nan) for item_id in item_ids], dtype=np.float64)
 
 

@@ -35,7 +35,7 @@ Labels = Annotated[Path | None, typer.Option(help="item_id, label: labels of peo
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
 ]
-Calibrate = Annotated[str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), anchors.")]
+Calibrate = Annotated[str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), labels.")]
 Resamples = Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")]
 Features = Annotated[
     list[str] | None,
@@ -93,9 +93,9 @@ def fit(
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     if other := write_files(result, folder):
-        told = f"has other labels than this fit was given of {len(other)} item(s), the first is {other[0]!r}"
-        errors.print(f"{folder / TO_LABEL} {told}: it keeps them, so correct them there", style="yellow")
-    effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.anchors)
+        notice = f"has other labels than this fit was given of {len(other)} item(s), the first is {other[0]!r}"
+        errors.print(f"{folder / TO_LABEL} {notice}: it keeps them, so correct them there", style="yellow")
+    effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)
     if result.verdict.state == "failed":
         raise typer.Exit(1)

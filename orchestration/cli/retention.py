@@ -94,10 +94,10 @@ def backup(
     if outside:
         listed = ", ".join(sorted(outside))
         console.print(f"not in the backup, because it is outside of {loaded.root}: {listed}; keep a copy of it")
-    beside = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
+    target = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
     console.print(
         f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore "
-        f"{shlex.quote(str(file))}{beside} --check` tries whether it can be restored; no judge is asked again"
+        f"{shlex.quote(str(file))}{target} --check` tries whether it can be restored; no judge is asked again"
     )
 
 

@@ -92,10 +92,10 @@ def otherwise(table, what):
     tables = {
         "a score": {"scores": replace(scores, values=scores.values + np.eye(*scores.shape))},
         "a family": {"scores": replace(scores, families={"a": "one"})},
-        "a label": {"anchors": FitLabels({"i00": 1.0, "i01": 1.0})},
-        "a label's count": {"anchors": FitLabels({"i00": 1.0, "i01": 0.0}, counts={"i00": 2.0})},
-        "a label's chance": {"anchors": FitLabels({"i00": 1.0, "i01": 0.0}, sample={"i00": 0.5})},
-        "shares": {"anchors": FitLabels({"i00": 1.0, "i01": 0.0}, shares=True)},
+        "a label": {"labels": FitLabels({"i00": 1.0, "i01": 1.0})},
+        "a label's count": {"labels": FitLabels({"i00": 1.0, "i01": 0.0}, counts={"i00": 2.0})},
+        "a label's chance": {"labels": FitLabels({"i00": 1.0, "i01": 0.0}, sample={"i00": 0.5})},
+        "shares": {"labels": FitLabels({"i00": 1.0, "i01": 0.0}, shares=True)},
     }
     if what in tables:
         return replace(table, **tables[what])
@@ -105,8 +105,8 @@ def otherwise(table, what):
 def test_a_fit_has_another_id_for_anything_else_that_it_is_built_from(table):
     assert set(OTHERWISE) == set(FitOptions.__annotations__), "a new option needs another value here"
     items = {k: replace(r, metadata={**r.metadata, "size": float(k[1:])}) for k, r in table.items.items()}
-    anchors = FitLabels({"i00": 1.0, "i01": 0.0})
-    table, options = replace(table, items=items, anchors=anchors), {"features": "size"}
+    labels = FitLabels({"i00": 1.0, "i01": 0.0})
+    table, options = replace(table, items=items, labels=labels), {"features": "size"}
     changed = ["a text", "a second text", "gold", "a split unit", "a column that is used", "a score", "a family"]
     changed += ["a label", "a label's count", "a label's chance", "shares"]
     ids = {what: fit_id(otherwise(table, what), table_config(options)) for what in changed}
@@ -139,7 +139,7 @@ def test_systems_of_a_table_and_of_a_workspace_come_from_one_comparison(table):
     )
     named = [(str(record.metadata["model"]),) for record in table.items.values()]
     estimate = result.fit.aggregates["care"].estimate
-    compared = compare("care", estimate, columns, named, table.anchors, table.scores, CONFIG.fit)
+    compared = compare("care", estimate, columns, named, table.labels, table.scores, CONFIG.fit)
     assert compared == result.page.systems
 
 
@@ -161,9 +161,9 @@ def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
         assert row.lo <= gold[row.system] <= row.hi
     assert second.behind.difference == pytest.approx(first.value - second.value)
     assert second.behind.lo <= gold[first.system] - gold[second.system] <= second.behind.hi
-    picked = replace(table, anchors=FitLabels(passed, sample={}))
+    picked = replace(table, labels=FitLabels(passed, sample={}))
     assert fit_table(picked, replace(CONFIG, systems=("model",))).page.systems.kind == "mean estimate"
-    few = replace(table, anchors=FitLabels(dict(list(passed.items())[:6])))
+    few = replace(table, labels=FitLabels(dict(list(passed.items())[:6])))
     uncorrected = fit_table(few, replace(CONFIG, systems=("model",))).page
     assert uncorrected.systems.kind == "mean estimate"
     assert [row.lo for row in uncorrected.system_rows()] == [None, None]

@@ -107,12 +107,12 @@ def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path)
 
 def test_families_and_labels_may_be_dictionaries(wide):
     families = {"gpt": "openai", "claude": "anthropic"}
-    anchors = {f"i{k:02}": float(k % 7) for k in range(20)}
-    given = fit(wide, judges=families, labels=anchors)
+    labels = {f"i{k:02}": float(k % 7) for k in range(20)}
+    given = fit(wide, judges=families, labels=labels)
     frames = fit(
         wide,
         judges=pd.DataFrame({"judge": list(families), "family": list(families.values())}),
-        labels=pl.DataFrame({"item_id": list(anchors), "label": list(anchors.values())}),
+        labels=pl.DataFrame({"item_id": list(labels), "label": list(labels.values())}),
     )
     np.testing.assert_array_equal(given.estimate, frames.estimate)
     assert given.aggregates["care"].labels_used == 20
@@ -139,8 +139,8 @@ def test_labels_by_item_may_have_numbers_for_ids_and_words_for_labels(wide):
     expected = fit(numbered, labels=as_frame)
     assert expected.aggregates["care"].labels_used == 12
     words = {item: "yes" if label else "no" for item, label in labels.items()}
-    for anchors in (labels, {item: str(label) for item, label in labels.items()}, words):
-        np.testing.assert_array_equal(fit(numbered, labels=anchors).estimate, expected.estimate)
+    for given_labels in (labels, {item: str(label) for item, label in labels.items()}, words):
+        np.testing.assert_array_equal(fit(numbered, labels=given_labels).estimate, expected.estimate)
     assert (
         care_eval.rate(numbered, words, drawn="random").rates == care_eval.rate(numbered, labels, drawn="random").rates
     )

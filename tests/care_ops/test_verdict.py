@@ -72,7 +72,7 @@ def topics(facts: FitFacts, topic: str) -> list[Reason]:
         (CLEAR, {"held_back": ("it drifts",), "held_fit_version": "e2"}, "held back", "Waiting", ("it drifts",)),
         (
             CLEAR,
-            {"held_back": ("it lacks",), "changes": ("6 items came",), "owing": ("ann", "bob")},
+            {"held_back": ("it lacks",), "changes": ("6 items came",), "incomplete_judges": ("ann", "bob")},
             "held back",
             "Waiting",
             ("ann, bob", "6 items came"),
@@ -176,7 +176,7 @@ def test_few_or_unsure_labels_settle_nothing(weak, names):
 
 def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
     """The next run builds another fit."""
-    held = {"held_back": ("7.9% are missing",), "owing": ("ann",)}
+    held = {"held_back": ("7.9% are missing",), "incomplete_judges": ("ann",)}
     (step,) = verdict_on(CLEAR, **held).next_steps
     assert step.sentence.startswith("Make sure that the judges named answer, then ")
     assert step.command == REMEDIES.again.command

@@ -32,15 +32,15 @@ def scores(tmp_path, rng):
 
 
 def test_fit_writes_what_it_promises(tmp_path, scores):
-    families, anchors, items = tmp_path / "judges.csv", tmp_path / "labels.csv", tmp_path / "items.csv"
+    families, labels, items = tmp_path / "judges.csv", tmp_path / "labels.csv", tmp_path / "items.csv"
     families.write_text("judge,family\njudge 0,a\njudge 1,a\n")
-    anchors.write_text("item_id,label\n000,5\n001,6\n002,4\n")
+    labels.write_text("item_id,label\n000,5\n001,6\n002,4\n")
     items.write_text(
         "item_id,response,gold,split_unit,model\n"
         + "".join(f"{k:03d},text {'long ' * k},{k % 7},u{k // 2},{'ab'[k % 2]}\n" for k in range(60))
     )
     out = tmp_path / "out"
-    given = ("--items", items, "--judges", families, "--labels", anchors, "--systems", "model")
+    given = ("--items", items, "--judges", families, "--labels", labels, "--systems", "model")
     result = care("fit", scores, *given, "--out", out, "--json")
     assert result.exit_code == 0, result.output
     names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html", "to_label.csv"}

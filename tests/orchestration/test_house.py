@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import dagster as dg
@@ -153,6 +154,42 @@ def test_the_product_grows_no_more():
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
     assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 53_338
+
+
+NOT_A_NAME = set(
+    "told tell tells said says unheard heard owing owed edition editions voices taste tastes liking kin doubt doubts "
+    "anew alone apart beside stray strays roster mended outdated nights tonight anchors".split()
+)
+"""Words that are no part of a name (CONTRIBUTING.md has those to use)."""
+OTHER_PEOPLES_NAMES = {"text_anchor", "myst_heading_anchors"}
+
+
+def test_names_are_made_of_standard_words():
+    """Programs of judges are left out: their text is part of the judges' keys."""
+    wrong = []
+    for package in (*PACKAGES, "tests", "benchmarks"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if path.parent == ROOT / "judges" / "programs" or "imported" in path.parts:
+                continue
+            with path.open("rb") as file:
+                names = {token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.NAME}
+            parts = {name: {part.lower() for part in re.findall(r"[a-z0-9]+|[A-Z][a-z0-9]*", name)} for name in names}
+            bad = {name for name, words in parts.items() if words & NOT_A_NAME} - OTHER_PEOPLES_NAMES
+            wrong += [f"{path.relative_to(ROOT)}: {name}" for name in sorted(bad)]
+    assert wrong == []
+
+
+NOT_IN_DOCS = re.compile(r"\b(unheard|owing|anew|tonight's|outdated|as far as|so far as|whoever)\b", re.IGNORECASE)
+
+
+def test_documents_are_written_in_standard_words():
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    found = {
+        path.name: NOT_IN_DOCS.findall(path.read_text())
+        for path in pages
+        if path.name not in ("CONTRIBUTING.md", "CHANGELOG.md")
+    }
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 def test_the_asset_graph_is_as_documented(tmp_path):

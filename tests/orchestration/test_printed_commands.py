@@ -47,11 +47,11 @@ ONLY_NAMED = {
 
 @dataclass(frozen=True)
 class Printed:
-    """A command as it is printed, and where; ``alone`` on a line that is to be copied, or within a sentence."""
+    """A command as it is printed, and where; ``is_line`` on a line that is to be copied, or within a sentence."""
 
     command: str
     where: str
-    alone: bool = False
+    is_line: bool = False
 
 
 @cache
@@ -81,7 +81,7 @@ def _of_document(path: Path) -> list[Printed]:
     where = str(path.relative_to(ROOT))
     shell = [block for language, block in _FENCED.findall(text) if language in ("", "sh", "shell", "bash")]
     lines = [re.split(r"\s#", line)[0].strip() for block in shell for line in block.splitlines()]
-    typed = [Printed(line, where, alone=True) for line in lines if line.startswith("care ")]
+    typed = [Printed(line, where, is_line=True) for line in lines if line.startswith("care ")]
     return typed + _of_text(path, _FENCED.sub("", text))
 
 
@@ -105,7 +105,7 @@ def _of_code(path: Path) -> list[Printed]:
         else:
             continue
         if re.match(r"care [a-z]", text) and "\n" not in text:
-            found.append(Printed(text.strip(), where, alone=True))
+            found.append(Printed(text.strip(), where, is_line=True))
         found += _of_text(path, text)
     return found
 
@@ -162,7 +162,7 @@ def what_is_wrong(command: str) -> str | None:
 def only_named(each: Printed) -> bool:
     """Whether a sentence names the command, or an option of it, and does not ask for it to be typed."""
     if each.where.endswith(".md"):
-        return not each.alone
+        return not each.is_line
     return each.command in ONLY_NAMED
 
 
