@@ -200,12 +200,15 @@ def _flagged(table: ScoreTable) -> list[Reason]:
 
 
 def _guessed_scales(table: ScoreTable) -> list[Reason]:
-    """Return a reason for each judge whose scale was guessed from its scores."""
-    return [
-        Reason("condition", f"The scale of judge {one.judge!r} was guessed.", (one.judge,), f"{capital(one.sentence)}.")
-        for one in table.brought
-        if not one.is_declared
-    ]
+    """Return a reason that names the judges whose scales were guessed from their scores, if there are any."""
+    guessed = [one for one in table.brought if not one.is_declared]
+    if not guessed:
+        return []
+    judges = tuple(one.judge for one in guessed)
+    scales = "scale" if len(judges) == 1 else "scales"
+    message = f"The {scales} of {counted_words(len(judges), 'judge')} {'was' if len(judges) == 1 else 'were'} guessed: "
+    detail = " ".join(f"{capital(one.sentence)}." for one in guessed)
+    return [Reason("condition", f"{message}{listed(judges, 3)}.", judges, detail)]
 
 
 def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
