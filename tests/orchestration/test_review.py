@@ -105,7 +105,7 @@ HOLDS_BACK = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("night", "told"),
+    ("nightly_run", "reported"),
     [
         ({"cheat": True, "constant": True, "copies": 10}, HOLDS_BACK),
         ({"holes": 0.08}, {"missing_scores": "against the published fit"}),
