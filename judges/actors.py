@@ -253,7 +253,7 @@ class Actors:
 
 
 def _must_fit(ray: Any, spec: JudgeSpec) -> None:
-    """Raise ``JudgeError`` where Ray has too few GPUs for one actor, which would wait for ever."""
+    """Raise ``JudgeError`` if Ray has too few GPUs for one actor, which would wait for ever."""
     gpus, available = spec.engine.gpus, float(ray.cluster_resources().get("GPU", 0.0))
     if gpus > available:
         raise JudgeError(
@@ -265,7 +265,7 @@ def _must_fit(ray: Any, spec: JudgeSpec) -> None:
 def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
     """Return the result of a call that has ended.
 
-    Raises ``JudgeError`` where the call failed, and ``_LostActorError`` where the actor is gone.
+    Raises ``JudgeError`` if the call failed, and ``_LostActorError`` if the actor is gone.
     """
     import ray
     import ray.exceptions

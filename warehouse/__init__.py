@@ -3,7 +3,7 @@
 import os as _os
 import sys as _sys
 
-if _sys.platform != "win32":  # where pyarrow has no jemalloc
-    # pyarrow reads this once, when it is imported. Of its own choice, mimalloc, a fit of 24 million rows took 2.4 GiB,
-    # and with jemalloc 1.7, and less time (benchmarks/results/bench.md). Child processes inherit it.
+if _sys.platform != "win32":  # pyarrow has no jemalloc on Windows
+    # pyarrow reads this variable once, at import. A fit of 24 million rows took 2.4 GiB with its default, mimalloc, and
+    # 1.7 GiB and less time with jemalloc (benchmarks/results/bench.md). Child processes inherit the variable.
     _os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")

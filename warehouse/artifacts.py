@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _FEATURE = "\x1f"
-"""Prefix of a feature's column, with which no judge's name can begin."""
+"""Prefix of the columns of features. A judge's name cannot begin with it."""
 
 _ITEM_ID = "item_id"
 _ARRAYS = pa.schema(
     [
         ("name", pa.string()),
         ("type", pa.string()),
-        ("shape", pa.list_(pa.field("element", pa.int64()))),  # as Parquet calls what a list holds
+        ("shape", pa.list_(pa.field("element", pa.int64()))),  # Parquet's name for the elements of a list
         ("values", pa.list_(pa.field("element", pa.float64()))),
     ]
 )
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """A summary of a panel's matrix that is read without it; the judges are in its order."""
+    """A summary of a panel's score matrix, which can be read without the matrix. The judges are in the same order."""
 
     items: int
     present: dict[str, int]
@@ -110,7 +110,7 @@ class FitFolder:
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
-        """Store a record as the JSON document of this name, by default that of its kind."""
+        """Store a record as a JSON document; the default name is that of its class."""
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
@@ -126,11 +126,11 @@ class FitFolder:
         delete(self._document(kind, name))
 
     def _document(self, kind: type[object], name: str = "") -> Path:
-        """Return the path of a record: of a ``PanelDocument``, ``panel.json``."""
+        """Return the path of a record, such as ``panel.json`` for a ``PanelDocument``."""
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of a fit's stages exist, with the arrays of a structure if ``solved``."""
+        """Return whether all files of a fit's stages exist; ``solved`` also requires the arrays of the structure."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 

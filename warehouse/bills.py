@@ -1,4 +1,4 @@
-"""Costs of judges: a Parquet file for each time that a judge is asked, rewritten as it goes on."""
+"""Costs of judges: one Parquet file for each judge and run, rewritten while the run continues."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ BILL_SCHEMA = pa.schema(
         ("dollars_unknown", pa.float64()),
         ("dollars_reserved", pa.float64()),
         ("seconds", pa.float64()),
-        ("latencies_ms", pa.list_(pa.field("element", pa.float64()))),  # as Parquet names it
+        ("latencies_ms", pa.list_(pa.field("element", pa.float64()))),  # Parquet's name for the elements of a list
         ("prices", pa.string()),
         ("forecast_tokens", pa.float64()),
         ("forecast_dollars", pa.float64()),
@@ -39,18 +39,18 @@ class Bills:
         self._folder = folder
 
     def write(self, run_date: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the bill of one asking, which has a row for each test set and kind of items."""
+        """Replace one judge's bill of one run; it has a row for each test set and kind of items."""
         write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:
-        """Return the rows of one bill; none where nothing was written."""
+        """Return the rows of one bill; an empty list if none was written."""
         return self._rows([self._file(run_date, asking, judge)]).to_pylist()
 
     def _file(self, run_date: str, asking: str, judge: str) -> Path:
         return self._folder / f"{run_date}.{asking}.{quote(judge, safe='')}.parquet"
 
     def read(self, since: str = "") -> pa.Table:
-        """Return all rows since this date; damaged files are quarantined."""
+        """Return all rows since this date, and quarantine damaged files."""
         files = [file for file in sorted(self._folder.glob("*.parquet")) if file.name[:10] >= since]
         return self._rows(files)
 
@@ -65,7 +65,10 @@ class Bills:
         connection.unregister("bills_read")
 
     def compact(self, today: str) -> int:
-        """Merge the files of each past date, as the only writer; return the number of files saved."""
+        """Merge the files of each past date, and return by how many files there are fewer.
+
+        The caller must be the only writer.
+        """
         run_dates: dict[str, list[Path]] = {}
         for file in sorted(self._folder.glob("*.parquet")):
             run_dates.setdefault(file.name[:10], []).append(file)
@@ -78,7 +81,7 @@ class Bills:
         return sum(len(files) - 1 for files in many.values())
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
-        """Return the rows of these files, each once: a killed merge leaves some in two of them."""
+        """Return the distinct rows of these files; after a killed merge, two files may hold the same row."""
         tables = [table for file in files if (table := find_sound(file, _read_bill)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}
@@ -86,6 +89,6 @@ class Bills:
 
 
 def _read_bill(path: Path) -> pa.Table:
-    """Read a bill, whose first column was called ``night`` before format 2 (``documents.FORMAT``)."""
+    """Read a bill; before format 2 (``documents.FORMAT``) its first column was called ``night``."""
     table = read_table(path)
     return table.rename_columns(["run_date" if name == "night" else name for name in table.column_names])

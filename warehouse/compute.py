@@ -1,4 +1,4 @@
-"""Arrow's compute functions under a name that pyright lets pass: they are made at import, so it does not know them."""
+"""Arrow's compute functions, untyped: Arrow creates them at import, so pyright cannot know them."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Conversations as the two texts that a judge reads: the prompt, and the answer with all tool calls.
 
-Messages are those of OpenAI's chat form (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
+Three message formats are read: OpenAI's (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
 ``tool_result``) and ShareGPT's (``from``, ``value``).
 """
 
@@ -16,7 +16,7 @@ Message = Mapping[str, Any]
 
 
 def messages_of(value: Any) -> list[Message]:
-    """Return the messages of a conversation, also one written as JSON; none for any other value.
+    """Return the messages of a conversation, which may be JSON text; an empty list for any other value.
 
     >>> messages_of('[{"role": "user", "content": "Hello"}]')
     [{'role': 'user', 'content': 'Hello'}]
@@ -45,7 +45,10 @@ def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """Return the messages under their speakers' names; a single one without a name, and None for none."""
+    """Join messages into one text, each under its speaker's name.
+
+    A single message has no name above it. The result is None if there are no messages.
+    """
     if len(messages) < 2:
         return _message_text(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)
@@ -56,7 +59,7 @@ def _role(message: Message) -> Any:
 
 
 def _speaker(message: Message) -> str:
-    """Return the speaker; the result of a tool is the tool's, also in a message of the user."""
+    """Return the speaker of a message; a tool's result has the speaker ``tool``, even in a user's message."""
     role = str(_SPEAKERS.get(_role(message), _role(message)))
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
@@ -88,7 +91,7 @@ def _block(block: Any) -> str:
 
 
 def _called(call: Mapping[str, Any]) -> str:
-    """Return a tool call: OpenAI has name and arguments in ``function``, inspect_ai only the name."""
+    """Return a tool call as text; OpenAI puts name and arguments into ``function``, inspect_ai only the name."""
     inner = call.get("function")
     call = inner if isinstance(inner, Mapping) else call
     given = call.get("arguments", call.get("input"))

@@ -1,8 +1,8 @@
 """The DuckDB warehouse: connections, and the version of its schema.
 
-DuckDB lets one process write or several read, and refuses everybody else at once. Connections are therefore short, and
-this module waits for the lock of another process. Ray and Dask workers never open the database; it holds nothing that
-cannot be rebuilt from the parts. If DuckDB finds the file damaged, a marker file stops every process from using it
+DuckDB lets one process write, or several read, and refuses all others at once. Connections are therefore short, and
+this module waits until another process releases its lock. Ray and Dask workers never open the database. Everything in
+it can be rebuilt from the parts. If DuckDB finds the file damaged, a marker file stops every process from using it
 until it has been rebuilt.
 """
 
@@ -30,9 +30,9 @@ _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 _DAMAGE_ERRORS = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
-"""Errors that DuckDB raises on a damaged file; further ones are known by the word "corrupt" in their message.
+"""Errors that DuckDB raises on a damaged file. Other errors about damage have "corrupt" in their message.
 
-Taking a sound file for a damaged one costs only the minute in which it is rebuilt.
+If a sound file is taken for a damaged one, the cost is only the minute in which it is rebuilt.
 """
 
 
@@ -48,7 +48,7 @@ class Warehouse:
 
         An error rolls the transaction back.
 
-        Raises ``WarehouseError`` where another process held the file for a minute, the schema has another version, or
+        Raises ``WarehouseError`` if another process held the file for a minute, the schema has another version, or
         the file is damaged.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class Warehouse:
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
         """Open a connection for reading, which should be closed within milliseconds.
 
-        Raises ``WarehouseError`` where there is no database yet, another process held it for a minute, or it is
+        Raises ``WarehouseError`` if there is no database yet, another process held it for a minute, or it is
         damaged.
         """
         if not self._exists():
@@ -78,7 +78,7 @@ class Warehouse:
     def usable(self) -> bool:
         """Whether there is a database with the current schema that is not known to be damaged.
 
-        Raises ``WarehouseError`` where a later release of CARE made the database, or another process held it for a
+        Raises ``WarehouseError`` if a later release of CARE made the database, or another process held it for a
         minute.
         """
         if not self._exists():
@@ -93,14 +93,14 @@ class Warehouse:
     def check(self) -> None:
         """Read every row of every table once.
 
-        Raises ``DamagedError`` where a row cannot be read.
+        Raises ``DamagedError`` if a row cannot be read.
         """
         with self.reader() as connection:
             for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the database, which can be rebuilt from the parts; a folder in its place is set aside."""
+        """Delete the database, which can be rebuilt from the parts; a folder in its place is quarantined."""
         _log.info("%s: the database is deleted.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():
@@ -108,10 +108,10 @@ class Warehouse:
             path.unlink(missing_ok=True)
 
     def replace_by(self, other: Warehouse) -> None:
-        """Put another database in the place of this one, in one step: a reader finds the old or the new one.
+        """Replace this database by another one in one step: a reader finds the old or the new one.
 
         If a killed writer has left a write-ahead log, the old database is deleted first, because the new one must not
-        read that log. There is then no database for an instant.
+        read that log. In this case there is no database for an instant.
         """
         _log.info("%s: the rebuilt database takes the place of the old one.", self.path)
         if self.path.is_dir() or self._sibling(".wal").exists():
@@ -135,7 +135,7 @@ class Warehouse:
 
     @contextmanager
     def _reporting_damage(self) -> Generator[None]:
-        """Turn DuckDB's errors about a damaged file into a ``DamagedError``, and leave a marker file."""
+        """Turn DuckDB's errors about a damaged file into a ``DamagedError``, and write a marker file."""
         if self._mark.exists() and self.path.exists():
             raise DamagedError(f"{self.path}: the database is damaged; the next `care run` rebuilds it from the parts")
         try:
@@ -166,7 +166,7 @@ class Warehouse:
         while True:
             try:
                 connection = duckdb.connect(str(self.path), read_only=read_only)
-                connection.execute("SET enable_progress_bar = false")  # commands draw their own
+                connection.execute("SET enable_progress_bar = false")  # commands draw their own progress bar
                 return connection
             except duckdb.IOException as error:
                 if _LOCK_MESSAGE not in str(error):
@@ -185,7 +185,7 @@ class Warehouse:
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database that has none.
 
-    Raises ``WarehouseError`` where the schema has another version; such a database is rebuilt from the parts and never
+    Raises ``WarehouseError`` if the schema has another version. Such a database is rebuilt from the parts; it is never
     altered.
     """
     version = version_of(connection)
@@ -205,7 +205,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     """Version of a database's schema; None if it has no tables yet.
 
-    Raises ``WarehouseError`` where a later release of CARE made the database, which may hold more than this release
+    Raises ``WarehouseError`` if a later release of CARE made the database, which may hold more than this release
     could rebuild.
     """
     tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()

@@ -1,8 +1,9 @@
 """Typed records of JSON documents: frozen dataclasses, written as documents and read with their types checked.
 
-A missing key means the record's default; one without a default, or a value of another type, means that the document is
-damaged. Unknown keys are left out, as in a document of a later release. A document of an earlier format is read by its
-old names (``renamed``) and written by the new ones.
+- A missing key means the record's default.
+- If a key without a default is missing, or a value has another type, the document is damaged.
+- Unknown keys are ignored; a later release may have written them.
+- A document of an earlier format is read with its old names (``renamed``) and written with the new ones.
 """
 
 from __future__ import annotations
@@ -39,23 +40,23 @@ _RENAMED: dict[str, dict[str, str]] = {
     "Verdict": {"edition": "fit_version"},
     "SystemsDocument": {"changed.*.night": "run_date", "changed.*.told": "detected"},
 }
-"""By class of the record: names of format 1 with their path (``*`` is each element), and the present names."""
+"""For each record class: the paths of names in format 1 (``*`` is each element), and the present names."""
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
-    """Return the plain values of a record, which ``record_of`` reads: arrays as nested lists, with null for NaN."""
+    """Return a record as plain values that ``record_of`` can read; arrays become nested lists, with null for NaN."""
     return {column.name: plain(getattr(record, column.name)) for column in fields(record)}
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a record as JSON can hold it: an array as lists, with null for NaN."""
+    """Return a value of a record in a form that JSON can hold; arrays become lists, with null for NaN."""
     if is_dataclass(value) and not isinstance(value, type):
         return document_of(value)
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    lists = getattr(value, "tolist", None)  # of an array, whose module need not be imported here
+    lists = getattr(value, "tolist", None)  # numpy arrays have ``tolist``; this needs no import of numpy
     if lists is not None:
         return _null_for_nan(lists())
     return value
@@ -82,7 +83,7 @@ def renamed(kind: str, document: D) -> D:
 
 
 def _rename(node: Any, path: Sequence[str], name: str) -> None:
-    """Rename the key at a path; a document of another shape stays as it is, and its validation reports that."""
+    """Rename the key at a path; a document of another shape is unchanged, and validation reports it later."""
     step, *rest = path
     if step == "*":
         for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -95,7 +96,7 @@ def _rename(node: Any, path: Sequence[str], name: str) -> None:
 
 
 def record_of(kind: type[R], document: Mapping[str, Any]) -> R:
-    """Return the record of a document; raise ``ValueError`` with one sentence on the first wrong key."""
+    """Return the record of a document; raise ``ValueError`` with one sentence about the first wrong key."""
     from pydantic import ValidationError
 
     try:

@@ -1,4 +1,4 @@
-"""Fits, fit versions and publications as rows of the database, rebuilt from the files, which are the record."""
+"""Fits, fit versions and publications as rows of the database; the rows are rebuilt from the files."""
 
 import json
 import logging
@@ -20,8 +20,8 @@ def load_fits(
 ) -> None:
     """Bring a test set's fits, fit versions and publications in the database up to date with the files.
 
-    What is damaged or missing is left out, and the latest fit version as a whole if anything of it is: `care run` then
-    builds it again. Fits ``again`` are loaded again, because they were rebuilt.
+    Damaged and missing files are left out. If any file of the latest fit version is damaged or missing, the whole
+    version is left out, and `care run` builds it again. The fits in ``again`` are reloaded, because they were rebuilt.
     """
     versions = store.fit_versions(testset)
     wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -63,20 +63,20 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Take other test sets than these out of the views; what is kept of them comes back with their items."""
+    """Remove all test sets except these from the views; their stored fits return together with their items."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 
 
 def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: Mapping[str, Any]) -> None:
-    """Store the verdict on a test set, as plain values (``care_ops.results.verdict.Verdict``), in place of the last."""
+    """Replace a test set's stored verdict by a ``care_ops.results.verdict.Verdict`` as plain values."""
     _drop(connection, ("verdicts",), "testset", testset)
     head = [verdict["state"], verdict["sentence"], verdict["fit_version"], verdict["made_at"] or None]
     _insert(connection, "verdicts", [[testset, *head, json.dumps(verdict)]])
 
 
 def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
-    """Load a fit with its annotations; raise ``WarehouseError`` where one of its files is damaged or missing."""
+    """Load a fit with its annotations; raise ``WarehouseError`` if one of its files is damaged or missing."""
     fit, found = store.read_fit(testset, fit_id), store.read_annotation(testset, fit_id, Intervals)
     evaluation = store.read_annotation(testset, fit_id, Evaluation)
     answer, certificate = fit.answer, fit.answer.details.get("certificate")
@@ -105,7 +105,7 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
 
 
 def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Intervals) -> None:
-    """Store the intervals of a fit's weights and loadings beside them."""
+    """Store the intervals of a fit's weights and loadings in the same rows."""
     ends = (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
     columns = [plain(values) or [None] * len(found.judges) for values in ends]
     connection.executemany(
@@ -115,7 +115,7 @@ def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: In
 
 
 def load_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, evaluation: Evaluation) -> None:
-    """Store the evaluation of a fit in place of the last."""
+    """Replace the stored evaluation of a fit."""
     _drop(connection, ("evaluations",), "fit_id", fit_id)
     columns = list(vars(evaluation))
     connection.execute(

@@ -1,6 +1,6 @@
 """Fits, their versions and publications as files, from which the database can be rebuilt.
 
-A fit version (``FitVersion``) is the set of one run's fits of a test set, kept with its inputs; one is published.
+A fit version (``FitVersion``) holds one run's fits of a test set and their inputs. One fit version is published.
 A damaged file is quarantined (``storage``) and then counts as missing.
 """
 
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _IN_HEAD = ("fit_id", "testset", "inputs_fingerprint", "code_version", "judges", "fitted_at")
-"""Fields of a fit that the metadata of its file hold unchanged."""
+"""Fields of a fit that are stored unchanged in the metadata of its file."""
 
 ITEMS_NAMED = "items_to_label"
-"""The only entry of an aggregate's details that names items."""
+"""The only entry in an aggregate's details that contains item ids."""
 
 
 def now() -> str:
@@ -54,7 +54,10 @@ def now() -> str:
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return the moment, or just after ``latest`` if the clock was set back, because moments decide the order."""
+    """Return a time that is later than ``latest``: the given one, or just after ``latest`` if the clock was set back.
+
+    Times decide the order of fit versions and publications.
+    """
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -64,8 +67,8 @@ def _not_before(moment: str, latest: str) -> str:
 class FitRecord:
     """One aggregator's stored estimate on one test set.
 
-    ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code; ``item_ids`` and ``judges`` give the
-    order of ``answer``, whose ``latent`` is not kept; ``fitted_at`` is ISO 8601.
+    ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. ``item_ids`` and ``judges`` give the
+    order of ``answer``; its ``latent`` is not stored. ``fitted_at`` is ISO 8601.
     """
 
     fit_id: str
@@ -79,39 +82,39 @@ class FitRecord:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Return the weights by judge; empty where the method has none."""
+        """Return the weights by judge; empty if the method has none."""
         weights = self.answer.weights
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     @property
     def estimates(self) -> dict[str, float | None]:
-        """Return the estimates by item; None where there is none."""
+        """Return the estimates by item; None if there is none."""
         values = self.answer.estimate.tolist()
         return {item: None if v != v else v for item, v in zip(self.item_ids, values, strict=True)}
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """Return the estimate in another order of items (NaN for unknown ones) and, if they are given, of judges."""
+        """Return the estimate in another order of items and, if given, of judges; unknown ones get NaN."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
-        taken = self.answer.mapped(partial(_taken, places=items), partial(_taken, places=columns))
-        return replace(taken, sd=_if_any(taken.sd), p_quality=_if_any(taken.p_quality))
+        reordered = self.answer.mapped(partial(_take_rows, places=items), partial(_take_rows, places=columns))
+        return replace(reordered, sd=_if_any(reordered.sd), p_quality=_if_any(reordered.p_quality))
 
 
 def _places(known: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
-    """Return the place of each wanted name; -1 for an unknown one."""
+    """Return the position of each wanted name; -1 for an unknown name."""
     if tuple(wanted) == known:
         return np.arange(len(known))
     place = {name: k for k, name in enumerate(known)}
     return np.array([place.get(name, -1) for name in wanted], dtype=np.intp)
 
 
-def _taken(values: Array, places: NDArray[np.intp]) -> Array:
-    """Return the rows at these places, NaN at -1."""
-    taken = values[places] if len(values) else np.full((len(places), *values.shape[1:]), np.nan)
-    return np.where((places < 0).reshape(-1, *[1] * (values.ndim - 1)), np.nan, taken)
+def _take_rows(values: Array, places: NDArray[np.intp]) -> Array:
+    """Return the rows of an array at these positions; a row at position -1 is NaN."""
+    rows = values[places] if len(values) else np.full((len(places), *values.shape[1:]), np.nan)
+    return np.where((places < 0).reshape(-1, *[1] * (values.ndim - 1)), np.nan, rows)
 
 
 def _if_any(values: Array | None) -> Array | None:
-    """Return the values, or None where none of them is known."""
+    """Return the values, or None if all of them are NaN."""
     return None if values is None or np.isnan(values).all() else values
 
 
@@ -126,13 +129,13 @@ class FitVersionInputs:
     panel : tuple of JudgeCheck
         Every judge of the test set, sorted.
     duplicates : float
-        Share of the items that repeat another's texts without sharing its split unit.
+        Share of the items that have the same texts as another item but a different split unit.
     settings, code : str
         Versions of the fit's settings and of the code of its stages.
     labels : dict item_id -> label
         The labels that the fit used.
     judges : dict judge -> key
-        The key of each judge, without judges whose scores are recorded.
+        The key of each judge, except judges with recorded scores.
     """
 
     slices: dict[str, str] = field(default_factory=dict[str, str])
@@ -164,7 +167,7 @@ class FitVersion:
 class Publication:
     """An entry of the publication log: ``published_by`` is "review", "accept", "promote" or "rollback".
 
-    While it is ``pinned``, later fit versions wait for a person.
+    While it is ``pinned``, later fit versions await review by a person.
     """
 
     testset: str
@@ -186,7 +189,7 @@ class FitStore:
         return folder_of(self.root, "testset", testset)
 
     def fit_file(self, testset: str, fit_id: str) -> Path:
-        """Return the file of one fit: a row for each item, the rest in its metadata."""
+        """Return the file of one fit: one row per item, and all other fields in its metadata."""
         return self.folder(testset) / f"fit={fit_id}.parquet"
 
     def testsets(self) -> list[str]:
@@ -194,7 +197,7 @@ class FitStore:
         return names_in(self.root, "testset")
 
     def write_fit(self, fit: FitRecord) -> None:
-        """Store a fit, in place of the same one."""
+        """Store a fit; an existing file of the same fit is replaced."""
         answer, p = fit.answer, len(fit.judges)
         head = {
             "format": FORMAT,
@@ -223,7 +226,7 @@ class FitStore:
         return find_sound(self.fit_file(testset, fit_id), fit_of)
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
-        """Store a record about a fit or a fit version in a file of its own, in place of one of the same class."""
+        """Store a record about a fit or a fit version in its own file; it replaces one of the same class."""
         write_record(self._annotation_file(testset, fit_id, type(found)), found)
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
@@ -231,7 +234,7 @@ class FitStore:
         return find_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind))
 
     def find_annotations(self, testset: str, fits: Mapping[str, str], kind: type[R]) -> dict[str, R]:
-        """Return the records that ``annotate`` stored about the fits of several aggregators, by aggregator."""
+        """Return the records that ``annotate`` stored about several fits, by aggregator."""
         found = {name: self.find_annotation(testset, fit_id, kind) for name, fit_id in fits.items()}
         return {name: record for name, record in found.items() if record is not None}
 
@@ -250,17 +253,17 @@ class FitStore:
         return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
     def has_fit_version(self, testset: str, fit_version: str, fit_ids: Collection[str]) -> bool:
-        """Return whether a fit version can be read, and the files of its fits exist."""
+        """Return whether a fit version can be read and the files of all its fits exist."""
         fits = all(self.fit_file(testset, fit_id).is_file() for fit_id in fit_ids)
         return fits and self.find_fit_version(testset, fit_version) is not None
 
     def _version_file(self, testset: str, fit_version: str) -> Path:
-        """Return the file of a fit version, which before format 2 was named by its edition."""
+        """Return the file of a fit version; before format 2 it had a name with ``edition``."""
         old, new = (self.folder(testset) / f"{name}={fit_version}.json" for name in ("edition", "fit_version"))
         return old if old.is_file() else new
 
     def write_fit_version(self, version: FitVersion) -> FitVersion:
-        """Store a fit version and return it; one that exists keeps its time."""
+        """Store a fit version and return it; if it exists already, it keeps its time."""
         others = self.fit_versions(version.testset)
         known = next((kept for kept in others if kept.fit_version == version.fit_version), None)
         if known is not None:
@@ -308,7 +311,7 @@ class FitStore:
         return self.folder(testset) / "publications.jsonl"
 
     def publications(self, testset: str) -> list[Publication]:
-        """Return the log, oldest first; a damaged one is quarantined and replaced by its readable lines."""
+        """Return the publication log, oldest first; a damaged log is quarantined and replaced by its readable lines."""
         path = self._log_file(testset)
         damage = ""
         try:
@@ -337,7 +340,7 @@ class FitStore:
         return None if version is None else (log[-1], version)
 
     def remove_fit_version(self, version: FitVersion, kept: Sequence[FitVersion]) -> int:
-        """Delete a fit version and those of its fits that no kept version has; return the bytes freed."""
+        """Delete a fit version and its fits that no kept version uses; return the bytes freed."""
         shared = {fit_id for e in kept for fit_id in e.fits.values()}
         folder = self.folder(version.testset)
         doomed = [self._version_file(version.testset, version.fit_version)]
@@ -350,13 +353,13 @@ class FitStore:
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:
-    """Return an estimate as a table with a row for each item, null where a value is not known."""
+    """Return an estimate as a table with a row for each item; unknown values are null."""
     columns = {name: nullable(getattr(answer, name), len(item_ids)) for name in ("estimate", "sd", "p_quality")}
     return pa.table({"item_id": pa.array(item_ids, pa.string()), **columns})
 
 
 def nullable(values: Array | None, length: int = 0) -> pa.Array:
-    """Return an Arrow column with null for NaN; all null, of that length, where there are no values."""
+    """Return an Arrow column with null for NaN; without values, a column of ``length`` nulls."""
     if values is None:
         return pa.nulls(length, pa.float64())
     return pa.array(values, pa.float64(), from_pandas=True)

@@ -1,4 +1,4 @@
-"""The texts of a test set's items, with few in memory at a time."""
+"""Reader of a test set's item texts that keeps only a few of them in memory."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,9 +15,9 @@ _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS
 
 
 class ItemTexts:
-    """A reader of the part with a test set's items, whose records have texts and nothing else.
+    """A reader of a test set's items; the records that it returns have only texts.
 
-    Every method raises ``WarehouseError`` where the part cannot be read, and quarantines it if it is damaged.
+    Every method raises ``WarehouseError`` if the part file cannot be read, and quarantines the file if it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +43,7 @@ class ItemTexts:
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
-        """Yield tables of successive rows with the number of their first row, from the one with row ``since`` on."""
+        """Yield tables of successive rows and the number of their first row, from the table with row ``since`` on."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; the next `care run` reads the items from their source again"
         missing = "there are no items any more; `care run` reads them again"

@@ -21,7 +21,7 @@ ITEM_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 class ItemRecord:
     """One item of a test set.
 
-    ``gold`` is a label for evaluation only, which fits never read. Items with one ``split_unit`` must not be divided
+    ``gold`` is a label for evaluation only; fits never read it. Items with the same ``split_unit`` must not be divided
     between fit and evaluation. ``metadata`` holds all other columns of the source.
     """
 
@@ -38,7 +38,7 @@ class ItemRecord:
 
 @dataclass(frozen=True)
 class ItemColumnsRead:
-    """Columns of some items, in their order; ``gold`` is NaN where there is none."""
+    """Columns of some items, in their order; ``gold`` is NaN if there is none."""
 
     item_ids: list[str]
     responses: list[str | None]
@@ -51,7 +51,7 @@ class ItemColumnsRead:
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:
-    """Raise ``InputError`` where a scored item is not among the ``items`` of the table ``where``."""
+    """Raise ``InputError`` if a scored item is not among the ``items`` of the table ``where``."""
     if missing := [item_id for item_id in scored if item_id not in items]:
         raise InputError(
             f"{where}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add them, or correct "
@@ -60,9 +60,9 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return the values of the columns ``names`` in each item's metadata, as text; None where one is empty.
+    """Return the values of the columns ``names`` in each item's metadata, as text; None for an item with an empty one.
 
-    Raises ``InputError`` where no item has a column of that name; the message begins with ``where``.
+    Raises ``InputError`` if no item has a column of that name; the message begins with ``where``.
     """
     for name in names:
         if not any(item.get(name) is not None for item in metadata):
@@ -78,7 +78,7 @@ def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where:
 _SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"))
 _OTHER_SIDE = {side: other for pair in _SIDES for side, other in (pair, pair[::-1])}
 _SIDE = re.compile(r"(?<![a-z])(a|b|left|right|first|second)(?![a-z])|[12]$", re.IGNORECASE)
-"""The word of a column's name for a side of a pair."""
+"""The words in a column's name that mean a side of a pair."""
 
 
 def systems_in(
@@ -87,10 +87,10 @@ def systems_in(
     where: str,
     answers: Sequence[tuple[str | None, str | None]] = (),
 ) -> list[tuple[str, ...] | None]:
-    """Return the systems of each item: one column names its system, two those of a pair, left and right.
+    """Return the systems of each item; one column names its system, two columns the left and right system of a pair.
 
-    The ``answers`` are the items' texts, response and response_2. Raises ``InputError`` as ``named_in`` does, for three
-    columns or one twice, for one column of pairs, and for two of items with one answer each.
+    The ``answers`` are the items' texts, response and response_2. Raises ``InputError`` as ``named_in`` does, and also
+    if there are three columns, a column is named twice, or the number of columns does not match the number of answers.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(
@@ -111,9 +111,9 @@ def systems_in(
 
 
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
-    """Return the numbers in the column ``name`` of each item's metadata, (n,); NaN where it is empty.
+    """Return the numbers in the column ``name`` of each item's metadata, (n,); NaN if it is empty.
 
-    Raises ``InputError`` where no item has a column of that name, or a value in it is no number; the message begins
+    Raises ``InputError`` if no item has a column of that name, or a value in it is not a number; the message begins
     with ``where``.
     """
     import numpy as np

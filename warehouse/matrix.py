@@ -1,7 +1,7 @@
 """The score matrix and the admission results, read from the warehouse.
 
-Scores are fetched as one long column and placed by the ordinals of item and judge, which is many times cheaper than a
-PIVOT in the database.
+Scores are fetched as one long column and placed into the matrix by the ordinals of item and judge. This is many times
+cheaper than a PIVOT in the database.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import duckdb
 
 _CELLS_A_BATCH = 1_048_576
-"""Number of scores that are placed at once."""
+"""Number of scores that are placed into the matrix at once."""
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
-    """Return the scores of a test set, items in source order and judges sorted, or only those of ``judges``.
+    """Return the scores of a test set by all judges, or only by ``judges``; items are in source order, judges sorted.
 
-    Raises ``WarehouseError`` where the test set is not in the warehouse, or no judge has scored it.
+    Raises ``WarehouseError`` if the test set is not in the warehouse, or no judge has scored it.
     """
     items = connection.sql(
         "SELECT item_ix, item_id FROM items WHERE testset = $testset ORDER BY row_ix", params={"testset": testset}
@@ -48,7 +48,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the number of each judge's scores outside its scale, and of those given to another text."""
+    """Return, for each judge, the number of scores outside its scale and the number of scores of a different text."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(
@@ -64,9 +64,9 @@ def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dic
 def _read_values(
     connection: duckdb.DuckDBPyConnection, item_ix: NDArray[np.int32], judge_ix: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Return the scores by the ordinals of items (rows) and judges (columns); NaN where there is none.
+    """Return the scores by the ordinals of items (rows) and judges (columns); NaN if there is none.
 
-    The range of the ordinals lets DuckDB skip most scores of other test sets; the others are left out here.
+    The range of the ordinals lets DuckDB skip most scores of other test sets; this function removes the remaining ones.
     """
     row_of, column_of = _positions(item_ix), _positions(judge_ix)
     values = np.full((len(item_ix), len(judge_ix)), np.nan)
@@ -94,7 +94,7 @@ def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[
 
 
 def _positions(ordinals: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Return the place of each ordinal; -1 for one that does not occur."""
+    """Return the position of each ordinal; -1 for an ordinal that does not occur."""
     places = np.full(int(ordinals.max()) + 1, -1, dtype=np.intp)
     places[ordinals] = np.arange(len(ordinals))
     return places

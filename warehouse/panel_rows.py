@@ -1,4 +1,4 @@
-"""Rows of test sets, scores and panels in the database, which each stage replaces."""
+"""Rows of test sets, scores and panels in the database; each stage replaces its own rows."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.storage import digest
 
 ROWS_A_TRANSACTION = 1_000_000
-"""Rows of scores after which a writer commits: DuckDB keeps tens of bytes for each uncommitted one."""
+"""Rows of scores after which a writer commits, because DuckDB keeps tens of bytes for each uncommitted row."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The scores of one judge on one test set, in summary.
+    """Summary of the scores of one judge on one test set.
 
     ``content_hash`` does not depend on the order or age of the scores. ``n_missing`` counts items without a row under
     the current keys; ``values`` are the scores with status ``ok``, in item order.
@@ -39,7 +39,7 @@ class Slice:
 class LongWrite:
     """A writer of many slices that commits after ``ROWS_A_TRANSACTION`` rows; ``Warehouse.writer`` commits the rest.
 
-    No other process reads in between, since the writer holds the file. After a kill, committed rows stay.
+    No other process reads between two commits, because the writer holds the file. After a kill, committed rows remain.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -65,10 +65,10 @@ def replace_testset(
     cut: float | None = None,
     source_version: str | None = None,
 ) -> None:
-    """Replace a test set's items, in source order; an item keeps its ordinal for as long as it exists.
+    """Replace a test set's items, in source order; an item keeps its ordinal as long as it exists.
 
-    ``item_keys`` are the records' content keys (``judges.items.Item.key``), of which the hash of the items is made.
-    ``source_version`` is that of what the records were read from, if it is known.
+    ``item_keys`` are the records' content keys (``judges.items.Item.key``); the hash of the items is computed from
+    them. ``source_version`` is the version of the source, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
@@ -130,8 +130,8 @@ def replace_slice(
     judge_key : str
         Current key of the judge; rows under other keys are ignored.
     parts : pyarrow.Table
-        All rows of the slice's parts (``PartStore.read_scores``). If an item has several rows, one with status ``ok``
-        counts before the others, because only failures are asked again; among equals the latest counts.
+        All rows of the slice's parts (``PartStore.read_scores``). If an item has several rows, a row with status ``ok``
+        takes precedence, because only failures are asked again; among equal rows the latest one counts.
     spec_json : str
         The judge's specification, for people who read the database.
     """
@@ -181,7 +181,7 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
 
 
 def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
-    """Return the place of each item's valid row, in item order."""
+    """Return the position of each item's valid row, in item order."""
     item_ix = rows.column("item_ix").to_numpy()
     if not len(item_ix):
         return np.arange(0)
@@ -197,7 +197,7 @@ def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
 
 
 def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
-    """Return a hash of the scores in the order of the item ids, whatever the order of rows and ordinals."""
+    """Return a hash of the scores that does not depend on the order of rows and ordinals."""
     ranks = rows.column("id_rank").to_numpy()
     values = np.full(n_items, np.nan)
     values[ranks] = rows.column("value").fill_null(np.nan).to_numpy()
@@ -216,7 +216,7 @@ def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
     """Remove a judge's scores on a test set from the warehouse; its parts stay."""
     if not connection.execute("SELECT 1 FROM slices WHERE judge = ? AND testset = ?", [judge, testset]).fetchall():
-        return  # as for most pairs: a judge scores few test sets
+        return  # the usual case: a judge scores few test sets
     connection.execute(
         """
         DELETE FROM scores WHERE judge_ix IN (SELECT judge_ix FROM judges WHERE judge = ?)
@@ -247,7 +247,7 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 
 def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[str, str | None]) -> None:
-    """Store the declared family of each judge, without loading its scores again."""
+    """Store the declared family of each judge without reloading its scores."""
     for judge, family in families.items():
         connection.execute(
             "UPDATE judges SET family = $family WHERE judge = $judge AND family IS DISTINCT FROM $family",

@@ -1,7 +1,7 @@
 """Parquet parts: the permanent record of items and scores.
 
-The name of a score part is a hash of the judge's key and of its items: a batch that is written twice is one file. A
-damaged part is quarantined (``storage``); its items then have no scores, and the judge is asked again.
+The name of a score part is a hash of the judge's key and of the items, so a batch that is written twice is one file.
+A damaged part is quarantined (``storage``). Its items then have no scores, and the judge is asked again.
 """
 
 import hashlib
@@ -63,10 +63,10 @@ ITEM_SCHEMA = pa.schema(
 )
 
 _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
-"""Columns of a score part without nulls."""
+"""Columns of a score part that contain no nulls."""
 
 _MANY_PARTS = 16
-"""Number of parts of one judge on one test set that are read without a noticeable loss of time."""
+"""Number of parts of one judge on one test set up to which reading is not noticeably slower."""
 
 _ROWS_A_PART = 1_048_576
 """Maximum number of rows of a merged part."""
@@ -95,10 +95,10 @@ class PartStore:
     def write_items(
         self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
     ) -> tuple[str, str]:
-        """Replace a test set's items, and keep the versions of their source and of the code that read them.
+        """Replace a test set's items, and store the versions of their source and of the code that read them.
 
-        Returns a content hash of the columns that judges and fits may see, and one of those that only evaluation may
-        see: gold, split unit and metadata.
+        Returns two content hashes: of the columns that judges and fits may see, and of the columns that only
+        evaluation may see (gold, split unit and metadata).
         """
         texts = [name for name in ITEM_SCHEMA.names if name != "metadata"]
         rows = [
@@ -109,16 +109,16 @@ class PartStore:
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
         gold = digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
-        versions = {"source_version": source_version, "gold_version": gold, "code": code}  # as items_version names them
+        versions = {"source_version": source_version, "gold_version": gold, "code": code}  # see items_version
         metadata = {key: json.dumps(version) for key, version in versions.items() if version is not None}
         table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
         write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
         return digest(visible), gold
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
-        """Return a test set's items in source order; with ``only`` those of these ids.
+        """Return a test set's items in source order; with ``only``, the items with these ids.
 
-        Raises ``WarehouseError`` where no items have been written yet, and ``DamagedError`` where their part was
+        Raises ``WarehouseError`` if no items have been written yet, and ``DamagedError`` if their part was
         damaged and quarantined.
         """
         table = self._items_table(testset, ITEM_SCHEMA)
@@ -137,14 +137,14 @@ class PartStore:
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Return the systems of each item by these columns of its source; raises as ``read_items``, ``systems_in``."""
+        """Return each item's systems from these source columns; raises as ``read_items`` and ``systems_in`` do."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return the version of the source, of what only evaluation may see, or of the code that read the items.
+        """Return the version of the source, of the evaluation-only columns, or of the code that read the items.
 
-        None where none was kept. Only the head of the file is read; raises the errors of ``read_items``.
+        None if no version was stored. Only the head of the file is read; raises the errors of ``read_items``.
         """
         try:
             schema = pq.read_schema(self.items_file(testset))
@@ -162,7 +162,7 @@ class PartStore:
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores, and return the part; writing the same batch again replaces the file.
+        """Write one batch of scores and return the part; writing the same batch again replaces the file.
 
         The rows have columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at; others are null.
         """
@@ -173,9 +173,9 @@ class PartStore:
     def write_score_columns(
         self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
     ) -> Path:
-        """Write one batch of scores given as columns, among them ``item_id`` and ``item_key``; NaN is null.
+        """Write one batch of scores given as columns; NaN becomes null.
 
-        See ``write_scores``.
+        ``item_id`` and ``item_key`` are required. See ``write_scores``.
         """
         ids, keys = columns["item_id"], columns["item_key"]
         item_names = sorted(f"{key}\x1f{item_id}" for key, item_id in zip(keys, ids, strict=True))
@@ -200,7 +200,7 @@ class PartStore:
         key: str | None = None,
         aside: bool = True,
     ) -> pa.Table:
-        """Return all rows of a judge on a test set, under its current and earlier keys, or only under ``key``.
+        """Return all score rows of a judge on a test set, under all its keys or only under ``key``.
 
         Damaged parts are quarantined, unless ``aside`` is false.
         """
@@ -226,9 +226,9 @@ class PartStore:
         return table.column(0)[0].as_py() if table is not None and table.num_rows else None
 
     def must_not_pay_twice(self, judge: str, testset: str) -> None:
-        """Raise ``DamagedError`` where asking a judge that costs money could pay for the same items twice.
+        """Raise ``DamagedError`` if asking a paid judge could pay for the same items twice.
 
-        That is so while parts of its scores are quarantined, and no person has allowed asking again.
+        This is the case while parts of its scores are quarantined and no person has allowed asking again.
         """
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
@@ -242,7 +242,7 @@ class PartStore:
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
         """Return the keys of the items with a row under this judge key whose status is not in ``again``."""
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
-        # Checksums belong to pages: of few parts all columns are read, so that one with damaged scores does not count.
+        # Checksums cover pages, so a few parts are read with all columns: a part with damaged scores must not count.
         names = SCORE_SCHEMA.names if len(files) <= _MANY_PARTS else _WITHOUT_NULLS
         tables = map(partial(self._read_part, schema=pa.schema([SCORE_SCHEMA.field(name) for name in names])), files)
         item_keys: set[str] = set()
@@ -259,10 +259,10 @@ class PartStore:
         return count if count > _MANY_PARTS else 0
 
     def compact(self, judge: str, testset: str) -> int:
-        """Replace the parts of a judge on a test set by a few large ones with the same rows; return the files saved.
+        """Merge the parts of a judge on a test set into a few large ones; return by how many files there are fewer.
 
-        The caller must be the only writer. The large parts are written first: if the process is killed before the small
-        ones are deleted, rows are there twice, which readers accept, and the next call writes the same large parts.
+        The caller must be the only writer. The large parts are written first. If the process is killed before the
+        small ones are deleted, rows exist twice. Readers accept this, and the next call writes the same large parts.
         """
         small = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
@@ -278,13 +278,13 @@ class PartStore:
             for start in range(0, of_key.num_rows, _ROWS_A_PART):
                 large.append(self._write_large(judge, testset, of_key.slice(start, _ROWS_A_PART).cast(SCORE_SCHEMA)))
         for file in large:
-            os.utime(file, ns=(newest, newest))  # what may be deleted goes by the time at which scores were written
+            os.utime(file, ns=(newest, newest))  # retention uses the time at which scores were written
         for file in set(small) - set(large):
             delete(file)
         return len(small) - len(large)
 
     def _write_large(self, judge: str, testset: str, rows: pa.Table) -> Path:
-        """Write rows of one judge key as a part named by their hash."""
+        """Write the rows of one judge key as a part whose name is their hash."""
         named = rows.select(["judge_key", "item_key", "item_id", "status", "created_at"]).to_pylist()
         name = hashlib.sha256(json.dumps(named, default=str).encode()).hexdigest()[:32]
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
@@ -292,7 +292,7 @@ class PartStore:
         return path
 
     def judges(self) -> list[str]:
-        """Return the judges that have parts, including those that have left the workspace."""
+        """Return the judges that have parts, including judges that were removed from the workspace."""
         return names_in(self.root / "scores", "judge")
 
     def testsets(self) -> list[str]:
@@ -317,7 +317,7 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
 
 
 class Attempts:
-    """Failed attempts of a judge on a test set under its current key, in a file in the folder of its parts."""
+    """Counts of a judge's failed attempts on a test set under its current key, in a file next to its parts."""
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _ATTEMPTS, judge_key

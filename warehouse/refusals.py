@@ -1,7 +1,7 @@
-"""Refusals of the operating system, whichever library reports them, as one sentence with the remedy.
+"""Messages about refusals of the operating system, such as a full disk or a missing permission.
 
-A full disk or a missing permission arrives as an ``OSError``, or as a message of SQLite or DuckDB without an error
-number. Neither means that a file is damaged.
+A refusal arrives as an ``OSError``, or as a message of SQLite or DuckDB without an error number. It does not mean that
+a file is damaged.
 """
 
 import errno
@@ -52,9 +52,9 @@ _DATABASES = ("sqlite3", "duckdb", "_duckdb")
 
 
 def refusal(error: BaseException, path: Path | None = None) -> str | None:
-    """Return a sentence on the refusal and its remedy, or None where the error is of another kind.
+    """Return a sentence about the refusal and its remedy, or None if the error is of another kind.
 
-    The error, or one of its causes, may be the refusal; without a path of its own it is about ``path``.
+    The error or one of its causes may be the refusal. If it names no path, the sentence names ``path``.
     """
     for cause in _with_causes(error):
         refused = _recognised(cause, path)
@@ -80,7 +80,7 @@ def _recognised(error: BaseException, path: Path | None) -> _Refusal | None:
 
 
 def _of_the_disk(path: Path) -> _Refusal | None:
-    """Return the refusal of a full or read-only file system, which SQLite reports as a broken one."""
+    """Return the refusal of a full or read-only file system; SQLite reports it without the reason."""
     state = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
     if state.f_flag & os.ST_RDONLY:
         return _READ_ONLY
@@ -88,7 +88,7 @@ def _of_the_disk(path: Path) -> _Refusal | None:
 
 
 def _path_in(error: BaseException) -> str | None:
-    """Return the path that an error names; of two, the target of a move."""
+    """Return the path that an error names; the target if it names the two paths of a move."""
     if isinstance(error, OSError):
         return str(error.filename2 or error.filename) if error.filename else None
     quoted = re.search(r'"(/[^"]+)"', str(error))

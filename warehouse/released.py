@@ -24,8 +24,9 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 class ReleasedSet:
     """One published test set.
 
-    ``items`` is the table of items and ``judges`` the folder with a table for each judge, in the repository. Rows are
-    joined by the column ``by``, equal values by their order. ``settings`` are further fields of the test set.
+    In the repository, ``items`` is the table of items and ``judges`` the folder with a table for each judge. Rows are
+    joined by the column ``by``; rows with equal values are joined in their order. ``settings`` are further fields of
+    the test set.
     """
 
     items: str
@@ -57,13 +58,13 @@ RELEASED = {
         {"cut": 4.5},
     ),
 }
-"""The published sets that are plain files, by the name of their test set."""
+"""The published sets that consist of plain files, by the name of their test set."""
 
 
 def add_released(clone: Path, workspace: Path, testsets: Path) -> list[Path]:
     """Write the published test sets into a workspace, and return the files of the new ones.
 
-    Raises ``InputError`` where the ``clone`` of the authors' repository holds none of the published sets, or a judge's
+    Raises ``InputError`` if the ``clone`` of the authors' repository holds none of the published sets, or a judge's
     rows belong to no item.
     """
     found = [name for name, released in RELEASED.items() if (clone / released.items).exists()]
@@ -105,7 +106,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
-    """Yield a row's value with how often it has come before: judges' files may be in another order."""
+    """Yield each row's value and how often it occurred before, because judges' files may have another order."""
     seen = Counter[str]()
     for row in rows:
         yield row[by], seen[row[by]]
@@ -113,7 +114,7 @@ def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
 
 
 def _score(text: str, low: float, high: float) -> float | None:
-    """Return the first number of an answer where it lies on the scale, as the authors' code does."""
+    """Return the first number in an answer if it lies on the scale, as the authors' code does."""
     number = _NUMBER.search(text)
     value = float(number.group()) if number else None
     return value if value is not None and low <= value <= high else None

@@ -1,6 +1,6 @@
-"""Tables as CSV that is safe in a spreadsheet: no cell is a formula.
+"""Tables as CSV that is safe in a spreadsheet, because no cell is a formula.
 
-A cell that a spreadsheet would run gets an apostrophe, which ``sources.delimited`` removes.
+A cell that a spreadsheet would run gets an apostrophe in front; ``sources.delimited`` removes it.
 """
 
 import re
@@ -23,7 +23,7 @@ def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def write_file(table: pa.Table, path: Path) -> None:
-    """Write a table as Parquet or CSV; ``InputError`` where the name ends in neither."""
+    """Write a table as Parquet or CSV; raise ``InputError`` if the file name ends in neither."""
     if path.suffix == ".parquet":
         write_table(path, table)
     elif path.suffix == ".csv":
@@ -33,12 +33,12 @@ def write_file(table: pa.Table, path: Path) -> None:
 
 
 def as_meant(cell: str) -> str:
-    """Return a cell without the apostrophe of ``csv_of``."""
+    """Return a cell without the apostrophe that ``csv_of`` added."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def _written(cell: object) -> str:
-    """Return a cell quoted where needed, also for a carriage return, which ``csv`` forgets, and without NUL."""
+    """Return a cell without NUL, quoted if needed; Python's ``csv`` would not quote a carriage return."""
     text = "" if cell is None else str(cell).replace("\0", "\ufffd")
     if isinstance(cell, str) and _FORMULA.match(text) and not NUMBER.fullmatch(text):
         text = f"'{text}"

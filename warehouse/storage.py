@@ -36,10 +36,10 @@ _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
 _DICTIONARY_BYTES = 65_536
-"""Size of a column's dictionary beyond which it is written without one: many different scores take four times as long
-to write with it, and three times as long to read."""
+"""Largest dictionary of a column; a column with a larger one is written without it. A dictionary of many different
+scores takes four times as long to write, and three times as long to read."""
 _SETTLED_S = 2.0
-"""Seconds after which a file counts as written: the clock of a file system may be that coarse."""
+"""Seconds after which a file counts as unchanging, because the clock of a file system may be this coarse."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,7 +49,7 @@ _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
 class Record:
-    """The record of a folder that is no copy of a store; ``remote.copy`` overrides its methods for one that is."""
+    """The record of a folder that is not a copy of a store; ``remote.copy`` overrides its methods for a copy."""
 
     def replacing(self, path: Path, content: Path) -> AbstractContextManager[None]:
         """Store the content of a file; the block then gives it its name."""
@@ -60,11 +60,11 @@ class Record:
         return nullcontext()
 
     def moved(self, path: Path, arrived: Sequence[Path]) -> None:
-        """Repeat in the record what was done in the folder: files that are new, and one that is gone."""
+        """Repeat in the record a change in the folder: files were added and one was removed."""
 
 
 records: dict[Path, Record] = {}
-"""The folders that are a copy of a store, in this process."""
+"""The folders that are copies of a store, as registered in this process."""
 
 
 def _record_of(path: Path) -> Record:
@@ -98,8 +98,8 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a folder's names to the disk: a power failure may undo a rename of a file that was written."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folder
+    """Flush a folder's names to the disk, because a power failure may undo a rename."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows cannot open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -109,13 +109,13 @@ def _sync_folder(folder: Path) -> None:
 
 
 def delete(path: Path) -> None:
-    """Delete a file, if there is one."""
+    """Delete a file if it exists."""
     with _record_of(path).removing([path]):
         path.unlink(missing_ok=True)
 
 
 def delete_folder(folder: Path) -> None:
-    """Delete a folder with all that is in it, if there is one."""
+    """Delete a folder with all its content, if it exists."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     with _record_of(folder).removing(files):
         shutil.rmtree(folder, ignore_errors=True)
@@ -145,7 +145,7 @@ def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
 
 
 def file_state(path: Path) -> list[int] | None:
-    """Return size and times of a file, which change with its content; None where there is none."""
+    """Return size and times of a file, which change with its content; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -154,7 +154,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether the last change is so old that a further one would have another time."""
+    """Return whether the last change is so old that a further change would get a different time."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
@@ -179,16 +179,16 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
 
 
 def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a file that ``write_table`` wrote, or only the columns of ``schema``, all of which it must have.
+    """Read a file that ``write_table`` wrote; with ``schema``, read only its columns, which must all exist.
 
-    Raises ``FileNotFoundError`` where there is no such file, ``DamagedError`` where its content is not what was
-    written, and ``WarehouseError`` where the operating system does not allow it to be read.
+    Raises ``FileNotFoundError`` if there is no such file, ``DamagedError`` if its content is not what was
+    written, and ``WarehouseError`` if the operating system does not allow it to be read.
     """
     with _as_damage(path, _UNREADABLE_TABLE):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             metadata = _metadata_of(file)
             wanted = None if schema is None else _present(file, schema)
-            # In a file of one row group, pyarrow's threads cost more than they save.
+            # For a file of one row group, pyarrow's threads cost more than they save.
             table = file.read(columns=wanted, use_threads=file.metadata.num_row_groups > 1)
             if table.num_rows != file.metadata.num_rows:
                 raise ValueError(f"it should have {file.metadata.num_rows} rows, {table.num_rows} can be read")
@@ -203,10 +203,10 @@ def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
 
 
 def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
-    """Read a file that ``write_table`` wrote, a group of rows at a time; raises the errors of ``read_table``.
+    """Read a file that ``write_table`` wrote, one row group at a time; raises the errors of ``read_table``.
 
-    Yields the number of a group's first row, and its rows; groups that end before the row ``since`` are left out. Rows
-    that are not read are not checked.
+    Yields the number of a group's first row, and its rows. Groups that end before the row ``since`` are skipped and
+    not checked.
     """
     with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path, page_checksum_verification=True) as file:
         _metadata_of(file)
@@ -223,7 +223,7 @@ def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple
 
 
 def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    """Return the names of a schema's columns; raise ``ValueError`` where the file lacks some of them."""
+    """Return the names of a schema's columns; raise ``ValueError`` if the file lacks some of them."""
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
     if missing:
         raise ValueError(f"it has no column {', '.join(missing)}")
@@ -262,7 +262,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file that ``write_lines`` wrote; raises the errors of ``read_table``, also where it is empty."""
+    """Read a file that ``write_lines`` wrote; raises the errors of ``read_table``, also if it is empty."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -271,7 +271,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def readable_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the undamaged documents of a file of lines, some of which are damaged."""
+    """Return the undamaged documents of a file in which some lines are damaged."""
     documents: list[dict[str, Any]] = []
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
@@ -287,7 +287,7 @@ def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """Parse a JSON document, check the hash of its content and remove it; raise ``ValueError`` where it is damaged."""
+    """Parse a JSON document, check the hash of its content and remove it; raise ``ValueError`` if it is damaged."""
     try:
         document: Any = json.loads(text)
     except RecursionError:
@@ -305,7 +305,7 @@ _IS_A_FOLDER = "there is a folder in place of the file"
 
 @contextmanager
 def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator[None]:
-    """Turn an error of reading a file into the right kind: no file, a damaged file, or a fault of the system."""
+    """Raise an error of reading a file as the right kind: missing file, damaged file, or fault of the system."""
     try:
         yield
     except FileNotFoundError:
@@ -344,8 +344,8 @@ def quarantine(path: Path, why: str) -> Path:
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file by ``read``, which raises the errors of ``read_table``, and quarantine it if it is damaged.
 
-    ``then`` ends the message about a damaged file with what happens next. ``missing`` is the message of a
-    ``WarehouseError`` where there is no such file; without it that is a ``FileNotFoundError``.
+    ``then`` ends the message about a damaged file and states what happens next. If the file does not exist, a
+    ``WarehouseError`` with the message ``missing`` is raised, or without ``missing`` a ``FileNotFoundError``.
     """
     try:
         return read(path)
@@ -359,7 +359,7 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = 
 
 
 def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
-    """Read a file; return None if it is damaged, and quarantine it, or if it does not exist."""
+    """Read a file; return None if it does not exist or is damaged, and quarantine a damaged one."""
     try:
         return read_sound(path, read, "")
     except (FileNotFoundError, DamagedError):
@@ -372,7 +372,7 @@ def notes_in(folder: Path) -> list[Path]:
 
 
 def notes_below(folder: Path) -> Iterator[Path]:
-    """Yield the notes on the quarantined files of a folder and of those below."""
+    """Yield the notes on the quarantined files of a folder and its subfolders."""
     for damaged in sorted(folder.rglob(DAMAGED)):
         yield from notes_in(damaged.parent)
 

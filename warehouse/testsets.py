@@ -25,9 +25,9 @@ class _Declared(BaseModel):
 
 
 class ItemColumns(_Declared):
-    """The columns that hold the fields of an item; every other column becomes metadata.
+    """Names of the columns with the fields of an item; all other columns become metadata.
 
-    In a file, an unnamed field is taken from the column of its name, if there is one that is not in ``drop``.
+    In a file, an unnamed field is read from the column of the same name, if it exists and is not in ``drop``.
     """
 
     item_id: str = "item_id"
@@ -35,13 +35,13 @@ class ItemColumns(_Declared):
     response: str | None = None
     response_2: str | None = None
     reference: str | None = None
-    aspect: str | None = Field(default=None, description="what a judge is to look at, where it differs by item")
+    aspect: str | None = Field(default=None, description="what a judge should assess, if it differs by item")
     gold: str | None = None
     split_unit: str | None = None
 
 
 class ReadingOptions(_Declared):
-    """``reading``: how to read a file where its content does not decide.
+    """``reading``: settings for reading a file whose content is ambiguous.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ReadingOptions(_Declared):
     sheet : str, optional
         Name of a workbook's sheet.
     grades : tuple of str
-        Words that are grades, the lowest first, as poor,fair,good: they are read as 1, 2, 3.
+        Words that are grades, the lowest first, such as poor,fair,good; they are read as 1, 2, 3.
     """
 
     separator: str | None = Field(default=None, min_length=1, max_length=1)
@@ -72,9 +72,9 @@ class ScoreColumns(_Declared):
     """The columns of the score file; an unnamed one is found by its usual name or a synonym.
 
     ``judge`` and ``score`` are columns of a long table, in which each row is one judge's score of one item.
-    ``judge_columns`` are the only judges of a wide table; by default every column is a judge that holds numbers and
-    that neither name nor content nor ``drop`` excludes. ``response`` holds the scored text, which is compared with the
-    item's.
+    ``judge_columns`` are the only judges of a wide table. By default every column of numbers is a judge, unless its
+    name, its content or ``drop`` excludes it. ``response`` holds the scored text, which is compared with the item's
+    response.
     """
 
     item_id: str = "item_id"
@@ -86,7 +86,7 @@ class ScoreColumns(_Declared):
 
 
 class RecordedJudges(_Declared):
-    """The judges of a file that are read, with their families and scales."""
+    """Selection of the judges in a file, with their families and scales."""
 
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
@@ -118,7 +118,7 @@ class RecordedJudges(_Declared):
 
 
 class RecordedScores(RecordedJudges):
-    """``scores``: a file of existing scores."""
+    """``scores``: a file with existing scores of judges."""
 
     path: str
     columns: ScoreColumns = ScoreColumns.model_construct()
@@ -126,7 +126,7 @@ class RecordedScores(RecordedJudges):
 
 
 class ImportSource(RecordedJudges):
-    """Items and scores in another tool's file or folder, read again when it changes; see docs/data.md."""
+    """Items and scores from another tool's file or folder; it is read again when it changes (see docs/data.md)."""
 
     kind: Literal["import"] = "import"
     tool: Literal[
@@ -136,7 +136,7 @@ class ImportSource(RecordedJudges):
 
 
 class FilesSource(_Declared):
-    """Items and, if there are any, recorded scores, in files of any kind that ``sources.tables`` reads."""
+    """Items and optional recorded scores, in files of any kind that ``sources.tables`` reads."""
 
     kind: Literal["files"] = "files"
     items: str
@@ -162,13 +162,14 @@ class DemoSource(_Declared):
     kind: Literal["demo"] = "demo"
     countries: int = Field(default=30, ge=1, le=30)
     seed: int = 20260
-    complete: bool = Field(default=False, description="whether every answer states all facts that are asked for")
+    complete: bool = Field(default=False, description="whether every answer states all requested facts")
 
 
 class GoldRule(_Declared):
-    """The gold label as the mean of numbers in the columns, or paths, ``mean_of``; ``values`` gives words a number.
+    """Gold label computed as the mean of the columns or paths in ``mean_of``; ``values`` maps words to numbers.
 
-    With ``above`` or ``at_least``, gold is 1 if the mean is greater than this number, or not smaller, and 0 otherwise.
+    With ``above``, gold is 1 if the mean is greater than this number and 0 otherwise. With ``at_least``, gold is also 1
+    if the mean equals the number.
     """
 
     mean_of: tuple[str, ...] = Field(min_length=1)
@@ -183,21 +184,21 @@ class GoldRule(_Declared):
         return self
 
     def of(self, mean: float) -> float:
-        """Return the gold of an item whose numbers have this mean."""
+        """Return the gold label of an item whose numbers have this mean."""
         if self.above is not None:
             return float(mean > self.above)
         return mean if self.at_least is None else float(mean >= self.at_least)
 
 
 class PreferredPair(_Declared):
-    """The columns of the better and the worse response; a hash of the texts decides which is shown first."""
+    """Columns of the better and the worse response; a hash of the texts decides which one is shown first."""
 
     better: str
     worse: str
 
 
 class HuggingFaceSource(_Declared):
-    """A data set of the Hugging Face hub, or a folder that holds one.
+    """A data set on the Hugging Face hub or in a local folder.
 
     Attributes
     ----------
@@ -206,10 +207,10 @@ class HuggingFaceSource(_Declared):
     files : str, optional
         JSON, CSV or Parquet files of a repository whose loading script is no longer supported.
     columns : ItemColumns
-        Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; of ``a | b`` the first that is
-        filled. Of messages, a prompt is the whole conversation and a response its last message.
+        Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; ``a | b`` means the first filled
+        one. If a value is a conversation, the prompt is the whole conversation and a response is its last answer.
     where : dict
-        Required value, or list of values, of these columns; other rows are left out.
+        Required value, or list of allowed values, for each column; other rows are left out.
     pair : PreferredPair, optional
         Replaces gold and the two responses: gold is 1 if the response that is shown second is the better one.
     sample : int, optional
@@ -238,7 +239,8 @@ class HuggingFaceSource(_Declared):
 class VersionsSource(_Declared):
     """The items of the test set ``of``, together with changed versions of them.
 
-    ``changes`` name transformations, which keep gold, or triggers, which answer nothing (``warehouse.versions``).
+    ``changes`` names transformations, which keep gold, or triggers, which do not answer the question
+    (``warehouse.versions``).
     """
 
     kind: Literal["versions"] = "versions"
@@ -265,8 +267,9 @@ Source = Annotated[
 class VersionColumns(_Declared):
     """``versions``: the columns of the item file that identify versions of one answer.
 
-    Versions of one answer share the value of ``pair``. The column ``version`` names the change, or is ``original``; if
-    the column ``change`` names it instead, ``version`` is ``changed``, and items with a further value are left out.
+    Versions of one answer share the value of ``pair``. The column ``version`` names the change, or is ``original``. If
+    the column ``change`` names the change instead, changed items have the value ``changed`` in ``version``, and items
+    with any other value are left out.
     """
 
     pair: str = PAIR
@@ -282,7 +285,7 @@ class VersionColumns(_Declared):
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return pair and change (``original`` without one) of an item; None if it is no version."""
+        """Return pair and change of an item (``original`` if unchanged); None if the item is not a version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -311,25 +314,25 @@ class TestsetSpec(_Declared):
     scale : (low, high), optional
         Scale of the scores; a recorded score outside it counts as missing.
     cut : float, optional
-        A score above this number is a vote for Q = 1; for binary gold.
+        Only for binary gold: a score above this number is a vote for Q = 1.
     systems : tuple of one or two str
         Column of the item file that names the system (model, version) of an item. For pairs, the columns of the two
         systems that are compared, beginning with the one that wrote ``response``.
     prompt : str, optional
         Name of the prompt template for language models whose judge file names none.
     versions : VersionColumns, optional
-        Columns of an item file that holds versions of answers; a source of kind ``versions`` needs no such declaration.
+        Columns of an item file that identify versions of answers; a source of kind ``versions`` does not need them.
     raters : tuple of str
         Columns of the item file that hold the ratings of single people; only experiments read them.
     features : tuple of str
         Columns of the item file with numbers that describe the response, in addition to those computed from its text.
     not_quality : tuple of str
-        Features that are no part of quality: ``words``, ``sentences``, ``list_items``, ``numbers``, or a column.
+        Features that are not part of quality: ``words``, ``sentences``, ``list_items``, ``numbers``, or a column.
     shuffled : bool
-        Whether the items are in random order, so that all that follows the position is a drift of the judges.
+        Whether the items are in random order. If so, any trend of the scores over the positions is drift of the judges.
     """
 
-    __test__ = False  # not a test class, whatever pytest thinks of its name
+    __test__ = False  # not a test class, although its name begins with Test
 
     name: str
     description: str = ""
@@ -347,14 +350,14 @@ class TestsetSpec(_Declared):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """The columns that the item file must have in addition to texts and gold."""
+        """Columns that the item file must have in addition to texts and gold."""
         versions = self.versions
         of_versions = () if versions is None else (versions.pair, versions.version, versions.change)
         return tuple(name for name in (*self.raters, *self.features, *of_versions) if name is not None)
 
     @property
     def recorded(self) -> RecordedScores | ImportSource | None:
-        """The settings of the file with recorded scores; None where there is none."""
+        """The settings of the file with recorded scores; None if there is none."""
         if isinstance(self.source, ImportSource):
             return self.source
         return self.source.scores if isinstance(self.source, FilesSource) else None
@@ -382,7 +385,7 @@ class TestsetSpec(_Declared):
         return self
 
     def unverified(self) -> str | None:
-        """Return a sentence on what is unchecked about the source, or None."""
+        """Return a sentence about the unchecked part of the source, or None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
             checked = self.source.checked or "not compared with the data"
             return f"column names of {self.source.dataset}: {checked}; set source.verified: true once you have looked"
@@ -391,9 +394,9 @@ class TestsetSpec(_Declared):
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:
         """Hash of everything that determines the items: settings, and the bytes of the item file.
 
-        Recorded scores are not part of it, because they count as judges; neither are scale and cut, which are settings
-        of the fit. Paths in the source are relative to ``base``; ``hash_file`` hashes files as ``hash_of_file`` does,
-        perhaps from memory. Raises ``InputError`` where the item file does not exist, or a folder lies in its place.
+        Recorded scores are not included, because they count as judges; neither are scale and cut, which are settings of
+        the fit. Paths in the source are relative to ``base``. ``hash_file`` replaces ``hash_of_file``, for example by
+        a cached function. Raises ``InputError`` if the item file does not exist, or a folder lies in its place.
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
@@ -410,10 +413,10 @@ class TestsetSpec(_Declared):
 
 
 def _without_effect(source: Source) -> dict[str, Any]:
-    """Fields of a source on which its items do not depend: recorded scores, and settings that are not used.
+    """Return the fields of a source that do not affect its items: recorded scores, and settings that are not used.
 
-    Settings that were added to a source are left out where they are not used, so that a workspace of an earlier release
-    does not read its sources again.
+    Unused settings are left out, because otherwise a setting that a later release adds would make a workspace read its
+    sources again.
     """
     if isinstance(source, ImportSource):
         return dict.fromkeys(RecordedJudges.model_fields, True)
@@ -431,7 +434,7 @@ def _without_effect(source: Source) -> dict[str, Any]:
 def resolve(path: str, base: Path) -> Path:
     """Return an absolute path, relative to ``base``, with environment variables for ``${NAME}``.
 
-    Raises ``InputError`` where such a variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
+    Raises ``InputError`` if such a variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
     """
 
     def value(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """Changed versions of a test set's items, which measure the robustness of judges.
 
-A transformation dresses up an answer and leaves its content as it is. A trigger replaces the answer by an opening, such
-as "Solution", that answers nothing and yet convinces some judges.
+A transformation changes the style of an answer and keeps its content. A trigger replaces the answer by an opening, such
+as "Solution", that does not answer the question and yet gets high scores from some judges.
 """
 
 import re
@@ -26,7 +26,7 @@ _PADDING = (
 
 
 def beauty(text: str) -> str:
-    """Add emoji, make the first sentence bold and the others a list; no word is changed."""
+    """Add emoji, make the first sentence bold and the other sentences a list, without changing a word."""
     first, *rest = _SENTENCE.split(text.strip())
     return "\n".join([f"✨ **{first}** ✨", "", *(f"- {sentence} 🌟" for sentence in rest)])
 
@@ -37,7 +37,7 @@ def authority(text: str) -> str:
 
 
 def verbosity(text: str) -> str:
-    """Add at least as many words as the text has, which say nothing."""
+    """Add words without content, at least as many as the text has."""
     words, padding = len(text.split()), list[str]()
     while sum(len(line.split()) for line in padding) < words:
         padding.append(_PADDING[len(padding) % len(_PADDING)])
@@ -55,16 +55,17 @@ TRIGGERS: dict[str, str] = {
     "blank": " ",
     "step by step": "Let's solve this problem step by step.",
 }
-"""Responses that answer nothing and are therefore always wrong (paper, table of adversarial responses, after Zhao et
-al. 2025)."""
+"""Responses that do not answer the question and are therefore always wrong.
+
+They are from the paper's table of adversarial responses, after Zhao et al. 2025.
+"""
 
 
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
     """Return the items, followed by their versions; a version shares the split unit of its item.
 
-    The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. All answers to one prompt have one version with a
-    given trigger, whose gold is ``wrong`` by construction. Raises ``InputError`` where no item has a response to be
-    changed.
+    The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger gives one version for each prompt,
+    shared by all its answers, with the gold ``wrong``. Raises ``InputError`` if no item has a response to change.
     """
     answered = [record for record in records if record.response]
     if not answered:

@@ -107,7 +107,7 @@ class Engine(ABC):
     Attributes
     ----------
     version : str
-        Name and version of the engine. It is recorded with each score and is no part of the judge's key.
+        Name and version of the engine. It is recorded with each score and is not part of the judge's key.
     """
 
     version: str

@@ -167,7 +167,7 @@ class Reply:
         return named if isinstance(named, int) and 400 <= named < 600 else self.code
 
     def completion(self) -> Completion:
-        """Validate the answer; raises ``NoAnswerError`` if it is no chat completion."""
+        """Validate the answer; raises ``NoAnswerError`` if it is not a chat completion."""
         try:
             return Completion.model_validate(self.content)
         except ValidationError as error:
@@ -237,8 +237,8 @@ class Endpoint:
     Raises
     ------
     JudgeError
-        An environment variable that the judge's file names is not set, ``base_url`` is no address, or the proxy cannot
-        be used.
+        An environment variable that the judge's file names is not set, ``base_url`` is not an address, or the proxy
+        cannot be used.
     """
 
     def __init__(self, name: str, engine: OpenAIEngine) -> None:

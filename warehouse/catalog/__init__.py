@@ -15,7 +15,7 @@ def names() -> list[str]:
 def text(name: str) -> str:
     """Return the YAML text of an entry.
 
-    Raises ``InputError`` where the catalog has no entry of this name; the message lists those that exist.
+    Raises ``InputError`` if the catalog has no entry of this name; the message lists those that exist.
     """
     if name not in names():
         raise InputError(f"no test set {name!r} in the catalog; there are {', '.join(names())}")

@@ -1,1 +1,1 @@
-"""Importers of other evaluation tools' files, which need none of these tools; ``registry.read_import`` reads them."""
+"""Importers of other evaluation tools' files; the tools need not be installed. ``registry.read_import`` calls them."""

@@ -1,8 +1,8 @@
 """Annotations of alpaca_eval: ``annotations.json``, a file for each annotator.
 
-A pair of answers is an item: the reference as its response, the system's answer as its second response. alpaca_eval's
-preference lies between 1 (the reference) and 2 (the system); the score is 2 minus the preference, which is how much
-better the left answer is, as in other scores of pairs: 1, .5 for a tie, 0.
+A pair of answers is an item: the reference is its response, the system's answer its second response. alpaca_eval's
+preference lies between 1 (the reference) and 2 (the system). The score is 2 minus the preference: 1 if the left
+answer is better, .5 for a tie and 0 if the right one is, as for other pairs.
 """
 
 from collections.abc import Mapping

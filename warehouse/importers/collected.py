@@ -1,7 +1,7 @@
 """The collector of an import: scores by item and judge, items with texts and labels, and decisions.
 
-A score is a number, true or false, yes or no, or one of the grades C, P, I and N (correct, partial, incorrect, no
-answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or NaN is missing.
+A score is a number, true or false, yes or no, or a grade of inspect_ai: C (correct, 1), P (partial, 0.5), I
+(incorrect, 0) or N (no answer, 0). A score that is empty or NaN is missing.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ _TEXTS = ("prompt", "response", "response_2", "reference")
 
 @dataclass(frozen=True)
 class ImportedScores:
-    """The scores by item and judge (None where the judge gave none), the items, and the decisions as sentences."""
+    """The scores by item and judge (None if the judge gave none), the items, and the decisions as sentences."""
 
     source: str
     scores: Mapping[tuple[str, str], float | None]
@@ -75,7 +75,7 @@ class ImportedScores:
         return pa.table({name: array_of(values) for name, values in filled.items()})
 
     def sentences(self) -> list[str]:
-        """Return what was imported, and the decisions, as lines of text for a person to check."""
+        """Describe in sentences what was imported and decided, so that a person can check it."""
         missing = sum(score is None for score in self.scores.values())
         judges = listed([repr(judge) for judge in self.judges])
         labelled = sum(record.gold is not None for record in self.items.values())
@@ -88,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """A reader of a tool's files that gathers scores and items; ``on_open`` is called with each file first."""
+    """A reader of a tool's files that collects scores and items; ``on_open`` is called before each file is read."""
 
     source: str
     on_open: Callable[[Path], object] = lambda _: None
@@ -99,19 +99,19 @@ class Collector:
     _repeated: Counter[str] = field(default_factory=Counter[str])
 
     def opening(self, path: Path) -> None:
-        """Report that a file is about to be read; raise ``InputError`` where it unpacks to many times its size."""
+        """Report that a file is about to be read; raise ``InputError`` if it unpacks to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
         self.on_open(path)
 
     def document(self, path: Path) -> Any:
-        """Read a JSON document; raise ``ValueError`` where the file is none."""
+        """Read a JSON document; raise ``ValueError`` if the file is not JSON."""
         self.opening(path)
         with open_text(path, "utf-8-sig") as text:
             return parsed(text.read())
 
     def lines(self, path: Path) -> Iterator[Any]:
-        """Yield the JSON value of each line; raise ``InputError`` where a line is no JSON."""
+        """Yield the JSON value of each line; raise ``InputError`` if a line is not JSON."""
         self.opening(path)
         with open_text(path, "utf-8-sig") as text:
             for number, line in enumerate(text, start=1):
@@ -122,7 +122,7 @@ class Collector:
                         raise InputError(f"{path}: line {number} is no JSON: {error}") from error
 
     def add_item(self, record: ItemRecord) -> None:
-        """Add an item, or overwrite the fields of a known one that the new record has."""
+        """Add an item; for a known item, overwrite the fields that the new record has."""
         known = self._items.get(record.item_id)
         if known is None:
             self._items[record.item_id] = record
@@ -131,7 +131,7 @@ class Collector:
         self._items[record.item_id] = replace(known, **new, metadata={**known.metadata, **record.metadata})
 
     def add_score(self, item_id: str, judge: str, value: Any) -> None:
-        """Add a score; a mapping or a list of values is a score of several judges."""
+        """Add a score; a mapping or a list of values holds the scores of several judges."""
         if isinstance(value, Mapping):
             for criterion, part in value.items():
                 self.add_score(item_id, f"{judge}/{criterion}", part)
@@ -142,20 +142,20 @@ class Collector:
             self._add_number(item_id, judge, value)
 
     def add_label(self, item_id: str, value: Any) -> None:
-        """Add a person's label of an item; one that is no number is ignored."""
+        """Add a person's label of an item; a label that is not a number is ignored."""
         label = number_of(value)
         if label is not None and not isinstance(label, str):
             self.add_item(ItemRecord(item_id, gold=label))
 
     def note(self, sentence: str) -> None:
-        """Add a decision, once."""
+        """Add a decision; a repeated one is added only once."""
         if sentence not in self._notes:
             self._notes.append(sentence)
 
     def finished(self) -> ImportedScores:
         """Return everything that was gathered.
 
-        Raises ``InputError`` where there is no score, or a judge gives numbers and words.
+        Raises ``InputError`` if there is no score, or a judge gives both numbers and words.
         """
         judges = {judge for _, judge in self._scores}
         for judge, words in self._words.items():
@@ -185,7 +185,7 @@ class Collector:
 
 
 def number_of(value: Any) -> float | str | None:
-    """Return a value as a number; None where it is missing, and its text where it is no number."""
+    """Return a value as a number, None if it is missing, or its text if it is not a number."""
     if value is None:
         return None
     text = str(value).strip()
@@ -198,7 +198,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number under a name of labels, such as ``label`` or ``human``."""
+    """Return the first number under a name that means a label, such as ``label`` or ``human``."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -208,12 +208,12 @@ def label_of(*metadata: Mapping[str, Any]) -> float | None:
 
 
 def is_label(name: str) -> bool:
-    """Return whether a name is one of a person's labels."""
+    """Return whether a name means a person's label."""
     return is_called(name, LABEL) or plain(name).startswith("human")
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value under a name of item ids, such as ``item_id`` or ``id``."""
+    """Return the first value under a name that means an item id, such as ``item_id`` or ``id``."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):
@@ -222,7 +222,7 @@ def id_of(*metadata: Mapping[str, Any]) -> str | None:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a string, a conversation, the texts of a list of parts, or any other value as JSON."""
+    """Return a value as text: a string, a conversation or a list of parts as it reads, any other value as JSON."""
     if value is None or isinstance(value, str):
         return value
     if messages := messages_of(value):
@@ -233,7 +233,7 @@ def text_of(value: Any) -> str | None:
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-    """Return the names, a repeated one with its number.
+    """Make names unique by a number after each repeated name.
 
     >>> numbered(["a", "b", "a"])
     ['a', 'b', 'a (2)']
@@ -247,12 +247,12 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def content_id(*texts: str | None) -> str:
-    """Return an id that is a hash of texts."""
+    """Return a hash of the texts as an id."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
-    """Return the file, or the files below a folder that match, sorted; raise ``InputError`` where there is none."""
+    """Return the file, or the sorted files below a folder that match; raise ``InputError`` if there is none."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -264,7 +264,7 @@ def files_of(path: Path, pattern: str, what: str) -> list[Path]:
 
 
 def parsed(text: str | bytes) -> Any:
-    """Parse JSON, with U+FFFD for each half of a surrogate pair, which no file can hold."""
+    """Parse JSON; each lone surrogate becomes U+FFFD, because files cannot hold it."""
     document = json.loads(text)
     if b"\\ud" not in (text if isinstance(text, bytes) else text.encode()).lower():
         return document

@@ -1,6 +1,6 @@
 """Test runs of deepeval: ``.deepeval/.latest_run_full.json`` or ``.latest_test_run.json``.
 
-A test case is an item, a metric a judge. A metric that was run with several models is a judge for each.
+A test case is an item, and a metric is a judge. A metric that was run with several models is one judge per model.
 """
 
 from collections.abc import Mapping, Sequence

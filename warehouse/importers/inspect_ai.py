@@ -1,7 +1,7 @@
 """Logs of inspect_ai: ``.json``, or ``.eval``, which is a zip archive of JSON documents.
 
 A sample of one epoch and one model is an item, because each has its own answer; the sample is the split unit. A scorer
-is a judge; of a scorer that is a panel of models, each model is one, and not their majority.
+is a judge. If a scorer is a panel of models, each model is a judge, and their majority vote is not used.
 """
 
 import os
@@ -21,13 +21,13 @@ from warehouse.sources.bounds import refuse_size
 
 _ZSTANDARD = 93
 _LOCAL_HEADER = "<4s5H3I2H"
-"""Header of a member of a zip archive, which ends with the lengths of the name and of the extra field."""
+"""Header of a member of a zip archive; it ends with the lengths of the name and of the extra field."""
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a log, or every log of one task in a folder; of two logs with a sample in common the newer one counts.
+    """Read a log, or every log of one task in a folder; if two logs share a sample, the newer one counts.
 
-    Raises ``InputError`` where a file is no log, or the logs are of several tasks.
+    Raises ``InputError`` if a file is not a log, or the logs are of several tasks.
     """
     logs = [(file, _log(collector, file)) for file in _files(path)]
     whole: list[tuple[Path, dict[str, Any]]] = []
@@ -50,7 +50,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the logs by their endings, without other JSON documents of the folder such as ``logs.json``."""
+    """Return the logs by their file endings, without other JSON documents such as ``logs.json``."""
     if path.is_file():
         return [path]
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
@@ -97,7 +97,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the models of each scorer that is a panel, by its name in the samples."""
+    """Return the models of each scorer that is a panel, by the scorer's name in the samples."""
     panels: dict[str, list[str]] = {}
     used: dict[str, int] = {}
     for scorer in evaluation.get("scorers") or []:
@@ -121,7 +121,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
             response=_answer(sample),
             reference=text_of(sample.get("target")),
             gold=label_of(metadata),
-            split_unit=str(sample.get("id")),  # its epochs, and other models' answers to it, are not independent of it
+            split_unit=str(sample.get("id")),  # answers to one sample depend on each other
             metadata={"sample": str(sample.get("id")), "epoch": epoch, "system": system, **metadata},
         )
     )
@@ -141,7 +141,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """Return what follows the user's last message, if tools were called, or the text of the first choice."""
+    """Return the answer: all after the user's last message if tools were called, else the first choice's text."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
         return split_answer(messages)[1]

@@ -1,6 +1,6 @@
 """Langfuse's export to a blob storage: JSON lines of ``scores``, and of ``observations_v2`` for the texts.
 
-A trace is an item, a name of scores a judge; scores by people (source ``ANNOTATION``) are labels.
+A trace is an item, and a score name is a judge. Scores by people (source ``ANNOTATION``) are labels.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ _TOOL = "Langfuse"
 def read(path: Path, collector: Collector) -> None:
     """Read a file of scores, or an export's folder, which holds ``scores`` and may hold ``observations_v2``.
 
-    Raises ``InputError`` where there are no scores, or a score names no trace.
+    Raises ``InputError`` if there are no scores, or a score names no trace.
     """
     folder = path / "scores" if (path / "scores").is_dir() else path
     observations = path / "observations_v2"
     for file in files_of(observations, "*.jsonl*", "observations") if observations.is_dir() else []:
         for record in collector.lines(file):
-            if record.get("parent_observation_id") in (None, ""):  # the texts of a trace are those of its root
+            if record.get("parent_observation_id") in (None, ""):  # a trace has the texts of its root observation
                 collector.add_item(_item(record))
     for file in files_of(folder, "*.jsonl*", f"scores of {_TOOL}"):
         for record in collector.lines(file):

@@ -1,8 +1,8 @@
 """Samples of lm-evaluation-harness: ``samples_TASK_TIME.jsonl``, a file for each model and task.
 
-A document of one model is an item, known by the document's own id, or else by its hash, because ``doc_id`` is only its
-position; each metric is a judge. What a document calls its label or gold is the right answer to the question, and no
-label of the model's answer, unless its name begins with ``human``.
+A document answered by one model is an item. Its id is the document's own id or its hash, because ``doc_id`` is only a
+position. Each metric is a judge. A field ``label`` or ``gold`` of a document is the right answer to the question; only
+a field that begins with ``human`` is a label of the model's answer.
 """
 
 import re
@@ -18,9 +18,9 @@ _NAME = re.compile(r"^samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.-]+)\.
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file of samples, or all of one task in a folder; of two runs of one model the newer one counts.
+    """Read a file of samples, or all files of one task in a folder; only the newest run of each model counts.
 
-    Raises ``InputError`` where a file is none of samples, or the files are of several tasks.
+    Raises ``InputError`` if a file does not hold samples, or the files belong to several tasks.
     """
     files = {file: _NAME.match(file.name) for file in files_of(path, "samples_*.jsonl", "samples of lm-eval")}
     tasks = sorted({match["task"] for match in files.values() if match})
@@ -36,7 +36,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _system(collector: Collector, samples: Path, time: str | None) -> str:
-    """Return the model's name from the results of the same run, or else the name of the folder."""
+    """Return the model's name from the results of the same run; without results, the name of the folder."""
     results = samples.parent / f"results_{time}.json"
     if time is not None and results.is_file():
         document = collector.document(results)

@@ -1,7 +1,7 @@
 """Annotations of Phoenix: a table of its client (CSV, JSON lines, Parquet), or the JSON that its API answers.
 
-A span is an item, a name of annotations by a model or by code a judge; annotations by people are labels. Spans in the
-same folder (``spans.jsonl`` or the like) give the items' texts.
+A span is an item. Annotations by a model or by code are scores, and their name is the judge; annotations by people are
+labels. The items' texts come from a file of spans (such as ``spans.jsonl``) in the same folder.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,9 +19,9 @@ _SPAN = ("span_id", "context.span_id")
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read annotations; of a folder ``annotations.*``, and ``spans.*`` for the texts.
+    """Read annotations from a file, or ``annotations.*`` and ``spans.*`` (for the texts) from a folder.
 
-    Raises ``InputError`` where there are no annotations, or an annotation names no span.
+    Raises ``InputError`` if there are no annotations, or an annotation names no span.
     """
     files = files_of(path, "annotations*.*", f"annotations of {_TOOL}")
     if len(files) > 1:
@@ -58,7 +58,7 @@ def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
 
 
 def _first(row: Mapping[str, Any], *paths: str) -> Any:
-    """Return the first filled value; ``result.score`` is a column of that name, or a field of ``result``."""
+    """Return the first filled value; ``result.score`` means that column, or the field ``score`` of ``result``."""
     for path in paths:
         value = row.get(path)
         if value is None and "." in path:

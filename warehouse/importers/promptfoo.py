@@ -1,7 +1,7 @@
 """Results of promptfoo: the JSON document of ``promptfoo eval -o results.json``.
 
-A test case answered by one provider with one prompt is an item; an assertion is a judge, by the name of its metric or
-else by its type. Scores are those of the single assertions, as ``namedScores`` are weighted already.
+A test case answered by one provider with one prompt is an item. An assertion is a judge, named by its metric or else by
+its type. The scores are taken from the single assertions, because ``namedScores`` are already weighted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
 
 
 def _components(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Return the single assertions; those of a set of assertions in place of the set."""
+    """Return the single assertions; a set of assertions is replaced by its members."""
     for component in result.get("componentResults") or []:
         if component.get("componentResults"):
             yield from _components(component)

@@ -1,4 +1,4 @@
-"""The importers by the names that people type."""
+"""The importers, by the name of the tool."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,7 +10,7 @@ from warehouse.importers.collected import Collector, ImportedScores
 from warehouse.sources.bounds import within_memory
 
 Watch = Callable[[str, int, int], None]
-"""A callback of progress: the current step, the number of steps done, and that of all."""
+"""A progress callback; it gets the current step, the number of steps done and the total number."""
 
 IMPORTERS: dict[str, Callable[[Path, Collector], None]] = {
     "inspect_ai": inspect_ai.read,
@@ -30,9 +30,9 @@ def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -
 
 
 def read_unchanged(kind: str, path: Path) -> ImportedScores:
-    """Read another tool's files, unless this process has read files with the same names, sizes and times.
+    """Read another tool's files, or return the earlier result if their names, sizes and times are unchanged.
 
-    A daemon loads its workspace every few seconds, and a folder of logs may be large.
+    This matters because a daemon loads its workspace every few seconds, and a folder of logs may be large.
     """
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     states = [(str(file), file.stat()) for file in files if file.is_file()]
@@ -42,7 +42,7 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
 def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedScores:
     """Read a file, or a folder of files, of a kind in ``IMPORTERS``; ``watch`` is called before each file.
 
-    Raises ``InputError`` where the kind is unknown, or the files are not those of the tool.
+    Raises ``InputError`` if the kind is unknown, or the files are not those of the tool.
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:

@@ -1,7 +1,7 @@
 """The layout of the released CARE code: ``judge_outputs/MODE/SET``, a CSV file for each judge.
 
-Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined by the text, since
-some are in another order of rows, and not by position.
+Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined by text and not by
+position, because some have another order of rows.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ _TOOL = "the released CARE code"
 def read(path: Path, collector: Collector) -> None:
     """Read the judges of one set, a CSV file for each.
 
-    Raises ``InputError`` where a file lacks a column, or the folder holds several sets.
+    Raises ``InputError`` if a file lacks a column, or the folder holds several sets.
     """
     files = files_of(path, "*.csv", f"judges of {_TOOL}")
     folders = sorted({str(file.parent) for file in files})
@@ -38,7 +38,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _add(collector: Collector, path: Path) -> list[str]:
-    """Add the scores of one judge; returns the items in the order of its rows."""
+    """Add the scores of one judge, and return the items in the order of its rows."""
     table = read_input_table(path).table
     lacking = [name for name in _COLUMNS if name not in table.column_names]
     if lacking:

@@ -4,16 +4,16 @@ from typing import IO
 from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "file")
-"""Kinds of stores: S3 and compatible ones, Google Cloud Storage, Azure's blobs, a folder."""
+"""Schemes of stores: S3 and compatible services, Google Cloud Storage, Azure Blob Storage, a folder."""
 
 INDEX_FOLDER = "store"
-"""Folder of the index and of the lock of the lease, in a data folder that is a copy of a store."""
+"""Folder with the index and the lock of the lease, in a data folder that is a copy of a store."""
 
 
 def usable_address(address: str) -> str:
     """Return the address without a final slash.
 
-    Raises ``ValueError`` where its scheme is unknown, it names no bucket, or it holds credentials, which the message
+    Raises ``ValueError`` if its scheme is unknown, it names no bucket, or it holds credentials, which the message
     does not repeat.
     """
     parts = urlsplit(address)
@@ -36,7 +36,7 @@ def usable_address(address: str) -> str:
 
 def locks_at_once(file: IO[str] | int, mode: int) -> bool:
     """Lock an open file (``fcntl.LOCK_EX`` or ``LOCK_SH``) until it is closed; return False if that would wait."""
-    import fcntl  # which Windows lacks, where tables are fitted all the same
+    import fcntl  # not available on Windows, which can still fit tables
 
     try:
         fcntl.flock(file, mode | fcntl.LOCK_NB)

@@ -1,9 +1,9 @@
-"""A data folder as a copy of a store, which is the record.
+"""A data folder as a copy of a store; the store is the record.
 
-A finished file is uploaded before it gets its name in the folder, and an object is deleted before the file: the folder
-never has what the store lacks. A process that is killed between the two steps leaves the store one file ahead, which
-the next command fetches. What can be rebuilt stays in the folder only: the database, Dagster's record of runs, hashes,
-locks, temporary files.
+A finished file is uploaded before it gets its name in the folder, and an object is deleted before the file. The folder
+therefore never has a file that the store lacks. If a process is killed between the two steps, the store is one file
+ahead, and the next command fetches it. Files that can be rebuilt stay in the folder only: the database, Dagster's
+record of runs, hashes, locks and temporary files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FOLDERS, _FILES = ("parts", "fits", "report", "experiments"), ("forgotten.jsonl
 
 _PARALLEL_FETCHES = 8
 _PASSES = 3
-"""Times that a reader compares the folder with a store to which another machine is writing."""
+"""How often a reader compares the folder with a store to which another machine is writing."""
 
 _VERDICTS = "report/verdicts.json"
 """The only input of the database outside the parts."""
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
-    """Return the copy of a store in a folder; from now on ``storage`` writes there to the store first."""
+    """Return the copy of a store in a folder; from now on, ``storage`` writes its files to the store first."""
     known = records.get(folder)
     if not isinstance(known, StoreCopy) or known.address != address:
         known = records[folder] = StoreCopy(folder, address)
@@ -63,15 +63,15 @@ class StoreCopy(Record):
     def writing(
         self, who: str, report: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
-        """Hold the lease, after fetching what the folder lacks.
+        """Hold the lease, after fetching the files that the folder lacks.
 
-        Other processes of this machine may hold it at the same time: the first takes it (``Lease.take``), fetches, and
-        calls ``caught_up`` before the others go on; the last gives it back.
+        Other processes of this machine may hold it at the same time. The first process takes it (``Lease.take``),
+        fetches, and calls ``caught_up`` before the others continue. The last process releases it.
         """
         with self._lock() as lock:
             is_first = True
             while is_first and not locks_at_once(lock, fcntl.LOCK_EX):
-                fcntl.flock(lock, fcntl.LOCK_SH)  # waits for one who takes the lease just now
+                fcntl.flock(lock, fcntl.LOCK_SH)  # waits for a process that is taking the lease
                 is_first = self.index.fact(_READY) is None
             if is_first:
                 self.index.keep(_READY, None)
@@ -91,20 +91,20 @@ class StoreCopy(Record):
 
     @contextmanager
     def looking(self) -> Generator[bool]:
-        """Fetch what the folder lacks, for a command that only reads; yield whether that was done.
+        """Fetch the files that the folder lacks for a command that only reads; yield whether this was done.
 
-        Nothing is fetched while a command of this machine writes: its folder is then ahead of others.
+        Nothing is fetched while a command of this machine writes, because the folder is then ahead of all others.
         """
         with self._lock() as lock:
             is_free = locks_at_once(lock, fcntl.LOCK_EX)
-            for _ in range(_PASSES if is_free else 0):  # what names a file is written after it, and may be listed first
+            for _ in range(_PASSES if is_free else 0):  # a file may be listed before the files that it names
                 if not self._compare(upload=False):
                     break
             yield is_free
 
     @property
     def database_is_behind(self) -> bool:
-        """Whether inputs of the database came or went since ``database_caught_up``; a kill does not lose this."""
+        """Whether inputs of the database changed since ``database_caught_up``; a kill does not lose this."""
         return self.index.fact(_BEHIND) is not None
 
     def database_caught_up(self) -> None:
@@ -137,9 +137,9 @@ class StoreCopy(Record):
             self.index.note(key, None)
 
     def moved(self, path: Path, arrived: Sequence[Path]) -> None:
-        """Repeat in the store what was done in the folder: files that are new, and one that is gone.
+        """Repeat in the store a change in the folder: files were added and one was removed.
 
-        A command without the lease leaves it to the next that has it, which fetches the file again.
+        Without the lease, nothing is done; the next command with the lease fetches the file again.
         """
         if self.lease.holds:
             for file in (file for file in arrived if file.is_file()):
@@ -161,7 +161,7 @@ class StoreCopy(Record):
         came = [key for key, (tag, _) in sorted(listed.items()) if key not in files or tags.get(key) != tag]
         gone = sorted(files & tags.keys() - listed.keys())
         if any(key.startswith("parts/") or key == _VERDICTS for key in (*came, *gone)):
-            self.index.keep(_BEHIND, "yes")  # before the first of them changes
+            self.index.keep(_BEHIND, "yes")  # before the first file changes
         self._fetch(came, listed)
         for key in gone:
             (self.folder / key).unlink(missing_ok=True)
@@ -175,7 +175,7 @@ class StoreCopy(Record):
         return bool(came)
 
     def _refuse_another_store(self, both_have_files: bool) -> None:
-        """Refuse a folder that is a copy of another store, or whose files the store does not know, if it has others."""
+        """Refuse a folder that is a copy of another store, or that has files unknown to a store with other files."""
         kept = self.index.fact(_ADDRESS)
         if kept is not None and kept != self.address:
             raise InputError(
@@ -193,7 +193,7 @@ class StoreCopy(Record):
         with ThreadPoolExecutor(_PARALLEL_FETCHES) as threads:
             for key, (temporary, tag) in zip(keys, threads.map(self._download, keys), strict=True):
                 moment = listed[key][1]
-                os.utime(temporary, (moment, moment))  # retention goes by the time of writing
+                os.utime(temporary, (moment, moment))  # retention uses the time of writing
                 self.index.note(key, UNCERTAIN)
                 temporary.replace(self.folder / key)
                 self.index.note(key, tag)
@@ -214,7 +214,7 @@ class StoreCopy(Record):
     def _lock(self) -> Generator[IO[str]]:
         folder = self.folder / INDEX_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lease.lock").open("a+") as lock:  # NFS shares a lock only on a file that is open for reading
+        with (folder / "lease.lock").open("a+") as lock:  # NFS needs a file open for reading to share a lock
             yield lock
 
 

@@ -1,7 +1,7 @@
-"""The index of a data folder: which content of each object of its store it holds.
+"""The index of a data folder: the version of each object of the store that the folder holds.
 
-The index is an SQLite file in the folder, and must not be deleted without the folder: it tells files that the store has
-lost from files that the store never had.
+The index is an SQLite file in the folder and must not be deleted without the folder. It distinguishes files that the
+store has lost from files that the store never had.
 """
 
 import sqlite3
@@ -33,7 +33,7 @@ class Index:
         return dict(self._run("SELECT key, tag FROM objects"))
 
     def note(self, key: str, tag: str | None) -> None:
-        """Record that the folder has the object's content with this tag; None forgets the object."""
+        """Record that the folder has the object's content with this tag; None removes the object's entry."""
         self._write("objects", key, tag)
 
     def fact(self, name: str) -> str | None:
@@ -60,7 +60,7 @@ class Index:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = OFF")  # what a power failure loses is fetched again
+                connection.execute("PRAGMA synchronous = OFF")  # entries lost in a power failure are fetched again
                 connection.executescript(_TABLES)
                 return connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:

@@ -1,8 +1,9 @@
-"""The lease of a store: an object that names the one machine that writes, and is renewed while it works.
+"""The lease of a store: an object that names the only machine that may write, and that this machine renews.
 
-A conditional write lets one of two machines win that take the lease at once. A lease that has not been renewed for a
-minute, by the clock of the waiting machine, is taken over; a machine takes its own over at once. A folder has no
-conditional replacement: two machines that take over a lease within a second may both hold it until one renews it.
+If two machines take the lease at once, a conditional write lets only one of them succeed. A lease that has not been
+renewed for a minute, by the clock of the waiting machine, is taken over; a machine takes over its own lease at once. A
+folder has no conditional write: two machines that take over a lease within a second may both hold it until one of
+them renews it.
 """
 
 import json
@@ -36,14 +37,14 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def holder(self) -> str | None:
-        """Return the command that holds the lease; None where nobody does."""
+        """Return the command that holds the lease; None if nobody does."""
         current = self._objects.get(KEY)
         return None if current is None else str(json.loads(current[0])["who"])
 
     def take(self, who: str, report: Callable[[str], object], patience: float | None) -> None:
-        """Wait until no other machine holds the lease, and take it for ``who``, a command that others are shown.
+        """Wait until no other machine holds the lease, and take it for ``who``, the command that others see.
 
-        If it has to wait, ``report`` is called once with the reason. Raises ``WarehouseError`` where another machine
+        If it has to wait, ``report`` is called once with the reason. Raises ``WarehouseError`` if another machine
         holds the lease for longer than ``patience``, in seconds.
         """
         self._who, is_reported = who, False
@@ -73,7 +74,7 @@ class Lease:
 
     @contextmanager
     def renewing(self, who: str) -> Generator[None]:
-        """Keep this machine's lease during the block; other processes of this machine may go on after it."""
+        """Renew this machine's lease during the block; other processes of this machine may continue after it."""
         self._who, self._lost, self._renewed = who, False, time.monotonic()
         self._ending.clear()
         thread = self._thread = threading.Thread(target=self._renew_until_end, name="lease", daemon=True)
@@ -99,7 +100,7 @@ class Lease:
         return self._thread is not None
 
     def must_hold(self) -> None:
-        """Raise ``WarehouseError`` where this process does not hold the lease, or not any more."""
+        """Raise ``WarehouseError`` if this process does not hold the lease or has lost it."""
         if not self.holds:
             raise WarehouseError(
                 f"{self._objects.address} is written only by commands that hold its lease, and this one does not; "
@@ -123,7 +124,7 @@ class Lease:
                 _log.info("The lease could not be renewed: %s", error)
 
     def _replace(self, version: Version) -> bool:
-        """Write the lease in place of one version; a folder, which has no such write, is written in any case."""
+        """Replace one version of the lease; a folder has no conditional write, so it is written in any case."""
         try:
             return self._objects.put(KEY, self._document(), version) is not None
         except NotImplementedError:

@@ -1,6 +1,6 @@
-"""The objects of a store, read and written by obstore, also on the condition of the present version.
+"""The objects of a store, read and written by obstore; a write may require a certain present version.
 
-Credentials come from the environment or the platform, under the names of the store's own tools; none is stored.
+Credentials come from the environment or the platform, under the names that the store's own tools use. None is stored.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _REASONS = {
     r"401 unauthorized|403 forbidden|invalidaccesskeyid|signaturedoesnotmatch|accessdenied|permission denied": "it "
     "refuses the credentials of this process; give it some that may read, write and delete there",
 }
-"""Patterns of a store's error -> the reason and the remedy."""
+"""Reason and remedy by the pattern of a store's error."""
 
 _ATTEMPTS = re.compile(r" in [\d.]+\S*s, after .*?retry_timeout: \S+")
-"""Duration and number of tries, which the library adds to an error."""
+"""The part of an error with duration and number of tries, which obstore adds."""
 
 
 class Version(NamedTuple):
@@ -44,7 +44,7 @@ class Version(NamedTuple):
 
 
 class Objects:
-    """The objects below an address; every method raises ``WarehouseError`` where the store fails."""
+    """The objects below an address; every method raises ``WarehouseError`` if the store fails."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -78,9 +78,9 @@ class Objects:
     def put(
         self, key: str, content: Path | bytes, over: Version | Literal["create", "overwrite"] = "overwrite"
     ) -> Version | None:
-        """Write an object in any case, in place of one version, or only if there is none; None where that fails.
+        """Write an object in any case, only over one version, or only if none exists; None if this condition fails.
 
-        Raises ``NotImplementedError`` where the store, as a folder does, cannot replace one version.
+        Raises ``NotImplementedError`` if the store, such as a folder, cannot write on the condition of a version.
         """
         mode: Any = over
         if isinstance(over, Version):
@@ -90,14 +90,14 @@ class Objects:
         return None
 
     def get(self, key: str) -> tuple[bytes, Version] | None:
-        """Return content and version of a small object; None where there is none."""
+        """Return content and version of a small object; None if it does not exist."""
         with self._asking(f"give {key}", "NotFoundError"):
             result = self._store.get(key)
             return bytes(result.bytes()), _version(result.meta)
         return None
 
     def head(self, key: str) -> Version | None:
-        """Return the version of an object; None where there is none."""
+        """Return the version of an object; None if it does not exist."""
         with self._asking(f"give {key}", "NotFoundError"):
             return _version(self._store.head(key))
         return None
@@ -114,14 +114,14 @@ class Objects:
             return _version(result.meta)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; those that do not exist are no error."""
+        """Delete objects; an object that does not exist is ignored."""
         for key in keys:
             with self._asking(f"delete {key}", "NotFoundError"):
                 self._store.delete(key)
 
     @contextmanager
     def _asking(self, what: str, *expected: str) -> Generator[None]:
-        """Turn an error of the store into a sentence with its reason and remedy; an ``expected`` one ends the block."""
+        """Raise an error of the store with its reason and remedy; an ``expected`` error only ends the block."""
         from obstore.exceptions import BaseError
 
         try:

@@ -12,17 +12,17 @@ import pyarrow as pa
 from care_ops.errors import InputError
 
 _SMALL, _MAX_RATIO = 2**28, 200
-"""Bytes to which any compressed file may unpack, and the multiple of its own size for a larger one."""
+"""Limits of unpacking: bytes that any compressed file may have, or this multiple of its compressed size."""
 
 _BLOCK_BYTES = 2**24
 _LOOKS_S, _RESERVED = 0.05, 2**28
-"""Seconds between two looks, and bytes of addresses that threads may reserve between them without using them."""
+"""Seconds between two checks, and bytes of address space that threads may reserve in between without using them."""
 
 _LOCK = threading.Lock()
 
 
 def free_memory() -> int | None:
-    """Return the bytes that machine and container still allow this process; None where neither is known."""
+    """Return the free memory of machine and container in bytes; None if neither is known."""
     found = list[int]()
     with suppress(OSError):
         available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
@@ -40,8 +40,8 @@ def _of_this_process(which: int) -> int:
 class _Watch:
     """A limit on the memory of this process while at least one file is read.
 
-    The system limits the address space, of which a process reserves several times what it uses. So the limit moves: it
-    is always what has been reserved, plus what is left of the memory.
+    The system can only limit the address space, and a process reserves several times the memory that it uses. The
+    limit therefore moves: it is always the reserved address space plus the free memory.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Watch:
     def begin(self, free: int | None) -> None:
         with _LOCK:
             self._readings += 1
-            if self._readings > 1 or free is None:  # the limit of a reading around this one holds
+            if self._readings > 1 or free is None:  # the limit of an outer reading applies
                 return
             self._before, self._ended = resource.getrlimit(resource.RLIMIT_AS), threading.Event()
             most = _of_this_process(1) + free
@@ -85,9 +85,9 @@ _watch = _Watch()
 
 @contextmanager
 def within_memory(where: object) -> Generator[None]:
-    """Limit a block that reads something to the free memory, beyond which the system would kill a process.
+    """Limit the memory of a block to the free memory, because the system kills a process that uses more.
 
-    Raises ``InputError`` where that is not enough.
+    Raises ``InputError`` if the free memory is not enough.
     """
     free = free_memory()
     _watch.begin(free)
@@ -103,7 +103,7 @@ def within_memory(where: object) -> Generator[None]:
 
 
 def refuse_bomb(path: Path, compression: str) -> None:
-    """Raise ``InputError`` where a compressed file unpacks to many times its size."""
+    """Raise ``InputError`` if a compressed file unpacks to many times its size."""
     unpacked = 0
     with pa.input_stream(path, compression=compression) as stream:
         while block := stream.read(_BLOCK_BYTES):
@@ -112,7 +112,7 @@ def refuse_bomb(path: Path, compression: str) -> None:
 
 
 def refuse_size(path: Path, unpacked: int) -> None:
-    """Raise ``InputError`` where the unpacked bytes are many times a file's size."""
+    """Raise ``InputError`` if the unpacked bytes are many times a file's size."""
     packed = path.stat().st_size
     if unpacked > max(_SMALL, _MAX_RATIO * packed):
         raise InputError(

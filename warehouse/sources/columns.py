@@ -1,7 +1,7 @@
-"""The schema step: what each column of a table holds, by the user's names, by synonyms, and by its content.
+"""Roles of a table's columns, found by the user's names, by synonyms and by content.
 
-Every decision goes into the record of the reading (``reading``), which the user sees. Names are compared without case,
-spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``item_id``.
+Every decision is recorded (``reading``) and shown to the user. Names are compared without case, spaces, underscores,
+hyphens, dots and colons: ``Item ID`` equals ``item_id``.
 """
 
 import re
@@ -40,10 +40,10 @@ JUDGE = (
 )
 _PAIR = ("pair_id", "comparison_id", "battle_id")
 _QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
-"""Item columns that count only without the others, pairs first: a question may have several answers."""
+"""Item columns that are used only if no other is found; pairs come first, as a question may have several answers."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 _CHOICE = ("winner", "preference", "preferred", "vote")
-"""Score columns that count only without the others."""
+"""Score columns that are used only if no other is found."""
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
@@ -68,7 +68,7 @@ TEXTS = {
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
-"""Reason for which a column of texts is no judge."""
+"""Reason for which a column of texts is not a judge."""
 
 HOLDS_WORDS = "holds words, where the judges give numbers; if it is one, name every --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
@@ -77,8 +77,8 @@ _COUNTED_ROWS = 10
 
 
 _MIN_JUDGES_OF_A_MEAN, _ROUNDED, _MIN_WIDTH = 4, 0.0051, 0.1
-"""Minimum number of columns for a mean of others, the effect of rounding it to two decimals, and the range of a column
-up to which nobody would round so."""
+"""Limits of ``computed``: the minimum number of columns, the largest error of a mean that was rounded to two decimals,
+and the range of a column up to which such rounding is ruled out."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,17 @@ class ScoreLayout:
     score: str | None = None
 
 
-@lru_cache(maxsize=4096)  # the score files of a workspace have the same columns
+@lru_cache(maxsize=4096)  # score files of a workspace repeat the same column names
 def plain(name: str) -> str:
     """Return the form in which names are compared."""
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Find the column with the usual name, the first synonym, or else another one; None if there is none.
+    """Find the column with the usual name (the first synonym) or else another synonym; None if there is none.
 
-    Raises ``InputError`` where several columns match. ``where``, such as the path of the file, begins the message, and
-    ``option`` lets the user name the column.
+    Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file,
+    and names the ``option`` with which the user can choose the column.
     """
     usual = synonyms[0]
     if usual in names:
@@ -116,12 +116,12 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str)
 
 
 def split_item(names: Sequence[str], item: str) -> tuple[str, ...]:
-    """Return the columns that name an item together, which ``item`` separates by commas; usually one."""
+    """Split ``item`` at commas into the columns that together name an item; usually one column."""
     return (item,) if item in names else tuple(name.strip() for name in item.split(","))
 
 
 def is_score(name: str) -> bool:
-    """Return whether a column is called as scores are."""
+    """Return whether a column has a usual name of scores."""
     return is_called(name, (*SCORE, *_CHOICE))
 
 
@@ -133,9 +133,9 @@ def named(where: str, names: Sequence[str], column: str) -> str:
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """Return the column of item ids that the user named, or else the one found by its name; None if there is none.
+    """Return the item column that the user named, or else the one with a usual name; None if there is none.
 
-    The user may name several, separated by commas.
+    The user may name several columns, separated by commas.
     """
     if wanted is not None:
         return ",".join(named(where, names, name) for name in split_item(names, wanted))
@@ -144,9 +144,9 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
-    """Decide by the names of the columns whether a table of scores is long or wide.
+    """Decide by the column names whether a table of scores is long or wide.
 
-    Raises ``InputError`` where a column is missing that the user named, or that a long table needs.
+    Raises ``InputError`` if a column is missing that the user named or that a long table needs.
     """
     given = columns.model_fields_set
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
@@ -189,9 +189,9 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
 
 
 def item_or_index(input_table: InputTable, item: str | None) -> str:
-    """Return the item column ``item``, or, if it is None, the only index that does not just count the rows.
+    """Return the item column ``item``; if it is None, the only index column that does not just number the rows.
 
-    Raises ``InputError`` where there is not exactly one such index.
+    Raises ``InputError`` if there is not exactly one such index.
     """
     if item is not None:
         return item
@@ -209,10 +209,10 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """Return the judges of a wide table, and the other columns, each with the reason why it is no judge.
+    """Return the judges of a wide table, and each other column with the reason why it is not a judge.
 
-    ``order`` holds words that are grades, the lowest first. Raises ``InputError`` where a column is missing that the
-    user named, the table is a long one without a column of scores, or there is no judge.
+    ``order`` holds words that are grades, the lowest first. Raises ``InputError`` if a column that the user named is
+    missing, the table is a long one without a score column, or there is no judge.
     """
     others = [name for name in input_table.names if name not in (item, *item.split(","))]
     if columns.judge_columns:
@@ -233,7 +233,7 @@ def judge_columns(
     judges = [name for name in judges if reasons[name] is None]
     columns_of = {name: input_table.table.column(name) for name in judges}
     worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
-    if len(worded) < len(judges):  # else a column of yes and no for each item would be read as a judge
+    if len(worded) < len(judges):  # otherwise a yes/no column that describes the items would be read as a judge
         reasons |= dict.fromkeys(worded, HOLDS_WORDS)
         judges = [name for name in judges if name not in worded]
     if order or len(worded) == len(judges):
@@ -253,9 +253,9 @@ def judge_columns(
 
 
 def computed(table: pa.Table) -> list[str]:
-    """Return the columns of numbers that are the mean or the sum of all others in all complete rows, ten or more.
+    """Return the numeric columns that are the mean or the sum of all others in every complete row.
 
-    A column of one value proves nothing: all judges may have given it.
+    At least ten complete rows are required. A constant column does not count, because all judges may have given it.
     """
     kinds = (pa.types.is_integer, pa.types.is_floating)
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
@@ -274,7 +274,7 @@ def computed(table: pa.Table) -> list[str]:
 
 
 def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:
-    """Return the reason why a column of a wide table is no judge; None if it is one."""
+    """Return the reason why a column of a wide table is not a judge; None if it is one."""
     if name in drop:
         return "as you asked"
     kind = column.type
@@ -295,12 +295,12 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
 
 
 def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    """Return the columns of words that were left out for their content, and not for their name."""
+    """Return the columns of words that were left out because of their content and not their name."""
     return tuple(x for x in left_out if x.why in (HOLDS_TEXT, HOLDS_WORDS) and not is_called(x.column, _TEXTS))
 
 
 def _of_grades(input_table: InputTable, names: Sequence[str], order: Sequence[str]) -> list[str]:
-    """Return the columns that hold grades in one declared or known order; none where they hold several."""
+    """Return the columns that hold grades of one declared or known order; none if the grades have several orders."""
     texts = [n for n in names if is_text(input_table.table.column(n).type) and not is_called(n, _TEXTS)]
     words = {name: distinct_words(input_table.table.column(name)) for name in texts}
     if order:
@@ -311,7 +311,7 @@ def _of_grades(input_table: InputTable, names: Sequence[str], order: Sequence[st
 
 
 def _why_by_name(name: str) -> str | None:
-    """Return the reason in a column's name why it is no judge; None if there is none."""
+    """Return the reason why a column's name shows that it is not a judge; None if there is none."""
     if _UNNAMED.match(name):
         return "has no name, as an index has none"
     if is_index(name):
@@ -342,7 +342,7 @@ def _plain_forms(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def is_index(name: str) -> bool:
-    """Return whether a column is called as an index is."""
+    """Return whether a column has a usual name of an index."""
     return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
 
 

@@ -1,7 +1,7 @@
-"""Parser of text files with separated values: CSV, TSV and what spreadsheets write.
+"""Parser of text files with separated values: CSV, TSV and the exports of spreadsheets.
 
-pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, unclosed quotes in a file
-that has quotes, and line numbers for messages.
+pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, unclosed quotes, and line
+numbers for messages.
 """
 
 import codecs
@@ -35,12 +35,12 @@ MISSING = (
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     *("-", "--", "none", "missing"),
 )
-"""Spellings of a missing number: those of pandas, and what people write."""
+"""Spellings of a missing number: the list of pandas, and other spellings that people use."""
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _HEXADECIMAL, _APOSTROPHE = re.compile(rb"\b0[xX][0-9a-fA-F]"), re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
-"""Patterns that are searched in a whole file: pyarrow reads the text 0x1f, which may be an id, as the number 31."""
+"""Patterns that are searched in the whole file, because pyarrow reads the text 0x1f (perhaps an id) as 31."""
 
 _SAMPLE_CHARACTERS = 1 << 16
 _BLOCK_BYTES = 1 << 25
@@ -87,7 +87,7 @@ class _DelimitedText:
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
     """Read a table from text with separated values; every record must have as many values as there are names.
 
-    Raises ``InputError`` where the text has another encoding, records differ in length, quotes do not match, or names
+    Raises ``InputError`` if the text has another encoding, records differ in length, quotes do not match, or names
     are repeated.
     """
     from pyarrow import csv as arrow_csv
@@ -116,7 +116,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     if b'"' in text.content:
         _check_quotes(text, table.num_rows)
     for k in (k for k, name in enumerate(names) if name in as_text):
-        if pc.all(pc.is_in(table.column(k), pa.array(MISSING))).as_py():  # as where pyarrow chooses the type
+        if pc.all(pc.is_in(table.column(k), pa.array(MISSING))).as_py():  # as when pyarrow chooses the type
             table = table.set_column(k, written[k], pa.nulls(table.num_rows))
     notes = ("the first line, sep=, names the separator",) if text.skipped else ()
     if _APOSTROPHE.search(text.content):
@@ -166,7 +166,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that cuts the first records into the most pieces, with the same number in each."""
+    """Return the separator that splits the first records into the most values, equally many in each record."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}

@@ -63,11 +63,11 @@ _EMOJI = ("🌍", "✨", "🎉", "⭐")
 
 
 def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) -> list[ItemRecord]:
-    """Generate items with texts, gold, and the planted style as metadata: twelve answers to a question a country.
+    """Generate items with texts, gold and metadata of the planted style: one question per country, with twelve answers.
 
     Gold is ten times the F1 score of the facts. Its precision is the share of the stated facts that are right, and its
-    recall is the share of the requested facts that are stated and right. Answers that are all ``complete`` state all
-    four, so their length does not depend on their quality.
+    recall is the share of the requested facts that are stated and right. With ``complete``, each answer states all
+    four facts, so its length does not depend on its quality.
     """
     rng = np.random.default_rng(seed)
     lowest = 1.0 if complete else 0.3

@@ -1,7 +1,7 @@
 """Items, scores, labels and families from tables.
 
 Every reader accepts a file or a frame (``tables.read_input_table``), finds its columns by their names (``columns``),
-and calls ``report`` with a record of what it took each column for.
+and calls ``report`` with a record of the role of each column.
 """
 
 import json
@@ -74,7 +74,7 @@ class RecordedTable:
     """The scores in a file, with items in the order of their first row.
 
     ``responses`` holds the texts that were scored, by judge and item; ``item_values`` holds other columns.
-    Both are empty where the file has no such columns.
+    Both are empty if the file has no such columns.
     """
 
     scores: ScoreMatrix
@@ -87,7 +87,7 @@ class RecordedTable:
         return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
     def scores_of(self, judge: str, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return one judge's scores of these items, (m,); NaN where there is none."""
+        """Return one judge's scores of these items, (m,); NaN if there is none."""
         if judge not in self.scores.judges:
             return np.full(len(item_ids), np.nan)
         row = np.fromiter((self.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
@@ -95,7 +95,7 @@ class RecordedTable:
 
 
 def ignore_reading(reading: Reading) -> None:
-    """Ignore how a table was read."""
+    """Ignore the record of how a table was read."""
 
 
 @guarded_reader
@@ -107,8 +107,8 @@ def read_scores(
 ) -> RecordedTable:
     """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
 
-    A column that ``columns`` do not name is found by its name. Raises ``InputError``, which names the columns and the
-    lines, where there is no item column, an id is empty, a score is no finite number, an item and judge have two rows,
+    Columns that ``columns`` does not name are found by their usual names. Raises ``InputError`` with the columns and
+    lines if there is no item column, an id is empty, a score is not a finite number, an item and judge have two rows,
     or there is no score at all.
     """
     columns = columns or ScoreColumns()
@@ -174,10 +174,10 @@ def read_items(
 ) -> list[ItemRecord]:
     """Read items, in the order of the file.
 
-    A field that ``columns`` do not name is taken from the column of its name, if there is one. Rows are left out whose
-    columns ``where`` have other values, and the columns ``drop`` are not read. ``item`` is a further usual name of the
-    item column, such as its name in the table of scores. Raises ``InputError`` where a named column is missing, an id
-    is empty or occurs twice, or gold is not finite.
+    A field that ``columns`` does not name is taken from the column of the same name, if it exists. Only rows with the
+    values in ``where`` are kept, and the columns in ``drop`` are not read. ``item`` is a further usual name of the item
+    column, such as its name in the table of scores. Raises ``InputError`` if a named column is missing, an id is empty
+    or occurs twice, or gold is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
 
@@ -195,7 +195,7 @@ def read_items(
     gold, notes = np.full((len(rows), 1), np.nan), list[str]()
     if "gold" in fields:
         gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
-    kept = [(c, (value, str(value))) for c, value in (where or {}).items()]  # a field of digits is text
+    kept = [(c, (value, str(value))) for c, value in (where or {}).items()]  # a column of digits may be read as text
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) in values for c, values in kept)]
     if repeated_by(input_table, [item]) is not None:
         chosen = list({int(ids.codes[k]): k for k in reversed(chosen)}.values())[::-1]
@@ -219,7 +219,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """Return the texts of an item; the start of a conversation is the prompt of its answer, if there is no other."""
+    """Return the texts of an item; without a prompt, the start of the conversation becomes the prompt."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -229,7 +229,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Return items with what the table of scores holds of them; of several item columns the first is the split unit."""
+    """Return items with their values in the table of scores; the first of several item columns is the split unit."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()
@@ -239,7 +239,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """Return the items' texts, if a wide table of scores has them too, and the completed record of the reading."""
+    """Return the items' texts, if a wide table of scores also has them, and the completed record of the reading."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
     if reading.layout != "wide" or "item" not in reading.columns or not texts:
         return [], reading
@@ -274,8 +274,8 @@ def read_label_cells(
 ) -> tuple[list[LabelCells], Reading]:
     """Read the rows of a table of labels that have a label; ``assets.labels`` interprets them.
 
-    An item may have several rows. ``item`` is a further usual name of the item column. Raises ``InputError`` where a
-    column is missing, or a label or a probability is no number.
+    An item may have several rows. ``item`` is a further usual name of the item column. Raises ``InputError`` if a
+    column is missing, or a label or a probability is not a number.
     """
 
     def optional(where: str, names: Sequence[str]) -> dict[str, str]:
@@ -304,7 +304,7 @@ def read_label_cells(
 
 
 def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
-    """Return a column as trimmed texts; None where a cell is empty or there is no such column."""
+    """Return a column as trimmed texts; None for an empty cell or a missing column."""
     if column is None:
         return [None] * input_table.table.num_rows
     values = input_table.table.column(column).to_pylist()
@@ -329,7 +329,7 @@ def read_families(
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column with this name or a synonym; ``InputError`` names the ``shape`` that the table should have."""
+    """Return the column with this name or a synonym; if missing, ``InputError`` describes the expected ``shape``."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -346,9 +346,9 @@ def _open_items(
     options: ReadingOptions,
     texts: Callable[[str, Sequence[str], str], Sequence[str]],
 ) -> tuple[InputTable, str]:
-    """Read a table and find its item column: ``wanted``, else ``usual`` if there is one, else one found by name.
+    """Read a table and find its item column: ``wanted``, else ``usual`` if it exists, else one with a usual name.
 
-    The ``texts``, columns by the path, the names and the item column, are read as text.
+    ``texts`` returns the columns to be read as text; it receives the path, the names and the item column.
     """
 
     def column(where: str, names: Sequence[str]) -> str | None:
@@ -364,16 +364,16 @@ def _open_items(
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """Return the columns to be read as text because they may hold item ids: those of the item, or else every index."""
+    """Return the columns that may hold item ids and are read as text: the item's columns, or else every index."""
     return frozenset([name for name in names if is_index(name)] if item is None else split_item(names, item))
 
 
 def _item_fields(
     where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
 ) -> dict[str, str]:
-    """Return the column of each field of an item, except its id: the named one, or that with the field's name.
+    """Return the column of each field of an item except its id: the named column, or the one with the field's name.
 
-    If neither prompt nor response is found so, the usual names of texts count.
+    If this finds neither prompt nor response, columns with usual names of texts are used.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(where, names, c) for f, c in named_columns.items()}
@@ -465,7 +465,7 @@ def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str
 
 
 def _remedy_of_repeated(input_table: InputTable) -> str:
-    """Return what to do about a wide table with several rows for an item."""
+    """Return the remedy for a wide table with several rows for one item."""
     judge, score = (next((n for n in input_table.names if is_called(n, synonyms)), None) for synonyms in (JUDGE, SCORE))
     if judge is None and score is None:
         return (

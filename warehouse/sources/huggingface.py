@@ -22,9 +22,9 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
     """Read the items of a data set; the path of a local one is relative to ``base``.
 
-    ``further`` are columns, or paths into them, that become metadata, with the numbers that gold has for words. Raises
-    ``InputError`` where ``datasets`` is not installed, the data set cannot be loaded, a repository has no revision, a
-    column is missing, or gold is no number.
+    ``further`` are columns, or paths into them, that become metadata; gold's numbers for words apply to them too.
+    Raises ``InputError`` if ``datasets`` is not installed, the data set cannot be loaded, a repository has no
+    revision, a column is missing, or gold is not a number.
     """
     name = f"data set {source.dataset!r}"
     rows = _load(source, base, name)
@@ -124,7 +124,7 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
 
 
 def _first(row: Any, paths: str, name: str) -> Any:
-    """Return the value at the first of some paths, as ``a.b | a.c``, that has one."""
+    """Return the value at the first path that has one; paths are separated as in ``a.b | a.c``."""
     values = [_at(row, path.strip(), name) for path in paths.split("|")]
     return next((value for value in values if value not in (None, "")), None)
 
@@ -142,7 +142,7 @@ def _at(row: Any, path: str, name: str) -> Any:
 
 
 def _text(value: Any, *, last: bool = False) -> str | None:
-    """Return a value as a judge reads it: all messages, each under its role, or those of the ``last`` answer."""
+    """Return a value as text for a judge; of a conversation all messages, or with ``last`` only its last answer."""
     messages = messages_of(value) if isinstance(value, list) else []
     if messages:
         return split_answer(messages)[1] if last else transcript(messages)

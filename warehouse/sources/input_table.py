@@ -1,4 +1,4 @@
-"""A table that was read from a file or a frame, and the places of its cells in the file."""
+"""A table from a file or a frame, with the place of each cell in the file."""
 
 import codecs
 import io
@@ -32,16 +32,16 @@ class WantedColumns:
 
 
 Plan = Callable[[Sequence[str]], WantedColumns]
-"""A function of the names of a table's columns that returns which are wanted."""
+"""A function that receives a table's column names and returns the wanted ones."""
 
 
 @dataclass(frozen=True)
 class InputTable:
     """A table, whose column names are unique and not empty, and how it was read.
 
-    Every message begins with ``name``, the path of the file or the kind of frame. ``parser`` is its name and settings,
-    and ``notes`` are its further decisions. ``locate`` turns row numbers, counted from 0, into places such as
-    ``line 7``. ``unread`` holds unwanted columns that the format allowed to skip.
+    Every message begins with ``name``, the path of the file or the kind of frame. ``parser`` holds the parser's name
+    and settings, and ``notes`` its further decisions. ``locate`` turns row numbers, counted from 0, into places such
+    as ``line 7``. ``unread`` holds unwanted columns that were skipped.
     """
 
     name: str
@@ -57,7 +57,7 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Return values and their places for a message: each once, those after the fifth only counted."""
+        """Return the first five different values with their places, and the number of the others, for a message."""
         first: dict[str, int] = {}
         times = Counter[str]()
         for row, value in zip(rows, values, strict=True):
@@ -80,12 +80,12 @@ def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """Open a file, which may be compressed, as text; raise ``InputError`` where there is no such encoding."""
+    """Open a file, which may be compressed, as text; raise ``InputError`` if there is no such encoding."""
     return io.TextIOWrapper(open_stream(path), encoding_of(path, encoding))
 
 
 def encoding_of(path: Path, name: str) -> str:
-    """Return the usual name of a text encoding; raise ``InputError`` where there is none of this name."""
+    """Return the usual name of a text encoding; raise ``InputError`` if the name is unknown."""
     try:
         with io.TextIOWrapper(io.BytesIO(), name) as text:  # accepts encodings of text only
             return codecs.lookup(text.encoding).name

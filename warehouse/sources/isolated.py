@@ -1,4 +1,4 @@
-"""A parser in a separate process, which can run out of memory or time without harming this one."""
+"""Run a parser in a separate process, which can run out of memory or time without harm to this one."""
 
 import subprocess
 import sys
@@ -33,9 +33,9 @@ def run_isolated(
 ) -> bytes:
     """Return what Python code writes to its standard output in another process without environment variables.
 
-    ``sys.argv[3:]`` of the code are the ``arguments``, its standard input is ``sent``, its working directory is
-    ``folder``. ``seconds`` limits its time by the clock and by the processor, ``gigabytes`` its memory. Raises
-    ``TooLargeError`` where a limit is exceeded, and ``IsolatedError`` where the code fails otherwise.
+    The code receives ``arguments`` as ``sys.argv[3:]`` and ``sent`` as standard input; it runs in ``folder``.
+    ``seconds`` limits its elapsed time and its processor time, ``gigabytes`` its memory. Raises
+    ``TooLargeError`` if a limit is exceeded, and ``IsolatedError`` if the code fails otherwise.
     """
     command = [sys.executable, "-I", "-c", _LIMITS + code, str(gigabytes), str(seconds), *arguments]
     try:

@@ -1,7 +1,7 @@
-"""Columns as numbers: the one parser of cells, with what counts as a word, a grade or a missing value.
+"""Parser of columns into numbers; it also reads words, grades and missing values.
 
-Each different cell of a column is read once. A cell is a number, missing, a word that stands for one (``pass``), a
-grade (``85%``, ``4/5``, three stars, ``fair``), or refused.
+Each different cell of a column is read once. A cell is a number, a missing value, a word that stands for a number
+(``pass``) or a grade (``85%``, ``4/5``, three stars, ``fair``). Any other cell is refused.
 """
 
 import re
@@ -26,13 +26,13 @@ _OF_ONE = {
     **{"pass": "fail", "passed": "failed", "yes": "no", "y": "n", "true": "false", "good": "bad"},
     **{"correct": "incorrect"},
 }
-"""Words about one answer: that for 1, and its opposite for 0."""
+"""Pairs of words about one answer: the first stands for 1, its opposite for 0."""
 
 _OF_TWO = {
     **{"a": "b", "left": "right", "win": "lose", "won": "lost", "wins": "loses", "first": "second"},
     **{f"{what}_{a}": f"{what}_{b}" for what in ("model", "response", "answer") for a, b in ("ab", "12")},
 }
-"""Words about two answers: that for 1, where the first one is better, and its opposite for 0."""
+"""Pairs of words about two answers: 1 means that the first answer is better, 0 that the second one is."""
 
 _TIES = ("tie", "tied", "draw", "tie (bothbad)", "bothbad", "both_bad")
 _WORDS = _OF_ONE | _OF_TWO
@@ -41,7 +41,7 @@ _MEANINGS = dict.fromkeys(_WORDS, 1.0) | dict.fromkeys(_WORDS.values(), 0.0) | d
 
 WORD_EXAMPLES = "pass, fail, yes, no, A, B, tie"
 HOW_TO_ORDER = "if words are grades, give their order, the lowest first, as --grades poor,fair,good (reading.grades)"
-"""What to do about words whose order is not known."""
+"""The remedy for words whose order is not known."""
 
 _GRADES = (
     *("poor|*|good", "poor|*|good|excellent", "poor|*|good|very good", "poor|*|good|very good|excellent"),
@@ -85,14 +85,14 @@ _EMPTY = frozenset(MISSING)
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 
 _IS_NUMBER, _IS_WORD, _IS_MISSING, _IS_REFUSED = "numbers", "words that stand for numbers", "", "refused"
-"""Kinds of cells; those of grades are what ``_graded`` calls them."""
+"""Kinds of cells; ``_graded`` names further kinds, of grades."""
 
 
 @dataclass
 class _Column:
-    """The different cells of a column with the kind and the number of each, and the place of each row's cell.
+    """The different cells of a column, the kind and number of each, and the cell of each row.
 
-    A column of numbers keeps its values, and has two cells: a finite number and another one.
+    A numeric column keeps its values and has only two cells: a finite number and any other one.
     """
 
     cells: list[str]
@@ -104,7 +104,7 @@ class _Column:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The number of each row, NaN where there is none."""
+        """The number of each row, NaN if there is none."""
         return np.array(self.numbers, dtype=np.float64)[self.codes] if self.given is None else self.given
 
     def rows_of(self, kind: str) -> NDArray[np.bool_]:
@@ -126,10 +126,10 @@ def numbers(
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Read columns as numbers, with words such as ``pass`` and grades.
 
-    Returns the numbers, (rows, columns), NaN where a cell is empty, and the decisions as sentences. ``judges`` names
-    who gave the value of each row, where a column holds the scores of several; ``order`` holds words that are grades,
-    the lowest first. Raises ``InputError``, which names each different cell that cannot be read, or the judge who mixes
-    words with numbers beyond 0 and 1, or grades of one kind with something else.
+    Returns the numbers, (rows, columns), with NaN for an empty cell, and the decisions as sentences. ``judges`` names
+    the judge of each row if a column holds the scores of several. ``order`` holds words that are grades, the lowest
+    first. Raises ``InputError`` if a cell cannot be read, or a judge mixes words with numbers outside 0 to 1, or
+    grades of one kind with other values; the message names the cells or the judge.
     """
     read = {name: _read(input_table, name, decimal) for name in columns}
     notes = _read_grades(input_table, read, declared_order(input_table, columns, order))
@@ -198,7 +198,7 @@ def _read_cells(input_table: InputTable, name: str, column: pa.ChunkedArray, dec
 
 
 def _read_grades(input_table: InputTable, read: dict[str, _Column], declared: Sequence[str]) -> list[str]:
-    """Read as grades what is refused in columns of text, and words; returns what was read as what, as sentences.
+    """Read refused cells and words of text columns as grades, if they are grades; return the decisions as sentences.
 
     Words are numbered from 1 by the ``declared`` order, or by the shortest known order that has all words of the table.
     """
@@ -230,9 +230,9 @@ def _read_grades(input_table: InputTable, read: dict[str, _Column], declared: Se
 
 
 def _mixtures(input_table: InputTable, name: str, column: _Column, judges: Identifiers | None) -> list[str]:
-    """Return a sentence for each judge that gives words and numbers; refuse a judge whose values are no one scale.
+    """Return a sentence for each judge that gives words and numbers; refuse a judge whose values have several scales.
 
-    A word stands for a number from 0 to 1, so numbers of the same judge must lie there too. Grades mix with nothing.
+    A word stands for a number from 0 to 1, so the judge's numbers must lie there too. Grades cannot be mixed.
     """
     kinds = sorted(set(column.kinds) - {_IS_NUMBER, _IS_MISSING, _IS_REFUSED})
     if not kinds:
@@ -287,14 +287,14 @@ def _graded(cell: str) -> tuple[str, float] | None:
 
 
 def plain_word(word: str) -> str:
-    """Return the form in which words are compared: ``Very_Good`` is ``very good``."""
+    """Return the form in which words are compared: ``Very_Good`` becomes ``very good``."""
     return _BETWEEN_WORDS.sub(" ", word.strip()).casefold()
 
 
 def order_of(words: Collection[str], declared: Sequence[str] = ()) -> tuple[str, ...] | None:
     """Return the order of the plain words of a table, the lowest first; None if none is known for all of them.
 
-    Letters are grades where there are three, and one is F: A to E may be answers to choose from, C a tie of two.
+    Letters are grades only if there are at least three and one is F, because A to E may be choices, and C a tie.
 
     >>> order_of({"good", "poor"}), order_of({"a", "c", "f"}), order_of({"a", "b", "c"}), order_of({"no"}, ["No", "ok"])
     (('poor', 'fair', 'good'), ('f', 'd', 'c', 'b', 'a'), None, ('no', 'ok'))
@@ -309,7 +309,7 @@ def order_of(words: Collection[str], declared: Sequence[str] = ()) -> tuple[str,
 
 
 def declared_order(input_table: InputTable, columns: Sequence[str], given: Sequence[str] | None) -> Sequence[str]:
-    """Return the words that are grades, the lowest first: as they are given, or as the first ordered category."""
+    """Return the words that are grades, the lowest first: the given ones, or those of the first ordered category."""
     kinds = [input_table.table.schema.field(name).type for name in columns]
     ordered = (name for name, kind in zip(columns, kinds, strict=True) if pa.types.is_dictionary(kind) and kind.ordered)
     first = None if given else next(ordered, None)
@@ -336,9 +336,10 @@ def _words_note(counts: Counter[str]) -> str:
 
 
 def holds_numbers(column: pa.ChunkedArray) -> bool:
-    """Return whether any value of a column of text is meant as a number.
+    """Return whether any value of a text column is meant as a number.
 
-    This is a number, or a text with digits and without letters, such as ``40%`` and ``1.250,5``; no date and no time.
+    Such a value is a number, or a text with digits and without letters, such as ``40%`` and ``1.250,5``. Dates and
+    times do not count.
     """
 
     def is_meant(cell: str) -> bool:
@@ -358,7 +359,7 @@ def holds_words(column: pa.ChunkedArray) -> bool:
 
 
 def distinct_words(column: pa.ChunkedArray) -> set[str] | None:
-    """Return the different words of a column, in plain form; None where their number or length shows no grades."""
+    """Return the different words of a column, in plain form; None if they are too many or too long for grades."""
     cells = {cell.strip() for cell in distinct(column)[0]} - _EMPTY
     if not 0 < len(cells) <= _MOST_WORDS or any(len(cell) > _LONGEST_WORD for cell in cells):
         return None

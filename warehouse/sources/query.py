@@ -1,6 +1,6 @@
-"""The result of a query: a ``.sql`` file with one SELECT for DuckDB.
+"""Reader of a query's result: a ``.sql`` file with one SELECT for DuckDB.
 
-A query may come from somebody else. DuckDB itself restricts what it may open, on the resolved path.
+A query may come from an untrusted person. DuckDB itself restricts the files that it may open, by their resolved paths.
 """
 
 import importlib.metadata
@@ -40,10 +40,10 @@ with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
 def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """Read the result of one SELECT, which may read the files in its own folder and below.
 
-    DuckDB refuses every other file, whatever its name: home expansion, extensions and network are off, links are
-    resolved before the check, and the query cannot change these settings. The working directory is the folder, so a
-    relative name means one file to the check and to the reader. Raises ``InputError`` where DuckDB is not installed,
-    the file is no single SELECT, or the query fails.
+    DuckDB refuses every other file. Home expansion, extensions and network are off, links are resolved before the
+    check, and the query cannot change these settings. The working directory is the folder, so a relative name means
+    the same file for the check and for the reader. Raises ``InputError`` if DuckDB is not installed,
+    the file is not a single SELECT, or the query fails.
     """
     if importlib.util.find_spec("duckdb") is None:
         raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives")

@@ -11,7 +11,7 @@ from care_ops.errors import listed as listed
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An unused column, and the reason."""
+    """An unused column, and the reason why it is unused."""
 
     column: str
     why: str
@@ -35,11 +35,14 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def noting(self, sentences: Iterable[str]) -> Reading:
-        """Return the record with further decisions."""
+        """Return a copy of the record with further decisions."""
         return replace(self, notes=(*self.notes, *sentences))
 
     def sentences(self) -> list[str]:
-        """Return the decisions as lines of text, for a person to check."""
+        """Describe in sentences how the table was read, so that a person can check it.
+
+        The sentences give the parser, the role of each column, the unused columns and the notes.
+        """
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":

@@ -1,7 +1,7 @@
 """Parsers of records of Python values: JSON, JSON lines and the sheets of a workbook.
 
-A column whose values have one type keeps that type; one with several, such as ids that are numbers and words, becomes
-text.
+A column whose values have one type keeps that type. A column with several types, such as ids that are numbers and
+words, becomes text.
 """
 
 import importlib.metadata
@@ -23,7 +23,7 @@ from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
 _MAX_CELLS, _MAX_TIMES_FILLED = 2**24, 200
-"""Maximum number of cells of any table, and of a larger one as a multiple of its filled cells."""
+"""Limits of a table: a number of cells that is always allowed, or this multiple of its filled cells."""
 
 _MAX_GB, _MAX_S = 4, 300
 _READS_SHEETS = """
@@ -39,9 +39,9 @@ Record = dict[str, Any]
 
 
 def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read a table from lines of JSON objects, or from a JSON document that is, or holds, one list of objects.
+    """Read a table from lines of JSON objects, or from a JSON document that is or contains one list of objects.
 
-    Raises ``InputError`` where a line is no JSON object, an object has a key twice, or the document holds no list of
+    Raises ``InputError`` if a line is not a JSON object, an object has a key twice, or the document holds no list of
     objects.
     """
     encoding = options.encoding or "utf-8-sig"
@@ -67,9 +67,9 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read a table from one sheet of an Excel or OpenDocument workbook; its first row that is not empty has the names.
+    """Read a table from one sheet of an Excel or OpenDocument workbook; its first non-empty row has the names.
 
-    Raises ``InputError`` where ``python-calamine`` is not installed, the file is no workbook, the sheet is empty, or
+    Raises ``InputError`` if ``python-calamine`` is not installed, the file is not a workbook, the sheet is empty, or
     several sheets are not empty and none is named.
     """
     if importlib.util.find_spec("python_calamine") is None:
@@ -89,7 +89,7 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
 
 
 def _sheets(path: Path) -> dict[str, list[list[Any]]]:
-    """Return the cells of each sheet, read in a separate process: a workbook of a few kB can ask for any memory."""
+    """Read the cells of each sheet in a separate process, because a workbook of a few kB can take any memory."""
     try:
         cells = run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MAX_GB, seconds=_MAX_S)
     except TooLargeError as error:
@@ -116,7 +116,7 @@ def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | 
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
-    """Turn a column of whole numbers into integers, which workbooks do not have: the id 7 is not 7.0."""
+    """Turn a column of whole numbers into integers, which workbooks do not have: the id is 7 and not 7.0."""
     try:
         return column.cast(pa.int64()) if pa.types.is_floating(column.type) else column
     except pa.ArrowInvalid:
@@ -140,7 +140,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
 
 
 def _lines(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
-    """Yield each object with the number of its line; one error names all lines that are no objects."""
+    """Yield each object with the number of its line; a single error names all lines that are not objects."""
     decoder, refused = json.JSONDecoder(object_pairs_hook=_unique_keys), list[str]()
     with open_text(path, encoding) as text:
         for number, line in enumerate(map(str.strip, text), start=1):
@@ -178,9 +178,9 @@ def _listed_records(path: Path, document: Any) -> tuple[list[Record], str]:
 
 
 def _columns_as_rows(document: Any) -> tuple[list[Record], str] | None:
-    """Return the rows of an object of columns: equally long lists, or objects with the rows' numbers, as pandas writes.
+    """Return the rows of a JSON object of columns, such as pandas writes: equally long lists, or objects by row number.
 
-    None where the document is no such object.
+    None if the document is not such an object.
     """
     columns, where = list(document.values()) if isinstance(document, dict) else [], "an object of columns"
     if columns and all(isinstance(column, dict) for column in columns):
@@ -215,7 +215,7 @@ def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Return values as an array of their type, or of text if they have several types: true does not become 1."""
+    """Return values as an array of their type, or as text if they have several types; true does not become 1."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)
@@ -231,7 +231,7 @@ def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
 
 
 def _texts(values: Sequence[Any]) -> pa.Array:
-    """Return values as text, with U+FFFD for half a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    """Return values as text; a lone surrogate, which JSON allows and UTF-8 does not, becomes U+FFFD."""
     texts = [None if value is None else _as_text(value) for value in values]
     try:
         return pa.array(texts, pa.string())

@@ -1,7 +1,7 @@
-"""Tables whose rows are not one score or one item each: items by several columns, repeated scores, fields.
+"""Tables in which a row is not one score or one item: items in several columns, repeated scores, nested fields.
 
-A table of answers names the question and the system that answered, one of pairs the question and both systems. All of
-these together name the item: ``q7 / gpt-4o``.
+A table of answers has columns of the question and of the system that answered; a table of pairs has both systems.
+These columns together name the item: ``q7 / gpt-4o``.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ _REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replica
 
 
 def item_or_repeat_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that may name an item together with another one, or count its repeated scores."""
+    """Return the columns that may name an item together with another column, or number its repeated scores."""
     return [name for name in names if is_called(name, (*_SYSTEM, *_REPEAT))]
 
 
 def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
     """Return the table with one column that names its items, and that column's name, such as ``question_id,model``.
 
-    ``item`` is one column, or several separated by commas. A column with several rows for an item (and ``judge``) is
-    joined with columns of systems if that separates more rows; but not in a table of scores without judges, where such
-    a column may hold the judges.
+    ``item`` is one column, or several separated by commas. If an item (and ``judge``) has several rows, its column is
+    joined with columns of systems if that separates more rows. This is not done in a table of scores without a judge
+    column, because such a column may hold the judges.
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)
@@ -51,7 +51,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
 
 
 def values_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
-    """Return, by item, the values of the columns that name it and of systems; nothing where an item has several."""
+    """Return the values of the item and system columns by item; an empty mapping if an item has several values."""
     parts = [name for name in item.split(",") if name in input_table.names]
     systems = [name for name in input_table.names if is_called(name, _SYSTEM) and name not in (*parts, item, judge)]
     columns = [item, *(parts if len(parts) > 1 else []), *systems]
@@ -63,7 +63,7 @@ def values_of_items(input_table: InputTable, item: str, judge: str | None = None
 
 
 def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
-    """Return the column that counts repeated rows of these columns; None where nothing is repeated or counts."""
+    """Return the column that numbers repeated rows; None if no row is repeated or no column numbers them."""
     counts = [name for name in input_table.names if is_called(name, _REPEAT) and name not in own]
     if not counts or _distinct(input_table, own) == 1.0:
         return None
@@ -71,7 +71,7 @@ def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
 
 
 def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
-    """Return the share of the rows that differ in these columns from all rows before."""
+    """Return the share of rows that differ in these columns from all earlier rows."""
     chosen = input_table.table.select(list(columns))
     if any(pa.types.is_nested(field.type) for field in chosen.schema):
         return 0.0
@@ -79,7 +79,7 @@ def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
 
 
 def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-    """Return the mean of the values (n,) of each of ``size`` cells; NaN where a cell has none."""
+    """Return the mean value of each of ``size`` cells from values (n,); NaN for a cell without values."""
     known = ~np.isnan(values)
     count = np.bincount(cells[known], minlength=size)
     total = np.bincount(cells[known], values[known], minlength=size)
@@ -87,9 +87,9 @@ def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> ND
 
 
 def with_fields_as_columns(input_table: InputTable) -> InputTable:
-    """Return the table with a column for each number of an object of scores, as ``{"gpt": 7, "claude": 8}``.
+    """Return the table with one column for each number of an object of scores, such as ``{"gpt": 7, "claude": 8}``.
 
-    The columns have the names of the fields, or ``scores.gpt`` where a column ``gpt`` is there already.
+    The columns have the names of the fields; if a column ``gpt`` exists already, the new one is ``scores.gpt``.
     """
     for field in input_table.table.schema:
         if pa.types.is_struct(field.type) and _holds_judges(field, input_table.names):

@@ -1,4 +1,4 @@
-"""Any input as one Arrow table: files of many kinds, queries, and frames in memory.
+"""Reader of any input as one Arrow table: files of many kinds, queries, and frames in memory.
 
 The ending of a file's name decides its parser, and its first bytes must agree.
 """
@@ -52,7 +52,10 @@ R = TypeVar("R")
 
 
 def guarded_reader(function: Callable[P, R]) -> Callable[P, R]:
-    """Bound memory and turn unexpected errors into ``InputError`` in a function whose first argument is a table."""
+    """Decorate a reader of tables: limit its memory, and raise its unexpected errors as ``InputError``.
+
+    The first argument of the reader is the table's source.
+    """
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,9 +75,8 @@ def read_input_table(
 
     A file may be CSV or similar text, JSON, JSON lines, Parquet, Arrow, a workbook, or a ``.sql`` file with a query for
     DuckDB; text and JSON may be compressed. A frame is any object with ``__arrow_c_stream__``. ``plan`` receives the
-    names of the columns before values are parsed, and returns which are wanted; ``options`` override what the content
-    would decide. Raises ``InputError`` where the file is missing, unknown, unreadable or empty, or two columns share a
-    name.
+    names of the columns before values are parsed, and returns the wanted ones. ``options`` take precedence over the
+    content. Raises ``InputError`` if the file is missing, unknown, unreadable or empty, or two columns share a name.
     """
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
     input_table = replace(input_table, table=_with_names(input_table.name, input_table.table))
@@ -84,7 +86,7 @@ def read_input_table(
 
 
 def _with_names(where: str, table: pa.Table) -> pa.Table:
-    """Return the table with unique column names, and with text in columns of bytes that are valid text."""
+    """Return the table with unique column names; columns of bytes that are valid text become text."""
     names = name_columns(table.column_names)
     refuse_repeated(where, names)
     columns = [_as_text_if_it_is(column) for column in table.columns]
@@ -141,7 +143,7 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     wanted = plan(names)
     only = wanted.only
     input_table = names if only is None else [name for name in names if name in only]
-    # names that stand in many rows of a long table stay encoded, and are never written out
+    # repeated names of a long table stay dictionary-encoded
     encoded = [name for name in input_table if only and name in wanted.as_text and is_text(schema.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=encoded)
     refuse_size(path, file.metadata.num_rows * len(input_table) * _MIN_CELL_BYTES)  # before a value is unpacked
@@ -159,7 +161,7 @@ def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _bounded(path: Path, parts: Iterable[pa.Table]) -> pa.Table:
-    """Join the parts of a file; raise ``InputError`` where they are too large for the file."""
+    """Join the parts of a file; raise ``InputError`` if they are too large for the file."""
     kept, unpacked = list[pa.Table](), 0
     for part in parts:
         unpacked += part.nbytes
@@ -186,9 +188,9 @@ _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
 
 
 def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, values: str) -> TableSource:
-    """Return a mapping or pandas series as a table of two columns that messages call ``what``; anything else unchanged.
+    """Return a mapping or pandas series as a table of two columns, called ``what`` in messages; others are unchanged.
 
-    Its names become texts, as ids do everywhere: 1000 is ``1000``.
+    The keys become text, as ids do everywhere: 1000 becomes ``1000``.
     """
     given: Any = source
     if isinstance(source, Mapping):
@@ -201,7 +203,7 @@ def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, v
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    """Return the table of a frame, with lists of several kinds of values, such as messages, as JSON."""
+    """Return the table of a frame; lists with several kinds of values, such as messages, become JSON."""
     try:
         return pa.table(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -210,7 +212,7 @@ def _table_of_pandas(frame: Any) -> pa.Table:
 
 
 def _of_several_kinds(frame: Any) -> str:
-    """Return which columns of a pandas frame mix kinds of values, and the remedy; empty where none does."""
+    """Name the columns of a pandas frame that mix kinds of values, and the remedy; empty if no column does."""
     kinds = {name: {type(value).__name__ for value in frame[name].dropna()} for name in getattr(frame, "columns", ())}
     mixed = [f"column {name!r} holds {' and '.join(sorted(of))}" for name, of in kinds.items() if len(of) > 1]
     return f"{listed(mixed)}, which pandas.to_numeric(frame[column]) makes numbers" if mixed else ""
@@ -230,7 +232,7 @@ def _from_frame(frame: object) -> InputTable:
     # The size of another library's buffers is unknown, so only pyarrow's own can be validated.
     try:
         table = _validated(frame) if isinstance(frame, pa.Table) else _table_of_pandas(frame)
-    except (ValueError, TypeError, NotImplementedError) as error:  # as Arrow's are, and what pandas raises by itself
+    except (ValueError, TypeError, NotImplementedError) as error:  # errors of Arrow and of pandas
         refuse_repeated(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
         raise InputError(f"{name}: {_of_several_kinds(frame) or error}; {_OF_FRAMES}") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")

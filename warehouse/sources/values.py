@@ -1,4 +1,4 @@
-"""Columns as names, such as ids and judges: each different name once, with its rows."""
+"""Columns of names, such as ids and judges, as the distinct names and the name of each row."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,16 +12,16 @@ from warehouse.sources.input_table import InputTable
 
 
 class Identifiers(NamedTuple):
-    """The different names of a column, in the order of their first row, and each row's place among them, (rows,)."""
+    """The distinct names of a column in the order of their first row, and the index of each row's name, (rows,)."""
 
     names: list[str]
     codes: NDArray[np.int32]
 
 
 def identifiers(input_table: InputTable, column: str) -> Identifiers:
-    """Read a column as names, trimmed if the column's own name has spaces around it.
+    """Read a column as names; they are trimmed if the column's own name has spaces around it.
 
-    Raises ``InputError`` where a row has no name, or two names differ only in the spaces around them.
+    Raises ``InputError`` if a row has no name, or two names differ only in the spaces around them.
     """
     kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
@@ -43,14 +43,14 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
 
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the different values of a column as names, in the order of their first row, and each row's place in them.
+    """Return a column's distinct values as names, in the order of their first row, and the index of each row's name.
 
-    A column with a dictionary is not written out: a long table names each item and judge many times.
+    A dictionary column is not expanded, because a long table names each item and judge many times.
     """
     has_order = not (pa.types.is_dictionary(column.type) and is_text(column.type))
     encoded = (_plain(column).dictionary_encode() if has_order else column).unify_dictionaries().combine_chunks()
     values, codes = encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int32())
-    if has_order and not encoded.null_count:  # a dictionary that was made here is in the order of rows
+    if has_order and not encoded.null_count:  # a dictionary built here has the order of rows
         return values if is_text(encoded.dictionary.type) else [*map(_name, values)], codes.to_numpy()
     used = codes.fill_null(len(values)).dictionary_encode()
     names = [_name(value) for value in (*values, None)]
@@ -69,7 +69,7 @@ def refuse_repeated_items(
     remedy: str = "keep one",
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` if an item has several rows among ``rows``, which are all rows by default."""
+    """Raise ``InputError`` if an item has several rows among ``rows`` (by default all rows)."""
     what = f"{column} has several rows"
     refuse_repeated(input_table, what, items.codes, lambda row: repr(items.names[items.codes[row]]), remedy, rows)
 
@@ -82,7 +82,7 @@ def refuse_repeated(
     remedy: str,
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` if a code occurs twice; the message has five examples, ``described`` by their first row."""
+    """Raise ``InputError`` if a code occurs twice; the message has up to five examples, ``described`` by first row."""
     rows = np.arange(len(codes)) if rows is None else rows
     repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
     if not repeated:
@@ -101,7 +101,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column without a dictionary; text gets the one type that all functions of Arrow accept."""
+    """Return the column without a dictionary; text gets the type that all functions of Arrow accept."""
     if pa.types.is_dictionary(column.type):
         kind = _one_text(column.type.value_type)
         parts = [part.dictionary.cast(kind).take(part.indices) for part in column.chunks]
@@ -121,7 +121,7 @@ def _name(value: Any) -> str:
 def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) -> None:
     """Raise ``InputError`` if two names differ only in the spaces around them."""
     if all(map(str.__eq__, map(str.strip, names), names)):
-        return  # names that differ, and have no spaces around them
+        return  # distinct names without spaces around them
     plain: dict[str, str] = {}
     for name in names:
         other = plain.setdefault(name.strip(), name)
