@@ -31,7 +31,7 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNT
     asked, moved = kept.get("asked"), kept.get("moved")
     asked_at = f"{datetime.fromtimestamp(records[0].timestamp, UTC):%Y-%m-%d %H:%M}"
     if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
-        passed, message = kept.get(CHECK) is not False, str(kept.get("message", ""))
+        passed, message = kept.get(CHECK) is not False, str(kept.get("message", kept.get("says", "")))
         return Retest(asked, moved, asked_at, str(kept.get("answered_by", "")), passed, message)
     return None
 
