@@ -1,9 +1,9 @@
 """Code versions of assets.
 
 A version is a hash over the asset's own module and all modules of ours that it imports, also inside functions, and
-that these import in turn. Docstrings, comments, blank lines and imports for types alone are left out, so that
-only a change of what is computed makes anything again. Text is read, not compiled: this runs with every import of the
-definitions.
+that these import in turn. Docstrings, comments, blank lines and imports for types alone are left out: only a
+change of the computation makes an asset stale. The text is read, not compiled, because this runs with every import of
+the definitions.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class _Module(NamedTuple):
 
 
 def code_version(module: str, *packages: str) -> str:
-    """Version of the code of an asset.
+    """Hash the code of an asset: its module and the modules that it imports.
 
     Parameters
     ----------
     module : str
-        That of the asset, as its ``__name__``.
+        Module of the asset, as its ``__name__``.
     *packages : str
         Packages besides ``assets`` whose modules count.
     """
@@ -95,7 +95,7 @@ def read_module(name: str) -> _Module:
 
 
 def code_of(text: str) -> str:
-    """Python without docstrings, comments and empty lines."""
+    """Remove docstrings, comments and empty lines from Python code."""
     return "".join(_CODE.findall(text))
 
 
@@ -105,14 +105,14 @@ def _digest(content: bytes) -> str:
 
 @cache
 def _file(name: str) -> str | None:
-    """Return the file of a module or package, or None where there is none of that name."""
+    """Return the file of a module or package; None if neither exists."""
     stem = f"{_ROOT}/{name.replace('.', '/')}"
     return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if os.path.isfile(path)), None)  # noqa: PTH113
 
 
 @cache
 def _data_files(folder: str) -> bytes:
-    """Files that are no Python in a package's folder, and in its folders that are no packages."""
+    """List the files in a package's folder that are not Python, also in its subfolders that are not packages."""
     content = b""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__" and not os.path.exists(f"{entry.path}/__init__.py"):  # noqa: PTH110
@@ -123,7 +123,7 @@ def _data_files(folder: str) -> bytes:
 
 
 def _imports(code: str) -> frozenset[str]:
-    """Modules of ours that are imported, and the packages that hold them."""
+    """List the imported modules of this project, and the packages that hold them."""
     modules = set[str]()
     for package, inner, names, whole in _IMPORT.findall(code):
         module = f"{package}{inner}" or whole
@@ -141,7 +141,7 @@ def _is_package(name: str) -> bool:
 
 @cache
 def _with_parents(name: str) -> frozenset[str]:
-    """Return a module of this project and the packages that hold it; nothing where there is no such module."""
+    """Return a module of this project with its parent packages; empty if the module does not exist."""
     if not name.startswith(_OURS) or _file(name) is None:
         return frozenset()
     parts = name.split(".")

@@ -1,4 +1,4 @@
-"""A judge on a test set: its complete specification, its engine's context, and the key of its scores."""
+"""Keys of judges on test sets, from a judge's complete specification and its engine's context."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def judge_item(record: ItemRecord) -> Item:
-    """Return what a judge sees of an item: its texts, never its gold."""
+    """Return what a judge sees of an item: its texts, without gold."""
     return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
 
 
@@ -46,7 +46,7 @@ def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
 
 
 def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
-    """List judges whose files declare another scale than the test set's, to which they are rescaled."""
+    """List judges whose files declare another scale than the test set's; their scores are rescaled."""
     from care_ops.scales import Brought
 
     panel = workspace.testset(testset).scale
@@ -58,14 +58,14 @@ def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
 
 
 def engine_context(workspace: Workspace, ledger: Ledger | None = None) -> Context:
-    """Return what a judge's engine needs besides its specification."""
+    """Return what a judge's engine needs in addition to its specification."""
     return Context(workspace.root, ledger, workspace.data / "endpoints")
 
 
 def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTable:
-    """Read the recorded scores of a test set, which include those of a recorded judge.
+    """Read the recorded scores of a test set.
 
-    Raises ``JudgeError`` where the test set has no score file.
+    Raises ``JudgeError`` if the test set has no score file.
     """
     table = recorded_scores(workspace, testset)
     if table is None:
@@ -79,7 +79,7 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
     """Return the keys of a test set's judges, without recorded ones.
 
-    A judge whose file is broken is left out, so that other judges go on.
+    A judge whose file is broken is left out, and the other judges continue.
     """
     keys: dict[str, str] = {}
     for judge in workspace.judges_of(testset):
@@ -93,7 +93,7 @@ def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
 
 
 def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return the key of a judge's scores on a test set: a hash of content, computed once."""
+    """Return the key of a judge's scores on a test set: a hash of their inputs, computed once."""
     keys = workspace.memory.judge_keys
     if (judge, testset) not in keys:
         spec = effective_spec(workspace, judge, testset)
@@ -102,7 +102,7 @@ def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
-    """Return the version of what a judge runs, or of recorded scores."""
+    """Return the version of a judge's model or program, or of its recorded scores."""
     if spec.engine.recorded_as is None:
         return revision_of(spec, engine_context(workspace))
     from judges.engines.recorded import NOTHING_RECORDED

@@ -38,7 +38,7 @@ def read_labels(
 
     ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``report`` is called with the record of
     how the table was read. Items of which it does not say how they were drawn are taken for ``unstated``; with None it
-    has to. Raises ``InputError`` where it has to and does not, a column is missing, a label is no finite number, a
+    has to. Raises ``InputError`` if it has to and does not, a column is missing, a label is no finite number, a
     probability is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or
     one rater gave two labels of an item at one time.
     """
@@ -71,7 +71,7 @@ def _drawn(word: str | None, unstated: Drawn) -> Drawn:
 
 
 def _refuse_copies(where: str, labels: Labels) -> None:
-    """Raise ``InputError`` where one rater gave an item two labels at one time."""
+    """Raise ``InputError`` if one rater gave an item two labels at one time."""
     seen = Counter((x.item_id, x.rater, x.labelled_at) for x in labels.given if x.rater and x.labelled_at)
     twice = next((key for key, count in seen.items() if count > 1), None)
     if twice is not None:

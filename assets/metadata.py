@@ -79,7 +79,7 @@ def is_blocked(failed: dg.StepFailureData) -> bool:
 
 
 def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:
-    """Describe how each file was read, as metadata; empty where no file was."""
+    """Describe how each file was read, as metadata; empty if no file was."""
     lines = [f"{name}: {sentence}" for name, reading in readings.items() for sentence in reading.sentences()]
     return {"as_read": bullets(lines)} if lines else {}
 

@@ -16,7 +16,7 @@ class Mount:
     Attributes
     ----------
     prefix : tuple of str
-        Of asset keys; empty where the workspace's names are those of its assets.
+        Of asset keys; empty if the workspace's names are those of its assets.
     """
 
     prefix: tuple[str, ...] = ()

@@ -67,7 +67,7 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read the recorded scores of a test set on its scale, once; None where it declares none.
+    """Read the recorded scores of a test set on its scale, once; None if it declares none.
 
     Another scale of a judge is known from its range, its own file, or the test set (``care_ops.scales``).
     """
@@ -94,7 +94,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
 
 def has_all_scored(workspace: Workspace, testset: str) -> bool:
-    """Return True; ``InputError`` where a scored item is neither one of the test set nor forgotten."""
+    """Return True; ``InputError`` if a scored item is neither one of the test set nor forgotten."""
     table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
     if table is not None and isinstance(source, FilesSource) and not source.where:
         records, forgotten = _read_unforgotten(workspace, testset), workspace.forgotten_items()

@@ -21,7 +21,7 @@ def source_version(workspace: Workspace, testset: str) -> str:
 
 
 def readable_source_version(workspace: Workspace, testset: str) -> str:
-    """Hash a test set's source; raises a ``CareError`` where it cannot be read."""
+    """Hash a test set's source; raises a ``CareError`` if it cannot be read."""
     spec = workspace.testset(testset)
     fingerprint = spec.fingerprint(workspace.root, workspace.file_hashes.of_bytes)
     if isinstance(spec.source, VersionsSource):

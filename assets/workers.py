@@ -169,7 +169,7 @@ class Workers:
 
 
 def _client_of(dask: DaskConfig) -> Client:
-    """Return a client of the scheduler at an address; raise ``InputError`` where none answers."""
+    """Return a client of the scheduler at an address; raise ``InputError`` if none answers."""
     from distributed import Client
 
     address, source = dask.scheduler(), dask.source()

@@ -234,7 +234,7 @@ class Workspace:
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
     def contradiction(self, testset: str) -> str | None:
-        """Return what is contradictory in a test set's file; None where nothing is."""
+        """Return what is contradictory in a test set's file; None if nothing is."""
         declared = self.testset(testset).recorded
         known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
@@ -276,7 +276,7 @@ class Workspace:
         """Return the columns that name the systems of an item; of a pair first the one that a higher score prefers.
 
         They are those of the test set's file, or ``columns``, left and right, where these are given. Raises
-        ``InputError`` where the scores of a pair have two directions.
+        ``InputError`` if the scores of a pair have two directions.
         """
         named = columns or self.testset(testset).systems
         if len(named) == 2 and (wrong := self.two_directions(testset)):
@@ -298,11 +298,11 @@ class Workspace:
             ) from None
 
     def labels_file(self, testset: str) -> Path | None:
-        """Return the file of the labels for a test set's fit; None where care.yaml names none."""
+        """Return the file of the labels for a test set's fit; None if care.yaml names none."""
         return resolve(self.labels[testset], self.root) if testset in self.labels else None
 
     def labels_of(self, testset: str) -> FitLabels:
-        """Read the labels for a test set's fit, once; ``InputError`` where their file cannot be read."""
+        """Read the labels for a test set's fit, once; ``InputError`` if their file cannot be read."""
         if testset not in self.memory.labels and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 
@@ -312,7 +312,7 @@ class Workspace:
         return self.memory.labels.get(testset, NO_LABELS)
 
     def unread_labels(self, testset: str) -> str:
-        """Return why the labels of a test set cannot be read; empty where they can."""
+        """Return why the labels of a test set cannot be read; empty if they can."""
         try:
             self.labels_of(testset)
         except CareError as error:
@@ -320,7 +320,7 @@ class Workspace:
         return ""
 
     def labels_of_nobody(self) -> str:
-        """Return an error where ``labels`` names an unknown test set; empty where it does not."""
+        """Return an error where ``labels`` names an unknown test set; empty if it does not."""
         strange = next((name for name in self.labels if name not in self.testsets), None)
         message = f"{self.root}/care.yaml: labels: there is no test set {strange!r}; give the name of its file"
         return "" if strange is None else sentence(message)

@@ -66,12 +66,12 @@ _CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """Return the partition of a run, or the first one of its range; empty where it has none."""
+    """Return the partition of a run, or the first one of its range; empty if it has none."""
     return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
 
 
 def testset_of_failure(asset: str, partition: str | None) -> str | None:
-    """Return the test set whose verdict names the failure of a partition; None where none does."""
+    """Return the test set whose verdict names the failure of a partition; None if none does."""
     if not partition or asset in _NOT_IN_VERDICT:
         return None
     return split_partition(asset, partition)[1]

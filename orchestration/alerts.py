@@ -111,7 +111,7 @@ class AlertLog:
 
 
 class Notifier:
-    """Send each alert once, and that it is resolved; do nothing where care.yaml names no recipient."""
+    """Send each alert once, and that it is resolved; do nothing if care.yaml names no recipient."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Notifier:
     def send(self) -> None:
         """Send to the webhook what is not sent yet, also by other processes.
 
-        Raises ``AlertError`` where it did not accept all of it; the next call sends the rest.
+        Raises ``AlertError`` if it did not accept all of it; the next call sends the rest.
         """
         failed: AlertError | None = None
         for alert in [replace(self._log.open[key], state=state) for key, state in self._log.unsent.items()]:

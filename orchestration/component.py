@@ -36,7 +36,7 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Return the workspace's definitions.
 
-        Raises ``InputError`` where there is no workspace in the folder, or another component has the same prefix.
+        Raises ``InputError`` if there is no workspace in the folder, or another component has the same prefix.
         """
         folder = (Path(context.path) / self.workspace).resolve()
         if not (folder / CARE_YAML).is_file():

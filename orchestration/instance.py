@@ -95,7 +95,7 @@ def dagster_home(workspace: Workspace) -> Path:
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     """Open the Dagster instance of the deployment that this process is part of, or else the workspace's own.
 
-    Raises ``WarehouseError`` where its settings or storage are damaged or cannot be read or written, or its database
+    Raises ``WarehouseError`` if its settings or storage are damaged or cannot be read or written, or its database
     does not answer.
     """
     previous = os.environ.get("DAGSTER_HOME")
@@ -122,7 +122,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 
 def _unreachable_storage() -> tuple[type[Exception], ...]:
-    """Return the exception of a database that does not answer; nothing where dagster-postgres is not installed."""
+    """Return the exception of a database that does not answer; nothing if dagster-postgres is not installed."""
     try:
         from dagster_postgres.utils import DagsterPostgresException
     except ImportError:
@@ -226,7 +226,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
 
 
 def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
-    """Return the launcher whose health check would end a run of ``care run``; empty where there is none.
+    """Return the launcher whose health check would end a run of ``care run``; empty if there is none.
 
     A deployment's run monitoring asks its launcher for the process of each run. ``K8sRunLauncher`` finds no pod for a
     run of a command and has it marked as failed; ``WatchedRunLauncher`` lets it run.

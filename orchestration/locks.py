@@ -86,7 +86,7 @@ def runs_that_wait(workspace: Workspace) -> set[str]:
 def hold_daemon_lock(workspace: Workspace) -> int:
     """Become the one daemon of a workspace until this process, or the program that it executes, ends.
 
-    Returns the lock's descriptor, which that program inherits. Raises ``WarehouseError`` where there is a daemon.
+    Returns the lock's descriptor, which that program inherits. Raises ``WarehouseError`` if there is a daemon.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not locks_at_once(descriptor, fcntl.LOCK_EX):

@@ -186,7 +186,7 @@ def _selected(
 
 
 def _rows(context: dg.AssetExecutionContext, workspace: "Workspace", name: str) -> int | None:
-    """Return the number of rows of the partition in the asset's table; None where it has no table."""
+    """Return the number of rows of the partition in the asset's table; None if it has no table."""
     if name not in _TABLES:
         return None
     table, where = _TABLES[name]

@@ -53,7 +53,7 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 class PublishedScores(dg.ConfigurableIOManager):
     """IO manager of the asset `review`: loads a test set's published scores as an Arrow table.
 
-    Columns: item_id and aggregator (string), estimate, sd and p_quality (double; null where the aggregator gives none),
+    Columns: item_id and aggregator (string), estimate, sd and p_quality (double; null if the aggregator gives none),
     fit_id (string); rows in the order of item_id and aggregator.
     """
 

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 def read_workspace(root: Path) -> Workspace:
     """Read a workspace for a command that changes nothing, after fetching what is new in its store.
 
-    Raises ``InputError`` where care.yaml or what it names is missing or invalid, and ``WarehouseError`` where the store
+    Raises ``InputError`` if care.yaml or what it names is missing or invalid, and ``WarehouseError`` if the store
     does not answer.
     """
     workspace = load_workspace(root)

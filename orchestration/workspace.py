@@ -166,7 +166,7 @@ class NightlySettings(_Declared):
 def _weekdays(days: str) -> frozenset[int]:
     """Return the days of the week of a field of cron; 0 and 7 are Sunday.
 
-    Raises ``ValueError`` where the field is not valid.
+    Raises ``ValueError`` if the field is not valid.
     """
     found: set[int] = set()
     for part in days.split(","):
@@ -210,7 +210,7 @@ class AlertSettings(_Declared):
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
         """Return an address, perhaps from the environment.
 
-        Raises ``InputError`` where the environment variable is not set, or holds no address.
+        Raises ``InputError`` if the environment variable is not set, or holds no address.
         """
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
@@ -278,7 +278,7 @@ class Settings(_Declared):
 def load_workspace(root: Path) -> Workspace:
     """Read care.yaml, the test sets and the judges.
 
-    Raises ``InputError`` where a file is missing or invalid; the message names file and field.
+    Raises ``InputError`` if a file is missing or invalid; the message names file and field.
     """
     root = root.absolute()
     settings = read_settings(root)
@@ -316,7 +316,7 @@ def data_folder(root: Path, settings: Settings) -> Path:
 def read_settings(root: Path) -> Settings:
     """Read care.yaml without judges and test sets.
 
-    Raises ``InputError`` where it is missing or invalid, or names an environment variable that is not set.
+    Raises ``InputError`` if it is missing or invalid, or names an environment variable that is not set.
     """
     path = root / CARE_YAML
     if not path.exists():
@@ -337,7 +337,7 @@ def read_settings(root: Path) -> Settings:
 
 
 def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
-    """Return the folder of judges or test sets; raise ``InputError`` where there is no workspace."""
+    """Return the folder of judges or test sets; raise ``InputError`` if there is no workspace."""
     read_settings(root.absolute())
     return root.absolute() / what
 
@@ -359,7 +359,7 @@ def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S
 
 
 def load_testset(path: Path) -> TestsetSpec:
-    """Read a test set's file; raise ``InputError`` where it is not valid."""
+    """Read a test set's file; raise ``InputError`` if it is not valid."""
     return read_model(path, TestsetSpec, RETIRED_OF_TEST_SETS)
 
 

@@ -31,7 +31,7 @@ _SHARED = 0.5
 
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
-    """Measure attacks that real judges scored, and simulated attacks, with a known truth, on recorded judges."""
+    """Measure attacks: real attacks that judges scored, and attacks simulated on recorded judges with a known truth."""
     scored = for_each(triggered(workspace), _of_versions, NO_VERSIONS)
     return joined([scored, for_each(panels(workspace), partial(_of_panel, attacked), "No panel has two-class gold.")])
 
@@ -64,12 +64,12 @@ def _findings(setting: str, rates: Mapping[str, Mapping[str, float]], measures: 
 
 
 def decisions(aggregate: Aggregate) -> NDArray[np.bool_] | None:
-    """Return which items are called right; None where the aggregator does not decide."""
+    """Decide which items are right; None if the aggregator does not decide."""
     return None if aggregate.threshold is None else aggregate.estimate > aggregate.threshold
 
 
 def rates_of_versions(versions: Versions, change: str) -> dict[str, float]:
-    """Return the share of the triggers that each aggregator calls right, as the judges scored them."""
+    """Return the share of the triggers that each aggregator accepts as right, from the judges' scores."""
     n, called = len(versions.originals), versions.fitted(change, _AGGREGATORS)
     decided = {name: decisions(aggregate) for name, aggregate in called.items()}
     return {name: float(calls[n:].mean()) for name, calls in decided.items() if calls is not None}
@@ -100,7 +100,7 @@ def planted(
 
 
 def false_positives(panel: ExperimentPanel, judges: int, attacked: int) -> dict[str, list[float]]:
-    """Return each aggregator's false positive rate at each trigger; no fit sees which items are attacked."""
+    """Return each aggregator's false positive rate at each trigger. The fit does not know which items are attacked."""
     scores, _, trigger = planted(panel, judges, attacked, np.random.default_rng([judges, 51]))
     names = (*panel.scores.judges, *(f"planted {k + 1}" for k in range(judges)))
     matrix = ScoreMatrix(scores, tuple(f"i{k:06}" for k in range(len(scores))), names, panel.scores.families)

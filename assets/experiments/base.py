@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 def by_seed(workspace: Workspace, seeds: int, draws: Mapping[K, Callable[[int], R]]) -> dict[K, list[R]]:
-    """Call each function with each seed, on the run's workers where these pay."""
+    """Call each function with each seed, on the run's workers if that saves time."""
     calls = [partial(draw, seed) for draw in draws.values() for seed in range(seeds)]
     found = workspace.workers.map(call, calls)
     return {key: [*islice(found, seeds)] for key in draws}
@@ -36,7 +36,7 @@ def by_seed(workspace: Workspace, seeds: int, draws: Mapping[K, Callable[[int], 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of numbers and words; a row that lacks a column has a dash there."""
+    """A table of numbers and words; a missing cell is shown as a dash."""
 
     title: str
     rows: Sequence[Mapping[str, Any]]
@@ -60,7 +60,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Values between -1 and 1, (rows, columns), None where undefined; ``marks`` are the texts of the cells."""
+    """Values between -1 and 1, (rows, columns), None if undefined; ``marks`` are the texts of the cells."""
 
     title: str
     rows: Sequence[str]
@@ -81,7 +81,7 @@ class ExperimentFindings:
 
 
 def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
-    """Join findings; where they hold no conclusion, ``otherwise`` is the only one."""
+    """Join findings; ``otherwise`` is the only conclusion if they have none."""
     parts = [*parts]
     return ExperimentFindings(
         [line for part in parts for line in part.conclusions] or [otherwise],

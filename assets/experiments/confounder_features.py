@@ -105,7 +105,8 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
     """Return Pr(C = 1 | J), (n,), of a mixture; None if it has no fit or no confounder.
 
-    C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
+    The values of C are ordered: from C = 0 to C = 1 the judges move the same way in both classes of Q, and their mean
+    rises.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))

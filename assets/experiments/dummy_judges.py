@@ -25,7 +25,7 @@ _MOST_DRAWN = 60
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Add two programs that read only length and keywords, and declared raters, to each panel."""
+    """Add dummy judges to each panel: two programs that read only length and keywords, and declared raters."""
     return for_each(panels(workspace), partial(_of_panel, workspace), NO_PANEL)
 
 

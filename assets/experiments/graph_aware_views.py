@@ -21,7 +21,7 @@ from care_ops.structure.views import Views, partition
 
 
 def partition_experiment(noise: float, seeds: int, n: int, p: int = 12) -> dict[str, float]:
-    """Return how often views are valid, and the bare tensor's median error by them and by random ones."""
+    """Return how often the views are valid, and the tensor's median error with them and with random views."""
     valid: dict[str, list[bool]] = {"own": [], "S": []}
     errors: dict[str, list[float]] = {"planted": [], "random": [], "own": [], "S": []}
     for seed in range(seeds):
@@ -59,7 +59,7 @@ def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
 
 
 def run(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
-    """Make a table with a row for each noise level."""
+    """Compare the views at each noise level, one table row per level."""
     settings = [partial(partition_experiment, noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
     rows = [*workspace.workers.map(call, settings)]
     conclusions = [

@@ -40,9 +40,10 @@ def _of_versions(versions: Versions) -> ExperimentFindings:
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Return each aggregate's change in standard deviations, its rank correlation with before, and its MAE in points.
+    """Return each aggregate's change in standard deviations, its rank correlation, and its MAE in points.
 
-    ``care_svd as written`` has literal weights.
+    The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the paper's
+    literal weights.
     """
     literal = replace(versions, config=replace(versions.config, placement="weights"))
     fitted = versions.fitted(change, _AGGREGATORS)

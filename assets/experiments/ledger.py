@@ -24,8 +24,8 @@ Measures = Mapping[str, Mapping[str, float]]
 class LedgerRow:
     """One number or claim of the paper with its verdict.
 
-    Measures are by the paper's own procedure as written, by this project's (equal where there is no other), and by the
-    authors' released code; None where there is none.
+    It is measured by the paper's procedure as written, by this project's procedure (the same unless they differ), and
+    by the authors' released code; None if not measured.
     """
 
     place: str
@@ -101,7 +101,7 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
 
 
 def _holds(claim: Claim, ours: float) -> bool:
-    """Return whether a number rounds to the printed one, or lies within the claim's bounds."""
+    """Return whether a number rounds to the printed number, or lies within the claim's bounds."""
     if claim.value is not None:
         digits = len(f"{claim.value:g}".partition(".")[2])
         return abs(ours - claim.value) <= 0.5 * 10.0**-digits + 1e-9

@@ -1,4 +1,4 @@
-"""Confounders subtracted from the quality factor's weights, where loadings are orthogonal and where they overlap."""
+"""Effect of subtracting confounders from the quality factor's weights, for orthogonal and overlapping loadings."""
 
 from functools import partial
 
@@ -51,7 +51,7 @@ def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
 
 
 def run(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
-    """Turn the confounder's loadings towards quality's, and estimate Q with and without subtracting it."""
+    """Rotate the confounder's loadings towards quality's, and estimate Q with and without subtracting it."""
     rows, measures = list[dict[str, float]](), dict[str, float]()
     drawn = by_seed(workspace, seeds, {overlap: partial(errors_at, overlap, items) for overlap in _OVERLAPS})
     for overlap, found in drawn.items():

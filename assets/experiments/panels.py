@@ -1,4 +1,4 @@
-"""The workspace's panels, as the experiments read them."""
+"""The workspace's panels as the experiments read them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: 
 
 @dataclass(frozen=True)
 class ExperimentPanel:
-    """An admitted panel with gold, (n,), NaN where unknown; units are split units."""
+    """An admitted panel with gold, (n,), NaN if unknown; units are split units."""
 
     testset: str
     scores: ScoreMatrix
@@ -51,7 +51,7 @@ class ExperimentPanel:
         return len(known) > 0 and is_binary(known)
 
     def order(self, estimate: Array, rows: NDArray[Any] | None = None) -> float:
-        """Return the AUC for binary gold, else Kendall's tau; NaN if undefined."""
+        """Return the AUC for binary gold, otherwise Kendall's tau; NaN if undefined."""
         e, g = (estimate, self.gold) if rows is None else (estimate[rows], self.gold[rows])
         known = ~np.isnan(e) & ~np.isnan(g)
         statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
@@ -68,7 +68,7 @@ class ExperimentPanel:
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return the panels with gold for at least fifty items, without versions of items, which are not independent."""
+    """Return the panels with gold for at least fifty items, without versions of items: these are not independent."""
     declared = workspace.testsets
     return [
         panel
@@ -111,7 +111,7 @@ def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequen
 
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
-    """Score items by a built-in program; NaN where it gives no score."""
+    """Score items by a built-in program; NaN if it gives no score."""
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
 
@@ -123,7 +123,7 @@ def program_of(workspace: Workspace, judge: str) -> str | None:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` without any."""
+    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` if there are none."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)
@@ -141,7 +141,7 @@ def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
-    """Return a version for each test set: of its items, gold, declaration, scores and settings."""
+    """Return a version for each test set: a hash of its items, gold, declaration, scores and settings."""
     versions: dict[str, str] = {}
     for panel in every_panel(workspace):
         content = (

@@ -36,7 +36,7 @@ NO_SETS = (
 
 
 def run(workspace: Workspace, *, splits: int) -> ExperimentFindings:
-    """Measure the aggregators on each test set that the paper has."""
+    """Measure the aggregators on each available test set of the paper."""
     found = (p for p in panels(workspace) if any(name in p.testset.lower() for name in names()))
     return for_each(found, partial(_of_panel, workspace, splits), NO_SETS)
 
@@ -75,9 +75,9 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
 
 
 def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str]]:
-    """Return the scores of every judge of the test set that left at most a tenth unscored, and the other judges.
+    """Return the scores of judges that left at most a tenth of the items unscored, and the other judges.
 
-    The paper's rule, and its only one: judges that admission leaves out for other reasons stay in.
+    This is the paper's only rule: judges that CARE's admission leaves out for other reasons stay.
     """
     with workspace.warehouse.reader() as connection:
         scores = read_scores(connection, panel.testset)
@@ -92,7 +92,7 @@ def complete(scores: ScoreMatrix) -> ScoreMatrix:
 
 
 def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict[str, float]:
-    """Return the error of every aggregator at its default settings over all items; the fit sees no label."""
+    """Return every aggregator's error at its default settings over all items; the fit uses no label."""
     aggregates = fit_panel(scores, replace(panel.config, aggregators=_LABEL_FREE)).aggregates
     decided = {n: a for n, a in aggregates.items() if not panel.binary or a.threshold is not None}
     everything = np.ones(len(gold), dtype=bool)
@@ -100,7 +100,7 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 
 
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
-    """Return the errors of an algorithm as written on random splits; empty where no point of the grid has an estimate.
+    """Return the errors of an algorithm as written on random splits; empty if no point of the grid has an estimate.
 
     The paper's grid of penalties is chosen on 15 % of the items and measured on the others. A judge with one score for
     all items has no correlation and is left out.

@@ -1,4 +1,4 @@
-"""Programs added to a panel one by one, as a few labels choose them, and the error on the other rows."""
+"""Programs added to a panel one by one, chosen by a few labels, and the error on the other rows."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ _PATIENCE = 4
 
 @dataclass(frozen=True)
 class Candidate:
-    """A program's scores on a panel's items, (n,), on its scale; and its declared family."""
+    """A program that may join the panel: its scores, (n,), on the panel's scale, and its declared family."""
 
     scores: Array
     family: str
@@ -46,7 +46,7 @@ def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
 
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
-    """Return the programs that the panel lacks, scored on its scale; without dummies and constant ones."""
+    """Score the programs that the panel lacks on its scale, without dummies and constant programs."""
     already_judging = {program_of(workspace, judge) for judge in panel.scores.judges}
     items, by_name = items_of(workspace, panel), dict[str, Candidate]()
     for name in names():
@@ -87,7 +87,7 @@ def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[st
 
 
 def _path(panel: ExperimentPanel, programs: dict[str, Candidate], way: str) -> ExperimentFindings:
-    """Measure every aggregator's error along the path, on the rows that chose nothing."""
+    """Measure every aggregator's error after each added program, on the rows that were not used to choose."""
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([0, 61])) & ~np.isnan(panel.gold)
     path, errors = greedy(panel, programs, validation)
     rest, kept = ~validation & ~np.isnan(panel.gold), int(np.argmin(errors))

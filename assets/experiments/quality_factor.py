@@ -1,4 +1,4 @@
-"""Each factor of L in turn taken for quality."""
+"""Order of the items if each factor of L in turn is taken for quality."""
 
 from contextlib import suppress
 
@@ -14,7 +14,7 @@ from care_ops.errors import FitError
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Measure the order that each factor gives, signed towards the panel's mean."""
+    """Measure the order that each factor gives, with its sign set by the panel's mean."""
     found = for_each(panels(workspace), _of_panel, NO_PANEL)
     best = [value for name, value in found.measures.items() if name.endswith("/best factor")]
     if not best:

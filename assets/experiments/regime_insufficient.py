@@ -1,4 +1,4 @@
-"""Accuracy of the aggregators where pairwise structure follows the confounder."""
+"""Accuracy of the aggregators when the pairwise structure follows the confounder."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from care_ops.simulate import second_order_insufficient
 
 
 def accuracies_at(k: int, c: float, seed: int) -> dict[str, float]:
-    """Return the accuracies on one draw of the k-th strength."""
+    """Return each aggregator's accuracy on one draw of the k-th strength."""
     return accuracies(second_order_insufficient(np.random.default_rng([seed, k]), c, truth=seed), seed)
 
 

@@ -1,4 +1,4 @@
-"""Accuracy of the aggregators where pairwise structure follows quality and a confounder grows."""
+"""Accuracy of the aggregators when the pairwise structure follows quality and a confounder grows."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from care_ops.simulate import SUFFICIENT_TABLES, TableOfMeans, second_order_suff
 
 
 def accuracies_at(k: int, g: float, means: TableOfMeans, items: int, seed: int) -> dict[str, float]:
-    """Return the accuracies on one draw of the k-th strength."""
+    """Return each aggregator's accuracy on one draw of the k-th strength."""
     return accuracies(second_order_sufficient(np.random.default_rng([seed, k]), g, means, truth=seed, n=items), seed)
 
 

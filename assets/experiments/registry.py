@@ -50,7 +50,7 @@ def experiments() -> "dict[str, Experiment]":
 
 
 def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
-    """Return the experiments that have no findings, or stale ones.
+    """Return the experiments whose findings are missing or stale.
 
     The ledger is stale if an experiment that it reads is.
     """

@@ -40,7 +40,8 @@ Draws = Mapping[float, Sequence[Mapping[str, float]]]
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     """Return each aggregator's accuracy outside a validation split, whose labels map states to Q as in the paper.
 
-    An aggregator that refuses has none. Baselines and CARE-SVD decide at the mean of all scores, mixtures at even odds.
+    An aggregator that refuses has no accuracy. Baselines and CARE-SVD decide at the mean of all scores; mixtures decide
+    at even odds.
     """
     scores, cut = named(draw.scores), float(draw.scores.mean())
     rest = np.ones(len(draw.scores), dtype=bool)
@@ -61,7 +62,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
 
 
 def measures_of(draws: Draws) -> dict[str, float]:
-    """Return each aggregator's lowest mean and share of refusals above zero strength, and its mean at zero."""
+    """Return each aggregator's lowest mean and refusal rate above zero strength, and its mean at zero."""
     confounded = [found for c, found in draws.items() if c > 0]
     measures: dict[str, float] = {}
     for name in COMPARED:
@@ -89,7 +90,7 @@ def sentence(measures: Mapping[str, float]) -> str:
 
 
 def swept(draws: Draws, axis: str, title: str) -> tuple[Table, Chart]:
-    """Return a table of means, deviations and refusals with a row for each strength, and the means as curves."""
+    """Return a table of means, deviations and refusals by strength, and the means as curves."""
     rows, curves = list[dict[str, float | str]](), list[Series]()
     for strength, found in draws.items():
         row: dict[str, float | str] = {axis: strength}

@@ -59,7 +59,7 @@ Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
     """Return the errors of state means (relative) and weights under the best permutation, shape (2, sizes).
 
-    They are infinite where there is no estimate.
+    They are infinite if there is no estimate.
     """
     errors = np.full((2, len(sizes)), np.inf)
     draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
@@ -85,7 +85,7 @@ def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
 
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
-    """Estimate means and weights by the third moment across the planted views; None if there are no four states."""
+    """Estimate means and weights by the third moment across planted views; None unless there are four states."""
     moments, views = accumulate(values), thirds(values.shape[1])
     scale = np.sqrt(np.diag(moments.covariance()))
     first, second, third = (scale[group] for group in views.groups)

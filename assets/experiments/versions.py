@@ -36,7 +36,7 @@ class Versions:
     config: FitConfig
 
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
-        """Fit the originals and, after them, the versions together, without constant judges, so that scales agree."""
+        """Fit the originals and their versions in one panel, without constant judges, to put them on one scale."""
         values = np.vstack([self.originals, self.changed[change][1]])
         kept = [k for k, column in enumerate(values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
         names = tuple(self.judges[k] for k in kept)

@@ -1,4 +1,4 @@
-"""``aggregates``: every aggregator on a panel, a row an item."""
+"""``aggregates``: the estimates of every aggregator on a panel, one row per item."""
 
 import hashlib
 from typing import TYPE_CHECKING
@@ -75,7 +75,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
 
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:
-    """Share of items that repeat another's texts without sharing its split unit."""
+    """Return the share of items that repeat another item's texts in a different split unit."""
     items = workspace.parts.read_item_columns(testset, (*ITEM_TEXTS, "split_unit"))
     if items.group_by([*ITEM_TEXTS]).aggregate([]).num_rows == items.num_rows:  # as nearly always
         return 0.0

@@ -1,7 +1,7 @@
 """Details of aggregators that other code reads, as records.
 
-Aggregators write their ``details`` as plain values, and all of them are printed; only what is acted on has a field
-here.
+Aggregators write their ``details`` as plain values, and all of them are printed. Only the values that other code uses
+have a field here.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from warehouse.documents import record_of
 
 @dataclass(frozen=True)
 class StructuredDetails:
-    """Details of an aggregator that uses a structure; the certificate is None for others."""
+    """Details of an aggregator; ``certificate`` is None if it uses no structure."""
 
     certificate: Certificate | None = None
 
@@ -31,7 +31,7 @@ class CareDetails(CareSummary):
     labels_better, labels_gain, labels_at_random, turned : float
         Probability that labels made the estimate at least as good as the plain average, and the expected gain;
         probability that the labels are unrelated to the scores; correlation with the estimate without labels. The first
-        is None without labels, or where these do not differ.
+        is None without labels, or if all labels are equal.
     """
 
     items_to_label: tuple[str, ...]
@@ -51,13 +51,13 @@ class CareSvdDetails:
     Attributes
     ----------
     rule : str
-        By which the factor was chosen.
+        Rule that chose the factor.
     quality_factor : int
         Counted from 0.
     orientation : float
         Correlation of the factor with the panel's mean.
     effective_judges : float
-        Judges of independent errors that the mean is worth.
+        Number of judges with independent errors that would make the mean as precise.
     """
 
     rule: str
@@ -75,15 +75,15 @@ class CareTensorDetails:
     state_means, state_weights : lists
         Mean scores by judge, and shares of the items.
     views : list of three lists of judges
-        Those between which there are no edges.
+        Groups of judges without edges between the groups.
     starts_agree : bool or None
         Whether two kinds of starts have found the same states, which may still be a local optimum; None in fits of
         releases that did not say it.
     starts_alike : float or None
-        Share of the items that the two likeliest ends decide alike, where they are different states.
+        Share of the items that the two likeliest solutions decide alike, if their states differ.
     labels_confirm : bool or None
-        Whether labels speak for what the judges say without labels, or else the states tell the values of labels that
-        were left out; None where there are too few labels.
+        Whether labels confirm the estimate without labels, or the states predict labels that were left out; None if
+        there are too few labels.
     """
 
     state_means: list[list[float]]
@@ -98,7 +98,7 @@ D = TypeVar("D", StructuredDetails, CareDetails, CareSvdDetails, CareTensorDetai
 
 
 def read_details(aggregate: Aggregate, kind: type[D]) -> D:
-    """Read the details of an aggregate as a record; ``WarehouseError`` where this release cannot."""
+    """Read the details of an aggregate as a record; ``WarehouseError`` if this release cannot."""
     try:
         return record_of(kind, aggregate.details)
     except ValueError as error:

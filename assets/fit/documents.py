@@ -7,7 +7,7 @@ from care_ops.records import Certificate
 
 @dataclass(frozen=True)
 class PanelDocument:
-    """Inputs of a panel: the content of each judge's scores, and versions of settings and code.
+    """Inputs of a panel: hashes of each judge's scores, and versions of settings and code.
 
     ``panel`` is the fingerprint of the admitted matrix.
     """
@@ -34,9 +34,9 @@ class StructureDocument:
     Attributes
     ----------
     details : dict
-        Penalties and how they were come by.
+        Penalties and how they were chosen.
     solution : SolutionRecord or None
-        None where the panel allows no structure; then ``failures`` says why.
+        None if the panel allows no structure; then ``failures`` says why.
     """
 
     details: dict[str, float]

@@ -16,7 +16,7 @@ from warehouse.artifacts import FitFolder
 
 
 def panel_is_newer(folder: FitFolder) -> bool:
-    """Return whether the panel was rebuilt after the fit; False where one of the two is missing."""
+    """Return whether the panel was rebuilt after the fit; False if either is missing."""
     panel, fit = folder.find(PanelDocument), folder.find(FitDocument)
     return panel is not None and fit is not None and panel.panel != fit.panel
 
@@ -24,7 +24,7 @@ def panel_is_newer(folder: FitFolder) -> bool:
 def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
     """Read the panel and its fit.
 
-    Raises ``FitError`` where the panel was rebuilt after the fit: a run is between the two, or stopped there.
+    Raises ``FitError`` if the panel was rebuilt after the fit, because a run is in progress or stopped in between.
     """
     if panel_is_newer(folder):
         raise FitError(
@@ -55,7 +55,7 @@ def read_moments(folder: FitFolder) -> Moments:
 def write_structure(
     folder: FitFolder, solved: Structure | None, details: dict[str, float], failures: dict[str, str]
 ) -> None:
-    """Store a solution, or why there is none."""
+    """Store a solution, or the reason why there is none."""
     solution = None
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
@@ -64,7 +64,7 @@ def write_structure(
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
-    """Read the stored solution (None where there is none) and its document."""
+    """Read the stored solution (None if there is none) and its document."""
     document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:

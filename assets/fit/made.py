@@ -44,9 +44,9 @@ class MadeDocument:
     Attributes
     ----------
     version : str
-        Hash of the versions of all that it reads, and of its code.
+        Hash of the result's code and of the versions of all its inputs.
     content : str
-        Hash of the result, where something else depends on it; else empty.
+        Hash of the result if another asset depends on it; otherwise empty.
     """
 
     version: str
@@ -54,7 +54,7 @@ class MadeDocument:
 
 
 def built_from(folder: FitFolder, asset: str) -> MadeDocument:
-    """Read the versions of a result's inputs; empty where it was never built."""
+    """Read the versions of a result's inputs; empty if it was never built."""
     return folder.find(MadeDocument, f"made.{asset}") or MadeDocument("")
 
 
@@ -64,7 +64,7 @@ def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None
 
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
-    """Define an asset with a partition for each test set, in the group of its folder; it stores its inputs' version."""
+    """Define an asset with a partition per test set, which stores the version of its inputs."""
     import dagster as dg  # half of what `care status` takes
 
     from assets.partitions import TESTSETS
@@ -78,7 +78,7 @@ def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Ma
 
 
 def _noted(make: Make) -> Make:
-    """Make an asset store the version that its inputs had before it was built.
+    """Make an asset store the version of its inputs, computed before it is built.
 
     An asset whose own document holds that version, such as the panel, stores nothing here.
     """

@@ -34,7 +34,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     shards, judges = shards_of(folder.panel_file, ROWS_A_SHARD), tuple(sorted(summary.present))
     where = "this process"
     if is_crowd(np.array(list(summary.present.values())), summary.items):
-        # then its aggregators rest on no moments but means and variances
+        # then its aggregators use only means and variances
         state = of_panel(folder.read_panel().canonical().values)
     else:
         state, where = _summed(folder, shards, judges, workspace), workspace.workers.place
@@ -54,7 +54,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
 
 def _summed(folder: "FitFolder", shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace) -> "Moments":
-    """Return the moments of the panel's file; one that cannot be read is quarantined, as any reader of it does."""
+    """Return the moments of the panel's file; quarantine the file if it cannot be read."""
     from care_ops.moments.sharded import UnreadableError, moments_of_shards
 
     try:

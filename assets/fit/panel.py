@@ -55,8 +55,8 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
     """Check every judge of a test set; return the checks, the admitted columns and the versions of the scores.
 
-    A judge of a workspace is asked about every item, so that a score that is absent is a failure unless it is declared
-    as not asked. Raises ``dg.Failure`` where fewer than three are admitted.
+    A workspace asks every judge about every item. A missing score is therefore a failure unless it is declared as not
+    asked. Raises ``dg.Failure`` if fewer than three are admitted.
     """
     from care_ops.admission import check_panel
     from care_ops.results.reasons import too_few

@@ -10,7 +10,7 @@ STAGES = ("panel", "moments", "structure", "aggregates")
 
 
 def recommended(aggregators: Iterable[str]) -> str:
-    """Return the recommended aggregator: ``care`` where it gave an estimate, or else the first."""
+    """Return the recommended aggregator: ``care`` if it gave an estimate, otherwise the first one."""
     names = list(aggregators)
     return "care" if "care" in names else next(iter(names), "")
 

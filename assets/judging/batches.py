@@ -36,7 +36,10 @@ def open_batches(workspace: Workspace, judge: str, testset: str) -> list[Batch]:
 
 
 def _batches_in(folder: Path) -> list[Batch]:
-    """Read the documents in a folder, oldest first; a damaged one is quarantined, and the judge is not asked then."""
+    """Read the batch documents in a folder, oldest first.
+
+    A damaged document is quarantined, and the judge is then not asked.
+    """
     from judges.batch import Batch
     from warehouse.documents import read_record
     from warehouse.storage import find_sound

@@ -34,7 +34,10 @@ _OTHER_COLUMNS = ("unknown", "settled", "latencies")
 
 @dataclass(frozen=True)
 class DailyBill:
-    """A row of the view ``bills``: one judge on one test set on one day; the view ``askings`` describes the columns."""
+    """The bill of one judge on one test set on one day: a row of the view ``bills``.
+
+    The view ``askings`` describes the columns.
+    """
 
     run_date: str
     judge: str
@@ -59,7 +62,7 @@ class DailyBill:
 
 
 def purses(workspace: Workspace) -> list[Purse]:
-    """Return the purse that all judges share today, less what was spent of it; empty without a limit."""
+    """Return the spend limit that all judges share today, less the amount spent; empty without a limit."""
     limit = workspace.pool.spend_limit
     if limit is None:
         return []
@@ -80,7 +83,8 @@ class Account:
     rate : Rate, optional
         Mean tokens and time of its questions so far.
     batch : Batch, optional
-        The batch of the bill, which then has the batch's name: collected again after a kill, it is entered once.
+        The batch that is billed. The bill has the batch's name, so it is entered once even if a killed collection is
+        repeated.
     """
 
     def __init__(
@@ -130,9 +134,10 @@ class Account:
         self._expected = expected
 
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
-        """Write what was paid since the last call; called before a batch is stored, so that no payment is lost.
+        """Write the payments since the last call.
 
-        Money stays reserved for further requests if the judge is ``going_on``.
+        It is called before answers are stored: no payment is lost. Money stays reserved for further requests
+        if the judge is ``going_on``.
         """
         with self._lock:
             now = time.perf_counter()
@@ -146,7 +151,7 @@ class Account:
                 self._write()
 
     def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
-        """Keep answers that no score part holds yet, with the bill so far."""
+        """Keep answers that are not yet in a score part, with the bill so far."""
         with self._lock:
             row = self._row()
             self._unrecorded += len(scores)
@@ -157,11 +162,11 @@ class Account:
             self._journal.append(line, [score.item_key for score in scores])
 
     def stored(self, items: Collection[str]) -> None:
-        """Drop the answers about these items, by their keys: a score part holds them."""
+        """Drop the answers about these items, given by key, because a score part now holds them."""
         self._journal.stored(items)
 
     def _reserve(self, reserved: float, worst: float) -> None:
-        """Write the most that the next requests can cost to the bill before they are sent."""
+        """Add the highest possible cost of the next requests to the bill before they are sent."""
         with self._lock:
             if reserved - self._before <= self._reserved:
                 return
@@ -174,7 +179,7 @@ class Account:
             self._write()
 
     def _row(self) -> dict[str, Any]:
-        """Return the present test set's row, with everything that was answered."""
+        """Return the current test set's row of the bill, with everything that was answered."""
         self._bill.add(self.ledger.take())
         row, bill = self._rows[-1], self._bill
         row |= {name: value for name, value in vars(bill).items() if name not in _OTHER_COLUMNS}
@@ -209,7 +214,7 @@ class Account:
 
 
 def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[DailyBill]:
-    """Read the bill of the last day on which anything was asked, for one test set or judge, or for all."""
+    """Read the bill of the last day with requests, for one test set or judge, or for all."""
     if not workspace.warehouse.usable():
         return []
     columns = ", ".join(entry.name for entry in fields(DailyBill)).replace("run_date", "run_date::VARCHAR", 1)

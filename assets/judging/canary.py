@@ -1,4 +1,4 @@
-"""``canary``: a judge is asked again about a few scored items, to see whether its model is still the same.
+"""``canary``: ask a judge again about a few scored items, to detect that its model has changed.
 
 A model behind an API can change without notice, and nothing in a judge's key shows it. The new answers are kept in
 ``retests``, and no score changes.
@@ -35,7 +35,7 @@ CHECK = "same_model"
 
 @dataclass(frozen=True)
 class Answer:
-    """One retested item: its stored score and that of today (None without one), and the engines' versions.
+    """One retested item: its stored and new score (None without one), and the versions of the engine.
 
     ``span`` is the length of the scale, or the range of all stored scores if none is declared.
     """
@@ -125,7 +125,7 @@ def _names(versions: Iterable[str | None]) -> set[str]:
 
 
 def watched(workspace: Workspace) -> list[str]:
-    """Return the judges that are retested daily: those behind an endpoint."""
+    """Return the judges that are retested daily: judges behind an endpoint."""
     if workspace.canary.items == 0:
         return []
     return sorted(j for j, spec in workspace.judges.items() if spec.engine.needs.endpoint)
@@ -172,7 +172,7 @@ def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
-    """Have a judge score a few items again, with the fewest retests so far and scored before the first of them.
+    """Have a judge score a few items again, those with the fewest retests first.
 
     Raises ``JudgeError`` if the judge cannot be built or asked, or its spend limit is too low.
     """
@@ -244,7 +244,7 @@ def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _Kept]) -> lis
     """Sort the scored items for a retest: those with the fewest retests first, then by a hash.
 
     Scores of later days than the first retest may come from a model that had changed by then, so they come last. Items
-    of equal texts are one question with one score, so one of them stands for all.
+    with equal texts have one score, so only one of them is retested.
     """
     times = Counter((row.testset, row.key) for row in asked.rows)
     first_day = {testset: asked.first_day(testset) for testset, _ in kept}

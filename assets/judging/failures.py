@@ -1,4 +1,4 @@
-"""Judges whose scores of a test set are incomplete, by the warehouse."""
+"""Find judges whose scores of a test set are incomplete, from the warehouse."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class IncompleteScores:
     Attributes
     ----------
     items : int
-        Of the test set.
+        Items of the test set.
     loaded : bool
-        Whether the scores in the warehouse are of the current items and the judge's current specification.
+        Whether the scores in the warehouse belong to the current items and the judge's current specification.
     unscored : int
         Items without any row under the judge's current specification.
     to_ask : int
-        Items whose last answer was a temporary failure, and that will be asked again.
+        Items whose last request failed temporarily; they will be asked again.
     given_up : int
-        Items that failed so as often as the judge's ``attempts`` allow.
+        Items that failed temporarily as often as the judge's ``attempts`` allow.
     why : str
-        Why the judge cannot be asked at all; empty where it can.
+        Why the judge cannot be asked at all; empty if it can.
     in_batch : int
         Items whose answers a file at an endpoint will bring.
     """
@@ -51,19 +51,19 @@ class IncompleteScores:
 
     @property
     def only_waits(self) -> bool:
-        """Whether all missing scores wait for a batch at the endpoint."""
+        """Return whether all missing scores wait for a batch at the endpoint."""
         return not self.why and self.in_batch > 0 and self.unscored + self.to_ask <= self.in_batch
 
     @property
     def incomplete(self) -> bool:
-        """Whether asking the judge and loading its scores would bring missing ones."""
+        """Return whether asking the judge, or loading its scores, would add missing scores."""
         return not self.why and (not self.loaded or self.unscored > 0)
 
 
 def why_no_score(
     workspace: Workspace, judge: str, testset: str, statuses: Mapping[str, int], which: str = "items"
 ) -> str:
-    """Describe a judge without a single score; ``statuses`` counts its items by status."""
+    """Explain why a judge has no score at all; ``statuses`` counts its items by status."""
     items = sum(statuses.values())
     if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
         return f"its score file has no score of any of the {items:,} items; compare the item ids of both files"
@@ -74,7 +74,7 @@ def why_no_score(
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Return why a judge has given no score under its present key; None if it has, or was not asked."""
+    """Return why a judge has no score under its current key; None if it has one, or was not asked."""
     given = answers(workspace, judge, testset, "item_key", "status")
     statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest is last
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):
@@ -88,13 +88,13 @@ def slice_name(judge: str, testset: str) -> str:
 
 
 def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -> bool:
-    """Check whether a program abstained on every item, which is no failure."""
+    """Return whether a program abstained on every item. That is not a failure."""
     needs = workspace.judge(judge).engine.needs
     return not (needs.template or needs.recordings) and {*statuses} <= {Status.REFUSED}
 
 
 def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> list[dict[str, Any]]:
-    """Read a judge's answers under its present key, oldest first."""
+    """Read a judge's answers under its current key, oldest first."""
     wanted, key = (*columns, "created_at"), judge_key(workspace, judge, testset)
     return workspace.parts.read_scores(judge, testset, wanted, key=key, aside=False).sort_by("created_at").to_pylist()
 

@@ -1,4 +1,4 @@
-"""Forecast of a run's items, tokens, cost and time, and checks of judges against test sets, before money is spent.
+"""Forecast of a run's items, tokens, cost and time, and checks of judges before money is spent.
 
 Tokens and seconds of a question are the means of the judge's bills in this workspace. Without bills, tokens are guessed
 from the length of prompts, and the time is unknown.
@@ -37,13 +37,13 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items to be scored, and different texts among them, or 0 where the scores are recorded.
+        Items to be scored, and different texts among them, or 0 if the scores are recorded.
     tokens : float
-        Tokens to be read and written; 0 where the judge is no language model.
+        Tokens to be read and written; 0 if the judge is not a language model.
     dollars : float or None
-        At the prices in the judge's file, or in our table; None where neither has any.
+        Cost at the prices in the judge's file, or in our table; None if neither has a price.
     seconds : float or None
-        None where the judge has scored nothing here yet.
+        Expected time; None if the judge has scored nothing here yet.
     measured : bool
         Whether tokens and time are measured in this workspace.
     given_up : int
@@ -78,9 +78,10 @@ class Rate:
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
-    """Forecast each of these judges and test sets that has something to ask or has given up, without any request.
+    """Forecast the requests of these judges and test sets, without sending any request.
 
-    A judge or test set that cannot be read has a failure instead.
+    A judge with nothing to ask is left out, unless it has given up on items. A judge or test set that cannot be read
+    has a failure instead of a forecast.
     """
     rows: list[Forecast] = []
     known = rates(workspace)
@@ -146,7 +147,7 @@ def check_template(workspace: Workspace, judge: str, testset: str, there: Collec
 
 
 def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return a warning if a judge answers on another scale than its test set has, without conversion; else empty.
+    """Return a warning if a judge uses another scale than its test set, without conversion; otherwise empty.
 
     The scale is that of the test set's file, or else that of recorded grades.
     """
@@ -172,7 +173,7 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """Return a warning if a language model is about to read items that speak to it; else empty."""
+    """Return a warning if items address the language model that is about to read them; otherwise empty."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""
@@ -189,7 +190,7 @@ def sample_of(items: ItemSource) -> list[Item]:
 
 
 def _template(workspace: Workspace, judge: str, testset: str) -> Template | None:
-    """Return the template of a judge on a test set; None if it is no language model."""
+    """Return the template of a judge on a test set; None if it is not a language model."""
     spec = effective_spec(workspace, judge, testset)
     return engine_context(workspace).template(spec) if spec.engine.needs.template else None
 
@@ -211,7 +212,7 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], r
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
 ) -> Forecast:
-    """Forecast so many questions by the rate of earlier ones, or else by the length of some prompts."""
+    """Forecast this many questions by the rate of earlier ones, or by the length of sample prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):
@@ -237,7 +238,7 @@ def rates(workspace: Workspace) -> dict[str, Rate]:
 
 
 def _guessed(workspace: Workspace, spec: JudgeSpec, sample: Sequence[Item]) -> tuple[float, float, float]:
-    """Guess tokens read, cached and written from the length of some prompts; 0 for a judge without prompts."""
+    """Guess the tokens read, cached and written from sample prompts; 0 for a judge without prompts."""
     engine = spec.engine
     if not isinstance(engine, LanguageModel) or not sample:
         return 0.0, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""Journal of paid answers that no score part holds yet.
+"""Journal of paid answers that are not yet in a score part.
 
 Answers of a judge behind an endpoint are appended to files of lines as they arrive; a file is deleted once score parts
 hold its answers. The next run stores and bills what a killed process has left behind (``recover``). A locked file
@@ -59,7 +59,7 @@ class Journal:
             self._lines += 1
 
     def stored(self, items: Collection[str]) -> None:
-        """Delete the files of which score parts now hold all answers."""
+        """Delete the files whose answers are all in score parts."""
         with self._lock:
             for entry in self._files[:]:
                 path, file, waiting = entry
@@ -70,7 +70,7 @@ class Journal:
                     self._files.remove(entry)
 
     def close(self) -> None:
-        """Close the files; the next run stores the answers that no score part holds."""
+        """Close the files. The next run stores the remaining answers."""
         with self._lock:
             for _, file, _ in self._files:
                 file.close()
@@ -90,7 +90,7 @@ class Journal:
 
 
 def recover(workspace: Workspace) -> int:
-    """Store the answers that killed processes have left behind, and enter their costs; returns their number.
+    """Store the answers of killed processes, enter their costs, and return the number of answers.
 
     It can be killed and repeated: no row is stored twice, and a bill is replaced as a whole.
     """
@@ -122,14 +122,14 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _readable(file: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """Yield the complete lines; a kill or a full disk may leave others."""
+    """Yield the complete lines; a kill or a full disk may leave incomplete ones."""
     for line in file:
         with suppress(ValueError):
             yield json.loads(line)
 
 
 def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]]) -> int:
-    """Write the answers that no part holds yet as score parts."""
+    """Write the answers that are not in a part yet as score parts."""
     rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
     for line in lines:
         place = line["testset"], line["what"], line["key"], line["engine"]
@@ -149,7 +149,7 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
 
 
 def _enter(workspace: Workspace, run_date: str, asking: str, judge: str, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Replace rows of a bill by those in the lines that count more requests."""
+    """Replace rows of a bill by the rows in the journal that count more requests."""
     rows = {_row_name(row): row for row in workspace.bills.rows_of(run_date, asking, judge)}
     for line in lines:
         began = datetime.fromisoformat(line["bill"]["began"])

@@ -1,7 +1,7 @@
 """``judge_inference``: each judge scores all its pending items, with its model loaded once.
 
 Items without a row under the judge's present key are pending. Each finished batch is stored as a part, so the next run
-continues where a killed one stopped.
+continues after the last stored batch of a killed run.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ _REPORT_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """Number of items of a test set, and of those that a judge has scored in this run."""
+    """Number of items of a test set, and how many of them a judge has scored in this run."""
 
     __test__ = False
 
@@ -116,7 +116,7 @@ def judge_inference(
         for future in as_completed(names):
             judge = names[future]
             accounts[judge].close()
-            del accounts[judge]  # only now: the database may have refused it, or a signal ended it
+            del accounts[judge]  # only now, because the database or a signal may have stopped it before
             try:
                 counts, failed, seconds = future.result()
             except CareError as error:
@@ -133,9 +133,9 @@ def judge_inference(
 
 @contextmanager
 def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
-    """Open threads for judges; however the block ends, the remaining accounts are entered in the bill.
+    """Open threads for judges, and enter the remaining accounts in the bill at the end.
 
-    Where it ends by an error or a signal, no further requests are sent.
+    The accounts are entered even after an error or a signal; no further requests are then sent.
     """
     try:
         with ThreadPoolExecutor(max(1, count)) as threads:
@@ -146,7 +146,7 @@ def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generat
                 pool.stop.request()
                 raise
     finally:
-        with ExitStack() as each:  # also where one of them fails: a signal interrupts a query of the database
+        with ExitStack() as each:  # also if one of them fails: a signal interrupts a query of the database
             for account in accounts.values():
                 each.callback(account.close)
 
@@ -159,7 +159,7 @@ def score_pending(
     account: Account,
     say: Callable[[str], object] = lambda _: None,
 ) -> tuple[list[TestsetCount], dict[str, str]]:
-    """Run one judge over its test sets; returns a count for each, and the reasons for those without one.
+    """Run one judge over its test sets; return a count for each, and the reasons for failed test sets.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def _score_items(
 
     try:
         return len(shared) + session.run(wanted.spec, questions, sink, context, progress)
-    except DownError:  # an outage is no evidence against items that had not failed before
+    except DownError:  # during an outage, items that had not failed before are not blamed
         failed &= wanted.attempts.spent(1)
         raise
     finally:
@@ -281,7 +281,7 @@ def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) ->
 def _materialisation(
     workspace: Workspace, judge: str, counts: list[TestsetCount], seconds: float, tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
-    # Items are no part of it: `scores` depends on the items of its own test set.
+    # Items are not included: `scores` depends on the items of its own test set.
     version = content_hash([(c.testset, c.judge_key) for c in counts])
     scored = sum(c.scored for c in counts)
     bill = bills(workspace, judge=judge) if scored else []

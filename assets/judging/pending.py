@@ -1,4 +1,4 @@
-"""Pending items of a judge on a test set: those without a score under its present key."""
+"""Pending items of a judge on a test set: items without a score under its current key."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Pending:
     Attributes
     ----------
     spec : JudgeSpec
-        With the scale and prompt of the test set.
+        Specification with the scale and prompt of the test set.
     settled : set of str
-        Keys of the items that it is not asked about; all others are pending.
+        Keys of the items that the judge is not asked about; all other items are pending.
     again : collection of str
-        Statuses of temporary failures; items that have them are asked about again.
+        Statuses of temporary failures; items with such a status are asked again.
     given_up : set of str
-        Keys of items that failed so as often as the judge's ``attempts`` allow.
+        Keys of items that failed temporarily as often as the judge's ``attempts`` allow.
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return, by item key, the rows of answers from before the item got a text that no prompt shows."""
+    """Return, by item key, the rows of answers from before the item got a text that prompts do not show."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
@@ -103,7 +103,7 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """Yield the keys of an item without one or more of the texts that are not read."""
+    """Yield the item's possible keys without one or more of the texts that prompts do not show."""
     there = [name for name in unread if getattr(item, name) is not None]
     for count in range(1, len(there) + 1):
         for names in combinations(there, count):

@@ -1,4 +1,4 @@
-"""Scores of recorded judges, from their file to parts, joined to the items by id."""
+"""Scores of recorded judges, copied from their file to parts, joined to the items by id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS_A_PART = 131_072
 
 
 def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSource) -> int:
-    """Store the recorded scores of the items that have none in the parts yet; returns the number of items.
+    """Store the recorded scores of items without scores in the parts; return the number of items.
 
     An item without a recording gets the status ``refused``.
 
@@ -50,7 +50,7 @@ def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSo
 
 
 def _mismatches(responses: Mapping[str, str], items: ItemSource, positions: Sequence[int]) -> NDArray[np.bool_]:
-    """Return for each item whether the recorded response is known and differs from the item's."""
+    """Return, for each item, whether the recorded response is known and differs from the item's."""
     differs = np.zeros(len(positions), dtype=bool)
     with_text = [k for k, position in enumerate(positions) if items.ids[position] in responses]
     for chunk in in_chunks(with_text, lambda k: items.lengths[positions[k]]):

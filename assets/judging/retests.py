@@ -1,4 +1,4 @@
-"""Retests of judges: scored items that a judge is asked about again, from which follows whether it has changed.
+"""Retests of judges: scores of the same items at a later time, which show whether a judge has changed.
 
 Each judge has a document of item keys without texts or ids, so there is nothing in it to erase. When a judge's key
 changes, everything is scored again, and earlier retests no longer count.
@@ -28,9 +28,9 @@ JUDGE_FALSE_ALARMS = FALSE_ALARMS / 2
 
 @dataclass(frozen=True)
 class Retest:
-    """An item that a judge was asked about again on a day (``date.toordinal``), with the stored and the new score.
+    """An item that a judge scored again, with the day (``date.toordinal``), the stored and the new score.
 
-    Scores are in shares of the scale.
+    Scores are shares of the scale.
     """
 
     run_date: int
@@ -41,7 +41,7 @@ class Retest:
 
     @property
     def moved(self) -> float:
-        """New score minus stored score, in shares of the scale."""
+        """Return the new score minus the stored score, in shares of the scale."""
         return self.today - self.kept
 
 
@@ -49,7 +49,7 @@ class Retest:
 class Retests:
     """Retests of a judge under its present keys by test set, oldest first, and the change that they show.
 
-    ``asked`` is the day of the last retest, also of one without an answer; 0 if there was none.
+    ``asked`` is the day of the last retest, even if it had no answer; 0 without a retest.
     """
 
     judge_keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -62,7 +62,7 @@ class Retests:
         return min((row.run_date for row in self.rows if row.testset == testset), default=None)
 
     def differences(self) -> list[Difference]:
-        """Return the differences, with each item's first retest in round 1, its second in round 2, and so on."""
+        """Return the differences by round: an item's first retest is in round 1, its second in round 2, and so on."""
         times = Counter[tuple[str, str]]()
         found: list[Difference] = []
         for row in self.rows:
@@ -94,13 +94,13 @@ def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence
 
 
 def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
-    """Check whether a judge that had changed is, by these retests, nearer to its old scores than to its new ones."""
+    """Return whether a changed judge is, by these retests, nearer to its old scores than to its new ones."""
     shift = sum(row.moved for row in again) / max(len(again), 1)
     return len(again) >= MIN_ITEMS and abs(shift) < abs(changed.shift) / 2
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
-    """Remove a judge's retests since its change, except the last: its former model answers again."""
+    """Remove a judge's retests since its change, except the last one, after its former model returned."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)
@@ -108,7 +108,7 @@ def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> 
 
 
 def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[float]) -> float:
-    """Return the length of a judge's scale, or the range of these scores if it declares none."""
+    """Return the length of a judge's scale, or the range of these scores if no scale is declared."""
     scale = effective_spec(workspace, judge, testset).scale
     return (scale[1] - scale[0] if scale else max(scores, default=0.0) - min(scores, default=0.0)) or 1.0
 

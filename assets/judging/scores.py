@@ -1,7 +1,7 @@
 """``scores``: one judge's scores of one test set, from parts into the warehouse.
 
 The data version is the content hash of the scores, so equal scores update nothing downstream. This stage fails if
-scores are incomplete, or there is none at all.
+scores are incomplete or missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     pool="warehouse_writer",
 )
 def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
-    """Replace the scores of each partition; one materialisation each, with its own version."""
+    """Replace the scores of each partition, with one materialisation and version per partition."""
     from warehouse.panel_rows import LongWrite
 
     failures: dict[str, str] = {}
@@ -71,9 +71,9 @@ def _inputs(workspace: Workspace) -> list[dg.AssetKey]:
 
 
 def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
-    """Make the event of a partition without scores: Dagster has one for each judge on each test set.
+    """Make the event of a partition without scores, because the judge does not score that test set.
 
-    It has no data version, so no panel becomes stale by it.
+    Dagster has a partition for each judge on each test set. The event has no data version and makes no panel stale.
     """
     return dg.AssetMaterialization(
         workspace.mount.key("scores"),
@@ -103,7 +103,7 @@ def load_slice(
 def _materialisation(
     workspace: Workspace, key: dg.MultiPartitionKey, loaded: "Slice | None", tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
-    """Make the event of loaded scores.
+    """Build the materialisation event of loaded scores.
 
     Raises ``JudgeError`` if an item has not been asked about yet, or no item got a score and no program abstained.
     """

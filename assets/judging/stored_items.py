@@ -1,4 +1,4 @@
-"""Stored items of a test set: ids and keys of all in memory, texts read as they are needed."""
+"""Stored items of a test set: ids and keys in memory, texts read on demand."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _ITEMS_COMPARED = 10
 def find(workspace: Workspace, fit_version: str) -> FitVersion:
     """Find a fit version by its id, the beginning of that, or the id of one of its fits.
 
-    Raises ``InputError`` where none or several match.
+    Raises ``InputError`` if none or several match.
     """
     candidates = {
         kept.fit_version: kept
@@ -51,7 +51,7 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
 
 
 def latest(workspace: Workspace, testset: str) -> FitVersion | None:
-    """Return the version of a test set's current fit, which need not be the newest one; None where there is none."""
+    """Return the version of a test set's current fit, which need not be the newest one; None if there is none."""
     now = workspace.fit_folder(testset).find(FitDocument)
     found = None if now is None else workspace.fits.find_fit_version(testset, now.fit_version)
     return found or next(reversed(workspace.fits.fit_versions(testset)), None)
@@ -79,7 +79,7 @@ class BlockedFit:
     messages : tuple of str
         Messages of the checks that block it.
     published : FitVersion or None
-        None where none has been.
+        None if none has been.
     lacks_scores : bool
         Whether more scores are missing than before.
     """
@@ -202,7 +202,7 @@ def changed_since(
 
 
 def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
-    """Describe how the labels of two fit versions differ; None where they do not."""
+    """Describe how the labels of two fit versions differ; None if they do not."""
     old, new = before.inputs.labels, after.inputs.labels
     counts = {
         "new": len(new.keys() - old.keys()),
@@ -214,7 +214,7 @@ def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
 
 @dataclass(frozen=True)
 class WeightMove:
-    """A judge's weight in two fits; None where it is not in the fit."""
+    """A judge's weight in two fits; None if it is not in the fit."""
 
     judge: str
     before: float | None
@@ -242,11 +242,11 @@ class Moved:
     items : list of ItemMove
         The furthest first.
     order : float or None
-        Rank correlation (Spearman) of the estimates of the items that both have; None where it is undefined.
+        Rank correlation (Spearman) of the estimates of the items that both have; None if it is undefined.
     top, other : int
         Items in the top tenth of those that both have (``metrics.changed``), and how many were not there before.
     lost : str
-        How many items lost every score, as a sentence; empty where none did.
+        How many items lost every score, as a sentence; empty if none did.
     """
 
     why: list[str]
@@ -269,7 +269,7 @@ class Moved:
 def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggregator: str) -> Moved:
     """Compare two fit versions.
 
-    Raises ``InputError`` where they are of different test sets, or one lacks the aggregator.
+    Raises ``InputError`` if they are of different test sets, or one lacks the aggregator.
     """
     if before.testset != after.testset:
         raise InputError(f"{before.fit_version} is of {before.testset!r} and {after.fit_version} of {after.testset!r}")
@@ -308,7 +308,7 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
 
 
 def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitRecord:
-    """Read one aggregator's fit; ``InputError`` where the version has none."""
+    """Read one aggregator's fit; ``InputError`` if the version has none."""
     if aggregator not in version.fits:
         raise InputError(f"fit {version.fit_version} has no {aggregator!r}; it has {', '.join(version.fits)}")
     return workspace.fits.read_fit(version.testset, version.fits[aggregator])
@@ -335,7 +335,7 @@ def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = 
 def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pinned: bool) -> None:
     """Publish a kept fit version by hand, and load its rows again.
 
-    Raises ``WarehouseError`` where one of its fits is damaged or gone; the published version then stays.
+    Raises ``WarehouseError`` if one of its fits is damaged or gone; the published version then stays.
     """
     for fit_id in version.fits.values():
         workspace.fits.read_fit(version.testset, fit_id)
@@ -354,7 +354,7 @@ def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
 def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
     """Publish the latest fit version by hand, evaluating it first if necessary.
 
-    Raises ``InputError`` where there is no fit.
+    Raises ``InputError`` if there is no fit.
     """
     version = latest(workspace, testset)
     if version is None:
@@ -367,7 +367,7 @@ def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
 def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
     """Publish and pin the version that was published before the current one.
 
-    Raises ``InputError`` where there is none.
+    Raises ``InputError`` if there is none.
     """
     log = workspace.fits.publications(testset)
     version = published_before(workspace, testset, log[-1].fit_version) if log else None
@@ -382,7 +382,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 def score(workspace: Workspace, version: FitVersion, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
     """Score items with a kept fit, without fitting again.
 
-    Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
+    Raises ``FitError`` if the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
     fit = kept_fit(workspace, version, aggregator)
     functions = workspace.fits.find_annotations(version.testset, version.fits, Frozen)

@@ -60,11 +60,11 @@ class ReviewedFit:
     Attributes
     ----------
     best : FitRecord or None
-        That of the recommended aggregator; None where no aggregator could answer.
+        That of the recommended aggregator; None if no aggregator could answer.
     certificate : Certificate or None
-        Of the structure; None where there is none.
+        Of the structure; None if there is none.
     loadings : dict judge -> loading
-        Of the factor that care_svd takes for quality; empty where it gave no answer.
+        Of the factor that care_svd takes for quality; empty if it gave no answer.
     ambiguous : bool
         Whether the estimate has concerns.
     """
@@ -175,7 +175,7 @@ def look(workspace: Workspace, testset: str) -> ReviewDocument:
 
 
 def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
-    """Return the version of a test set's last fit; ``WarehouseError`` where it is gone."""
+    """Return the version of a test set's last fit; ``WarehouseError`` if it is gone."""
     from assets.fit.documents import FitDocument
 
     version_id = workspace.fit_folder(testset).read(FitDocument).fit_version
@@ -277,7 +277,7 @@ def _compared(latest: ReviewedFit, previous: ReviewedFit | None, limits: ReviewC
 def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: ReviewedFit) -> ReviewedFit | None:
     """Fit the recommended aggregator to the latest panel with the labels of an earlier version.
 
-    None where the aggregator gives no estimate.
+    None if the aggregator gives no estimate.
     """
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
@@ -302,7 +302,7 @@ def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: Reviewed
 
 
 def read_reviewed(workspace: Workspace, testset: str, version: "FitVersion", *, earlier: bool = False) -> ReviewedFit:
-    """Read what the checks need of a fit version; parts are empty where fits of an ``earlier`` version are lost."""
+    """Read what the checks need of a fit version; parts are empty if fits of an ``earlier`` version are lost."""
     from assets.fit.details import CareDetails, StructuredDetails, read_details
 
     name = recommended(version.fits)

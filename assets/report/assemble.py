@@ -38,7 +38,7 @@ def completed(
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Compute the two rival estimates of ``care`` in the order of the scores; empty where it gave none.
+    """Compute the two rival estimates of ``care`` in the order of the scores; empty if it gave none.
 
     Where items are many, they are computed over the page's sample (``sampled``) and are NaN for the other items.
     """
@@ -58,7 +58,7 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
 
 
 def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
-    """Return the judges' correlation in the order of ``scores``; None where it is undefined."""
+    """Return the judges' correlation in the order of ``scores``; None if it is undefined."""
     try:
         canonical = moments.correlation()
     except FitError:

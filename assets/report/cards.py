@@ -42,7 +42,7 @@ class Followed:
     share : float
         Share of the judge's communality that the factor explains.
     feature, correlation : str and float, or None
-        The text feature with the largest Spearman correlation with the judge's scores; None where it is too small.
+        The text feature with the largest Spearman correlation with the judge's scores; None if it is too small.
     """
 
     factor: int

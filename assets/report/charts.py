@@ -192,7 +192,7 @@ def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) 
 
 
 def domain(rows: Sequence[Ranked]) -> Ends:
-    """Return the ends of the scale that the rows share; it includes zero where the values are near it."""
+    """Return the ends of the scale that the rows share; it includes zero if the values are near it."""
     values = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if 0 < low < high - low:

@@ -37,7 +37,7 @@ class FitVersionShown:
 class Changes:
     """Differences between a page's fit and the previous one, built at ``made_at``.
 
-    ``why`` lists changed inputs, ``moves`` how far estimates and systems move. ``moved`` is None where the previous fit
+    ``why`` lists changed inputs, ``moves`` how far estimates and systems move. ``moved`` is None if the previous fit
     was deleted. Order against gold is an AUC, or Kendall's tau.
     """
 
@@ -54,7 +54,7 @@ class Changes:
 class Retest:
     """A retest of a judge: items scored again, mean absolute change as a share of the scale, time, and model.
 
-    ``moved`` is None where the judge scored none of them. The check ``passed`` without evidence of another model.
+    ``moved`` is None if the judge scored none of them. The check ``passed`` without evidence of another model.
     """
 
     items: int
@@ -67,7 +67,7 @@ class Retest:
 
 @dataclass(frozen=True)
 class WeightCell:
-    """A judge's weight in one aggregate and its interval; None where there is none."""
+    """A judge's weight in one aggregate and its interval; None if there is none."""
 
     weight: float | None = None
     lo: float | None = None
@@ -99,7 +99,7 @@ class ReportData:
     Attributes
     ----------
     gold : (n,) array
-        NaN where unknown or held out.
+        NaN if unknown or held out.
     labels_seen : int
         Labels that the fit has seen.
     fit_version, changes : records, or None
@@ -150,7 +150,7 @@ class ReportData:
 
     @property
     def lead(self) -> str:
-        """Return the recommended aggregator; empty where none gave an estimate."""
+        """Return the recommended aggregator; empty if none gave an estimate."""
         return recommended(self.aggregates)
 
     @cached_property
@@ -180,7 +180,7 @@ class ReportData:
 
     @cached_property
     def care(self) -> CareDetails | None:
-        """Return the details of ``care``; None where it gave no estimate."""
+        """Return the details of ``care``; None if it gave no estimate."""
         aggregate = self.aggregates.get("care")
         return None if aggregate is None else read_details(aggregate, CareDetails)
 
@@ -191,7 +191,7 @@ class ReportData:
 
     @cached_property
     def care_svd(self) -> CareSvdDetails | None:
-        """Return the details of ``care_svd``; None where it gave no estimate."""
+        """Return the details of ``care_svd``; None if it gave no estimate."""
         aggregate = self.aggregates.get("care_svd")
         return None if aggregate is None else read_details(aggregate, CareSvdDetails)
 
@@ -232,7 +232,7 @@ class ReportData:
         ]
 
     def weight_cell(self, name: str, j: int | None) -> WeightCell:
-        """Return a judge's weight in an aggregate, by its column in ``scores``; empty where it has none."""
+        """Return a judge's weight in an aggregate, by its column in ``scores``; empty if it has none."""
         weights = self.aggregates[name].weights if name in self.aggregates else None
         if j is None or weights is None:
             return WeightCell()
@@ -261,7 +261,7 @@ class ReportData:
     def links(self) -> list[tuple[str, str, float]] | None:
         """Return pairs of judges that the structure links directly, with their partial correlation, strongest first.
 
-        None where there is no structure.
+        None if there is no structure.
         """
         if self.partial_correlations is None:
             return None
@@ -271,7 +271,7 @@ class ReportData:
         return sorted(links, key=lambda link: -abs(link[2]))
 
     def unconverged(self) -> str | None:
-        """Return a caution about the first aggregate whose structure did not converge; None where all did."""
+        """Return a caution about the first aggregate whose structure did not converge; None if all did."""
         for name, aggregate in self.aggregates.items():
             certificate = read_details(aggregate, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:

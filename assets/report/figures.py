@@ -16,7 +16,7 @@ def page_figures(data: ReportData) -> list[Figure]:
 
 
 def system_list(data: ReportData) -> tuple[str, Markup] | None:
-    """Draw the systems, best first, under a heading; None where there are none.
+    """Draw the systems, best first, under a heading; None if there are none.
 
     By their values with intervals where labels give some, else by how far each is ahead of the best.
     """

@@ -128,7 +128,7 @@ def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
 
 
 def _moved_by(card: JudgeCard) -> str:
-    """Name the text feature that a judge follows, with an arrow for the direction; empty where it follows none."""
+    """Name the text feature that a judge follows, with an arrow for the direction; empty if it follows none."""
     follows = card.follows
     if follows is None or follows.feature is None or follows.correlation is None:
         return ""

@@ -77,7 +77,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
 
 
 def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
-    """Compare a fit version with the one published before it; None where that was deleted."""
+    """Compare a fit version with the one published before it; None if that was deleted."""
     testset = after.testset
     before = published_before(workspace, testset, after.fit_version)
     if before is None:
@@ -102,7 +102,7 @@ def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
 
 
 def _systems_moved(workspace: Workspace, testset: str, before: FitVersion) -> list[str]:
-    """Describe how the order of the systems differs from an earlier fit's; empty where it does not."""
+    """Describe how the order of the systems differs from an earlier fit's; empty if it does not."""
     now = workspace.fit_folder(testset).find(SystemsDocument)
     if not workspace.testset(testset).systems or now is None or not now.systems:
         return []

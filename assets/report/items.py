@@ -107,7 +107,7 @@ def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArr
 
 
 def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
-    """Draw the best and the worst items on one scale, or all items where they are few."""
+    """Draw the best and the worst items on one scale, or all items if they are few."""
     ranks = [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in rows]
     parts = {f"The {_ENDS} best": ranks[:_ENDS], f"The {_ENDS} worst": ranks[-_ENDS:]}
     if len(ranks) <= 2 * _ENDS:

@@ -30,7 +30,7 @@ def write_label_page(
 
     A row is an item's id, how it was drawn, with which probability, and its texts by field, in the order in which they
     are shown. An answer is its key, its label and its word; where there are none, a number within the scale is typed.
-    Raises ``InputError`` where the name of the file does not end in .html.
+    Raises ``InputError`` if the name of the file does not end in .html.
     """
     if path.suffix.lower() != ".html":
         raise InputError(f"{path}: a page is written to a file whose name ends in .html")

@@ -29,7 +29,7 @@ def items_name(page: str) -> str:
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Raise ``InputError`` where names differ only by capitals or by the form of an accented letter.
+    """Raise ``InputError`` if names differ only by capitals or by the form of an accented letter.
 
     The message names the ``kind`` of thing, such as ``judge``, and the file or folder (``where``).
     """

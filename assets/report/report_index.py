@@ -82,7 +82,7 @@ def gone(workspace: Workspace) -> list[Path]:
 
 
 def _evidence(workspace: Workspace, name: str) -> list[str]:
-    """Describe evidence of changed judges or systems; empty where neither is measured."""
+    """Describe evidence of changed judges or systems; empty if neither is measured."""
     from assets.judging.retests import retests
     from assets.results.attribution import changes
     from care_ops.results.attribution import FALSE_ALARMS, of_judges, of_systems

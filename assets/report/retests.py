@@ -21,7 +21,7 @@ from judges.spec import OpenAIEngine, ProgramEngine
 
 
 def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNTED) -> Retest | None:
-    """Read the last retest of a judge; None where there is none."""
+    """Read the last retest of a judge; None if there is none."""
     records = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=mount.key("canary"), asset_partitions=[judge]), limit=1
     ).records

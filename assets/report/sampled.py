@@ -11,7 +11,7 @@ from care_ops.scores import content_seed
 
 
 def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """Return the rows of a sample with the items on which two estimates differ; all rows where they are few.
+    """Return the rows of a sample with the items on which two estimates differ; all rows if they are few.
 
     Items with gold are all in it where they fit.
     """

@@ -51,7 +51,7 @@ class StalePartition:
     version : str
         Hash of its current inputs. What failed is not tried again under the same version.
     changed : tuple of str
-        Names of the inputs that changed; empty where the partition is missing.
+        Names of the inputs that changed; empty if the partition is missing.
     reason : str
         Another reason, as a sentence.
     testsets : tuple of str
@@ -278,7 +278,7 @@ def _changes(
 def _followed(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[StalePartition]:
-    """Yield the stale ones of a fit's review, results and page; all of them where the fit is rebuilt."""
+    """Yield the stale ones of a fit's review, results and page; all of them if the fit is rebuilt."""
     folder = workspace.fit_folder(testset)
     lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
     stale: list[str] = []

@@ -128,7 +128,7 @@ def _texts(record: ItemRecord | None) -> dict[str, str]:
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return columns and rows of a file; empty where it is missing, or no text and quarantined."""
+    """Return columns and rows of a file; empty if it is missing, or no text and quarantined."""
 
     def read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         try:

@@ -47,7 +47,7 @@ def compare(
 
     Where each system has enough labels, its value is the mean label of its items, prediction-powered
     (``care_ops.results.rates``), and differences are of the same draws. Otherwise they are the judges' means. Systems
-    that are compared in pairs have Bradley-Terry strengths. Raises ``FitError`` where there is nothing to compare.
+    that are compared in pairs have Bradley-Terry strengths. Raises ``FitError`` if there is nothing to compare.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def compared_in(
 ) -> SystemsDocument:
     """Compare the systems of a test set by its recommended aggregate; by default those that its file declares.
 
-    ``fits`` (aggregator -> fit_id) are those of another fit version. Raises ``InputError`` where no item has such a
-    column, ``FitError`` where there is nothing to compare, or no aggregate.
+    ``fits`` (aggregator -> fit_id) are those of another fit version. Raises ``InputError`` if no item has such a
+    column, ``FitError`` if there is nothing to compare, or no aggregate.
     """
     panel, latest = read_fitted(workspace.fit_folder(testset))
     fits = fits or latest.by_aggregator
@@ -146,7 +146,7 @@ def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> t
 def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[float, float]:
     """Return the scale of pairs' scores: its middle is a tie, its upper end prefers the left answer.
 
-    Raises ``FitError`` where it is not declared and not 0 to 1, or scores may number the better answer.
+    Raises ``FitError`` if it is not declared and not 0 to 1, or scores may number the better answer.
     """
     low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
     if np.isin(panel.values[~np.isnan(panel.values)], (1.0, 2.0)).all() and low < high:

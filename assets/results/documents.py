@@ -39,11 +39,11 @@ class FactorsDocument:
     features : tuple of str
         Features of the texts.
     correlations : a tuple a factor, of float or None
-        Spearman correlation with each feature; None where undefined.
+        Spearman correlation with each feature; None if undefined.
     rules : dict rule -> factor
         Which factor, counted from 0, each rule would call quality.
     judges : dict judge -> tuple of float or None
-        Spearman correlation of its own scores with each feature; None where undefined.
+        Spearman correlation of its own scores with each feature; None if undefined.
     """
 
     features: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ LOG_ODDS = "log odds of winning"
 
 @dataclass(frozen=True)
 class SystemsDocument:
-    """Comparison of systems; empty where the test set declares none.
+    """Comparison of systems; empty if the test set declares none.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class SystemsDocument:
     changed : dict system -> ChangePoint
         Systems whose answers have changed.
     refused : str
-        Why declared systems cannot be compared; empty where they can.
+        Why declared systems cannot be compared; empty if they can.
     """
 
     aggregator: str = ""
@@ -113,7 +113,7 @@ class SystemsDocument:
 
     @property
     def as_seen(self) -> str:
-        """Caution that differences rest on judges without labels; empty where labels correct them."""
+        """Caution that differences rest on judges without labels; empty if labels correct them."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
         caution = "Without labels they are the judges' view, with every bias about a system that the judges share."

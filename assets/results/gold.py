@@ -33,7 +33,7 @@ def held_out_gold(items: ItemColumnsRead, labels: FitLabels) -> Array:
 
 
 def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> Array:
-    """Return values in the order of ``item_ids``, NaN where null or absent."""
+    """Return values in the order of ``item_ids``, NaN if null or absent."""
     return np.array(list(map(values.get, item_ids)), dtype=np.float64)
 
 
@@ -50,6 +50,6 @@ def evaluations(
 
 
 def best_judge(panel: ScoreMatrix, gold: Array, scale: tuple[float, float] | None) -> Evaluation | None:
-    """Evaluate the judge that follows gold best; None where gold can compare no judge."""
+    """Evaluate the judge that follows gold best; None if gold can compare no judge."""
     judges = (evaluate(scores, gold, threshold=None, scale=scale) for scores in panel.values.T)
     return max((each for each in judges if each.order is not None), key=lambda each: each.order or 0.0, default=None)

@@ -43,7 +43,7 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     wherever that lies, without what is ``REBUILT``; links are followed, and its owner alone may read it. Returns how
     many files and bytes it holds.
 
-    Raises ``InputError`` where the file lies in a folder that does not exist, or within what would be copied.
+    Raises ``InputError`` if the file lies in a folder that does not exist, or within what would be copied.
     """
     path = path.parent.resolve() / path.name
     if not path.parent.is_dir():
@@ -63,7 +63,7 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
 def unpack(path: Path, folder: Path) -> int:
     """Unpack a backup into an empty folder, where the data then are in ``data``; returns how many files it held.
 
-    Raises ``InputError``, and leaves nothing in the folder, where that holds anything, or the file is no whole backup.
+    Raises ``InputError``, and leaves nothing in the folder, if that holds anything, or the file is no whole backup.
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
@@ -107,7 +107,7 @@ def _keep_data_within(settings: Path) -> None:
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:
     """Read every file of an unpacked workspace and rebuild its database; return a row for each test set.
 
-    Raises ``WarehouseError`` where a file is damaged, scores cannot be loaded, or what was published is not there.
+    Raises ``WarehouseError`` if a file is damaged, scores cannot be loaded, or what was published is not there.
     """
     found = findings(workspace, refused_settings=lambda _: None, repair=False)
     wrong = [finding.message for finding in found if finding.state == "fails"]

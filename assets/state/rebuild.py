@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 def needs_rebuild(workspace: Workspace) -> bool:
     """Return whether there are parts without a usable database of this release.
 
-    Raises ``WarehouseError`` where a later release of CARE made the database.
+    Raises ``WarehouseError`` if a later release of CARE made the database.
     """
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 

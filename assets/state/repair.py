@@ -66,7 +66,7 @@ def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | N
     Parameters
     ----------
     refused_settings : callable
-        Return why Dagster refuses the settings in a folder; None where it accepts them.
+        Return why Dagster refuses the settings in a folder; None if it accepts them.
     repair : bool
         Quarantine damaged files and clear the notes on those quarantined before, so their scores may be requested
         again, even where that costs money. No other process may use the workspace.
@@ -155,7 +155,7 @@ def _have_asked_again(workspace: Workspace, folder: Path) -> None:
 
 
 def _named(folder: Path, kind: str) -> str:
-    """Return the judge or the test set of a folder of parts; empty where it has none."""
+    """Return the judge or the test set of a folder of parts; empty if it has none."""
     names = [part.removeprefix(f"{kind}=") for part in folder.parts if part.startswith(f"{kind}=")]
     return unquote(names[-1]) if names else ""
 
@@ -258,7 +258,7 @@ def _dagster(
 
 
 def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None]) -> str | None:
-    """Describe what is wrong with Dagster's settings; None where nothing is."""
+    """Describe what is wrong with Dagster's settings; None if nothing is."""
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
@@ -272,9 +272,9 @@ def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None])
 
 
 def _broken_sqlite(path: Path) -> str | None:
-    """Describe what is wrong with a SQLite database; None where nothing is.
+    """Describe what is wrong with a SQLite database; None if nothing is.
 
-    Raises ``WarehouseError`` where the system does not allow to see.
+    Raises ``WarehouseError`` if the system does not allow to see.
     """
     if path.is_dir():
         return f"{path}: there is a folder in place of the database"

@@ -302,7 +302,7 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
 
 
 def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
-    """Count the stored rows of items of a test set, and remove them if asked; empty where there are none."""
+    """Count the stored rows of items of a test set, and remove them if asked; empty if there are none."""
     fits = sorted(workspace.fits.folder(testset).glob("fit=*.parquet"))
     counts = {
         "items": _without(workspace.parts.items_file(testset), items, remove=remove),

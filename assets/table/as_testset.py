@@ -105,7 +105,7 @@ def testset_yaml(
 def _scale_seen(table: ScoreTable, *, pairs: bool) -> Scale | None:
     """Return the range of scores of ``pairs`` or grades, or the scale to which all were brought.
 
-    None where the scores are neither, or some lie beyond that scale.
+    None if the scores are neither, or some lie beyond that scale.
     """
     seen = float(np.nanmin(table.scores.values)), float(np.nanmax(table.scores.values))
     if table.brought:

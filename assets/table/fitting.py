@@ -268,7 +268,7 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
     """Return the scores of admitted judges, those outside the scale missing, and all admission checks.
 
-    Raises ``FitError`` where fewer than three judges were admitted.
+    Raises ``FitError`` if fewer than three judges were admitted.
     """
     scores, out_of_range = within_scale(table.scores, config.fit.scale)
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
@@ -292,7 +292,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     """Return features of the scored items, in their order: counts in their texts, and named columns.
 
-    Raises ``InputError`` where no item has a column of that name, or a value in it is no number.
+    Raises ``InputError`` if no item has a column of that name, or a value in it is no number.
     """
     records = table.records
     metadata = [record.metadata for record in records]

@@ -32,7 +32,7 @@ class Reports:
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Of the recommended score, which has seen no label; None where labels or scores allow none.
+        Of the recommended score, which has seen no label; None if labels or scores allow none.
     left_out : dict judge -> reason
     item_ids : sequence of str
         The ids behind rows.

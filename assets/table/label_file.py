@@ -73,7 +73,7 @@ class LabelFile:
     def read(cls, path: Path) -> LabelFile:
         """Read the file; it has no rows if it does not exist yet.
 
-        Raises ``InputError`` where it has other columns than the ones that are written here, or labels that
+        Raises ``InputError`` if it has other columns than the ones that are written here, or labels that
         ``read_labels`` refuses.
         """
         if not path.exists():
@@ -130,7 +130,7 @@ class LabelFile:
             self.write()
 
     def refuse_unknown(self, items: Container[str]) -> None:
-        """Raise ``InputError`` where a row is of none of these items."""
+        """Raise ``InputError`` if a row is of none of these items."""
         unknown = next((row.item_id for row in self.rows if row.item_id not in items), None)
         if unknown is not None:
             raise InputError(f"{self.path}: item {unknown!r} is not among the items; name another file with --out")
@@ -140,7 +140,7 @@ class LabelFile:
 
         ``rater`` and ``moment`` are of labels that do not say who gave them, and when. Returns how many rows got a
         label, and how many second labels items got that had one; a label that the same rater has given already is not
-        taken again. Raises ``InputError``, and takes nothing, where an item is not among the rows.
+        taken again. Raises ``InputError``, and takes nothing, if an item is not among the rows.
         """
         known = {shown: row.item_id for row in self.rows for shown in (row.item_id, blinded(row.item_id))}
         unknown = [label.item_id for label in labels if label.item_id not in known]
@@ -171,7 +171,7 @@ class LabelFile:
 def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]) -> bytes:
     """Return the unlabelled rows and their texts as a CSV in which a person fills in ``label``.
 
-    Raises ``InputError`` where the name of the file does not end in .csv.
+    Raises ``InputError`` if the name of the file does not end in .csv.
     """
     if path.suffix.lower() != ".csv":
         raise InputError(f"{path}: labels are exported as CSV, which spreadsheets open; use a name that ends in .csv")

@@ -44,7 +44,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
     """Draw labelled items that get a second label, until ``repeats`` items have one.
 
-    Raises ``InputError`` where fewer items have a label.
+    Raises ``InputError`` if fewer items have a label.
     """
     by_item: dict[str, list[LabelRow]] = {}
     for row in known:
@@ -63,7 +63,7 @@ def labels_for_width(
 ) -> tuple[int, str]:
     """Return how many labels give the mean label an interval of +- ``width``, and the basis of that number.
 
-    Raises ``InputError`` where the width is not positive.
+    Raises ``InputError`` if the width is not positive.
     """
     if width <= 0:
         raise InputError(f"--width is half an interval, above 0; got {width:g}")

@@ -81,7 +81,7 @@ _NAMES = ("aggregators", "not_quality", "system", "features")
 def table_config(options: FitOptions) -> TableConfig:
     """Build the configuration from options.
 
-    Raises ``InputError`` where an option does not exist, or its value cannot be used.
+    Raises ``InputError`` if an option does not exist, or its value cannot be used.
     """
     given: dict[str, Any] = {_ALSO.get(name, name): value for name, value in options.items() if value is not None}
     unknown = [name for name in given if name not in FitOptions.__annotations__]

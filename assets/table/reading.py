@@ -53,7 +53,7 @@ def read_table(
 ) -> ScoreTable:
     """Read every table; ``report`` is called with how each was read before anything is fitted.
 
-    Raises ``InputError`` where a table cannot be read, there are scores of one judge only, or the tables do not speak
+    Raises ``InputError`` if a table cannot be read, there are scores of one judge only, or the tables do not speak
     of the same items and judges.
     """
     from assets.table.fitting import ScoreTable
@@ -153,7 +153,7 @@ def score_columns(
 ) -> ScoreColumns:
     """Build the named columns; several judges are the columns of a wide table.
 
-    Raises ``InputError`` where two of the options contradict each other.
+    Raises ``InputError`` if two of the options contradict each other.
     """
     several = len(judge or ()) > 1
     if several and score is not None:
@@ -176,7 +176,7 @@ def score_columns(
 def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale]]:
     """Parse ``--scale``, as ``1:10`` or ``JUDGE=0:100``, into the panel's scale and those of judges.
 
-    Raises ``InputError`` where a scale is not written so, or is given twice.
+    Raises ``InputError`` if a scale is not written so, or is given twice.
     """
     of_judge: dict[str | None, Scale] = {}
     for word in words:
@@ -202,7 +202,7 @@ def reading_options(
 ) -> ReadingOptions:
     r"""How to read the files; ``\t`` is a tab, and grades are words with commas between them, or a list.
 
-    Raises ``InputError`` where the separator has several characters, or the decimal mark is none.
+    Raises ``InputError`` if the separator has several characters, or the decimal mark is none.
     """
     separator = "\t" if separator == "\\t" else separator
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\n\r"'):

@@ -32,7 +32,7 @@ class Answers:
     Attributes
     ----------
     keys : mapping key -> label
-        Empty where a number is typed.
+        Empty if a number is typed.
     words : mapping key -> str
         Text of a key, by default its label.
     scale : (lo, hi), optional
@@ -79,7 +79,7 @@ def answers_for(
     """Return the answers that ``--answers`` permits, or by default those for pairs, good or bad, or a scale.
 
     ``wanted`` has keys and labels, as y=1,n=0, or a range, as 1-5; ``scale`` is that of the scores. Of ``pairs`` a
-    higher score favours the left answer, or the right one if ``higher_is_right``. Raises ``InputError`` where
+    higher score favours the left answer, or the right one if ``higher_is_right``. Raises ``InputError`` if
     ``wanted`` is neither keys nor a range.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)

@@ -19,7 +19,7 @@ class _Command(TyperCommand):
 
     @errors_as_messages()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command; raise ``InputError`` where an option with one value is repeated."""
+        """Parse the words of a command; raise ``InputError`` if an option with one value is repeated."""
         args = _one_word_a_scale(args)
         if not ctx.resilient_parsing:  # true while a shell completes a word
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))

@@ -144,7 +144,7 @@ def _print_notes_on(judge: str, workspace: Path) -> None:
 
 
 def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> None:
-    """Raise ``InputError`` where settings are wrong, or the program or file is missing."""
+    """Raise ``InputError`` if settings are wrong, or the program or file is missing."""
     from pydantic import ValidationError
 
     from judges.engines.base import Context

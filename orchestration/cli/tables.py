@@ -181,7 +181,7 @@ def refuse_given(why: str, form: Form, **options: object) -> None:
 def output_folder(out: Path | None, scores: Path, command: str) -> Path:
     """Return the folder to write to, by default one named after the scores, as ``scores-fit``.
 
-    Raises ``InputError`` where a file has that name.
+    Raises ``InputError`` if a file has that name.
     """
     folder = out or Path(f"{scores.name.split('.')[0]}-{command}")
     if folder.exists() and not folder.is_dir():

@@ -31,7 +31,7 @@ def duels(seed: int = 3, systems: int = 6, games: int = 900) -> tuple[np.ndarray
 
 
 def crowd(seed: int, n: int, p: int, each: int, grades: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a crowd: quality (n,), and the scores of its workers, (n, at most p), NaN where a worker was not asked.
+    """Draw a crowd: quality (n,), and the scores of its workers, (n, at most p), NaN if a worker was not asked.
 
     A fifth of the workers answer at random, the others follow quality more or less closely, and each has a level of its
     own. The k-th busiest worker gets a share of the items that falls as 1 / k. Scores are ``grades`` grades, or real
