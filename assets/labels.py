@@ -1,4 +1,4 @@
-"""Reading labels from a table, with how their items were drawn."""
+"""Read labels from a table, with how their items were drawn."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def read_labels(
 ) -> Labels:
     """Read labels from a table; rows without a label are left out, and an item may have several rows.
 
-    Columns that say how an item was drawn, by whom it was labelled and when are read where they exist.
+    Columns for how an item was drawn, who labelled it and when are optional.
 
     ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``report`` is called with the record of
     how the table was read. Items of which it does not say how they were drawn are taken for ``unstated``; with None it

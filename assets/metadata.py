@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Rows as a metadata table; numbers are rounded to four digits."""
+    """Build a metadata table from rows; numbers are rounded to four digits."""
     return dg.MetadataValue.table(
         records=[dg.TableRecord({k: _cell(v) for k, v in row.items()}) for row in rows],
         schema=dg.TableSchema([dg.TableColumn(name) for name in rows[0]]) if rows else dg.TableSchema([]),
@@ -28,22 +28,22 @@ _EVER = str(2**53)
 
 
 def made_from(instance: dg.DagsterInstance, inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
-    """Tags that say which events of its inputs an asset was made from, of a materialisation that a step logs by hand.
+    """Return tags that name the input events of an asset, for a materialisation that a step logs itself.
 
-    Dagster gives them to what a step returns. By them its UI tells what is stale: whose inputs have got another data
-    version since.
+    Dagster adds these tags itself to the result that a step returns. Its UI needs them to show stale assets: assets
+    whose inputs have another data version now.
     """
     latest = {key: instance.fetch_materializations(key, limit=1).records for key in inputs}
     return _pointing({key: str(records[0].storage_id) if records else "NULL" for key, records in latest.items()})
 
 
 def never_stale(inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
-    """Such tags for a partition that stands for nothing, so that no change of an input makes it stale."""
+    """Return such tags for a partition without content, which no change of an input makes stale."""
     return _pointing(dict.fromkeys(inputs, _EVER))
 
 
 def is_behind(event: dg.AssetMaterialization, key: dg.AssetKey, storage_id: int) -> bool:
-    """Whether an event was made before another one of an input."""
+    """Return whether an event is older than the event of an input."""
     pointer = (event.tags or {}).get(f"{_POINTER}{key.to_user_string()}", _EVER)
     return pointer == "NULL" or int(pointer) < storage_id
 
@@ -60,13 +60,13 @@ _WHY = "why"
 
 
 def failure(reasons: Mapping[str, str]) -> dg.Failure:
-    """Build the failure of a run over several partitions, with the reason of each as a table."""
+    """Build the failure of a run over several partitions, with a table of the reasons."""
     rows = [{"partition": partition, _WHY: why} for partition, why in reasons.items()]
     return dg.Failure("; ".join(f"{row['partition']}: {row[_WHY]}" for row in rows), metadata={_WHY: table(rows)})
 
 
 def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
-    """Read why each partition failed from a failure that ``failure`` built; empty for any other."""
+    """Read the reason of each partition from a failure that ``failure`` built; empty for any other failure."""
     data = failed.user_failure_data
     found = data.metadata.get(_WHY) if data is not None else None
     rows = found.records if isinstance(found, dg.TableMetadataValue) else []
@@ -74,7 +74,7 @@ def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
 
 
 def is_blocked(failed: dg.StepFailureData) -> bool:
-    """Return whether a step failed because of a blocking asset check: its fit awaits review, and nothing is broken."""
+    """Return whether a step failed because of a blocking asset check: its fit awaits review, nothing is broken."""
     return failed.error is not None and failed.error.cls_name == "DagsterAssetCheckFailedError"
 
 
@@ -95,7 +95,7 @@ def bars(title: str, values: Mapping[str, float]) -> Any:
 
 
 def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
-    """Count how often each value occurs, or each of ``most`` equal ranges where there are more values."""
+    """Count each value, or the values in each of ``most`` equal ranges if there are more different values."""
     distinct = sorted(Counter(values).items())
     if len(distinct) <= most:
         return bars(title, {f"{value:g}": count for value, count in distinct})
@@ -106,7 +106,7 @@ def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
 
 
 def checked(check: str, message: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:
-    """Build the result of a check: a failure is an error where it ``blocks``, otherwise a warning."""
+    """Build the result of a check; a failed check is an error if it ``blocks``, otherwise a warning."""
     return dg.AssetCheckResult(
         check_name=check,
         passed=passed,

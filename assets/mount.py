@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mount:
-    """A prefix of keys, from which all other names follow.
+    """A prefix of asset keys, which also determines all other names in Dagster.
 
     Attributes
     ----------
     prefix : tuple of str
-        Of asset keys; empty if the workspace's names are those of its assets.
+        Prefix of asset keys; empty if the assets have no prefix.
     """
 
     prefix: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Partition dimensions: test sets and judges, both dynamic, so that adding one needs no code."""
+"""Partition dimensions: test sets and judges. Both are dynamic: adding one needs no code."""
 
 import dagster as dg
 
@@ -8,5 +8,5 @@ SLICES = dg.MultiPartitionsDefinition({"judge": JUDGES, "testset": TESTSETS})
 
 
 def slice_key(judge: str, testset: str) -> dg.MultiPartitionKey:
-    """Partition key of one judge on one test set."""
+    """Return the partition key of one judge on one test set."""
     return dg.MultiPartitionKey({"judge": judge, "testset": testset})

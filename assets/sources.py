@@ -1,4 +1,4 @@
-"""Reading the sources of a test set: its items and its recorded scores, without items that were removed."""
+"""Read the sources of a test set: its items and its recorded scores, without forgotten items."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 
 
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
-    """Read the items of a test set from its source, without those that were forgotten.
+    """Read the items of a test set from its source, without forgotten items.
 
-    Flagged items are left out where care.yaml asks for that.
+    Flagged items are left out if care.yaml requests it.
     """
     records = _read_unforgotten(workspace, testset)
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
@@ -39,7 +39,7 @@ def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
 
 def flagged(items: Iterable[ItemRecord | Item]) -> dict[str, tuple[str, ...]]:
-    """Return the rules by which items address their judge or hold invisible characters, by item id."""
+    """Return, by item id, the rules that flag items which address their judge or hold invisible characters."""
     found: dict[str, tuple[str, ...]] = {}
     for item in items:
         responses = [item.response, item.response_2]
@@ -67,9 +67,9 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read the recorded scores of a test set on its scale, once; None if it declares none.
+    """Read the recorded scores of a test set on its scale, once; None if it has none.
 
-    Another scale of a judge is known from its range, its own file, or the test set (``care_ops.scales``).
+    A judge's own scale comes from its range, its file, or the test set (``care_ops.scales``).
     """
     from care_ops.outliers import on_one_scale
     from warehouse.sources import files
@@ -94,7 +94,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
 
 def has_all_scored(workspace: Workspace, testset: str) -> bool:
-    """Return True; ``InputError`` if a scored item is neither one of the test set nor forgotten."""
+    """Return True; raise ``InputError`` if a scored item is neither in the test set nor forgotten."""
     table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
     if table is not None and isinstance(source, FilesSource) and not source.where:
         records, forgotten = _read_unforgotten(workspace, testset), workspace.forgotten_items()

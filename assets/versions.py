@@ -45,7 +45,7 @@ def judge_version(workspace: Workspace, judge: str) -> str:
 
 
 def panel_version(workspace: Workspace, testset: str) -> str:
-    """Hash the inputs of a test set's panel other than scores: judges, families, admission rule, features."""
+    """Hash the inputs of a test set's panel except scores: judges, families, admission rule, features."""
     judges = [(judge, workspace.judge(judge).family) for judge in workspace.judges_of(testset)]
     made_of: dict[str, object] = {"roster": judges, "admission": asdict(workspace.admission)}
     if wrong := workspace.contradiction(testset):
@@ -59,7 +59,7 @@ def panel_version(workspace: Workspace, testset: str) -> str:
 
 
 def settings_version(workspace: Workspace, testset: str) -> str:
-    """Hash the inputs of a test set's fit other than the panel: aggregators, penalties, labels."""
+    """Hash the inputs of a test set's fit except the panel: aggregators, penalties, labels."""
     spec, labels = workspace.testset(testset), workspace.labels_of(testset)
     return content_hash(
         {

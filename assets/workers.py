@@ -1,4 +1,4 @@
-"""Dask workers of a run: one client, started once the work that is left is worth it."""
+"""Dask workers of a run: one client, started once the remaining work is large enough."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class DaskConfig:
         Address of a running Dask scheduler, like tcp://host:8786, whose workers compute moments, resamples and the
         draws of experiments. The environment variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
     workers : int, optional
-        Processes of the local Dask cluster that a run starts if enough work is left, where no scheduler is named; by
-        default one a core, at most eight; 0 stays in this process.
+        Processes of the local Dask cluster that a run starts if enough work is left and no scheduler is named; by
+        default one per core, at most eight; 0 stays in this process.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -62,15 +62,15 @@ class DaskConfig:
         return os.environ.get(_SCHEDULER) or self.address
 
     def source(self) -> str:
-        """Where the scheduler's address was given."""
+        """Return where the scheduler's address was given."""
         return _SCHEDULER if os.environ.get(_SCHEDULER) else "dask.address in care.yaml"
 
 
 class Workers:
-    """Map functions over the workers of one run; its client is started on first use and serves the whole run.
+    """Map functions over the workers of one run, with one client that is started on first use.
 
-    Workers of the scheduler that care.yaml or the environment names get all work. Local ones are started where the
-    forecast for the rest of the work, the mean time of what is done so far, exceeds ``WORTH_S``.
+    Workers of the scheduler that care.yaml or the environment names get all work. Local workers are started if
+    the forecast for the remaining work, by the mean time of the finished work, exceeds ``WORTH_S``.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Workers:
 
     @property
     def are_local(self) -> bool:
-        """Return whether the workers are processes of this machine, and can use its folders."""
+        """Return whether the workers are processes of this machine that can use its folders."""
         return self._dask.scheduler() is None
 
     def map(self, function: Callable[[A], R], arguments: Iterable[A], total: int | None = None) -> Iterator[R]:
@@ -95,7 +95,7 @@ class Workers:
         function : callable
             Depends on its argument only, and can be pickled.
         total : int, optional
-            Number of arguments, where they are no sequence.
+            Number of arguments, if they are not a sequence.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class Workers:
                     threads_per_worker=1,
                     memory_limit=0,
                     dashboard_address=":0",
-                    silence_logs=logging.ERROR,  # else it warns that interrupted work is killed
+                    silence_logs=logging.ERROR,  # otherwise it warns that interrupted work is killed
                 )
                 self._client = self._until_closed.enter_context(Client(self._until_closed.enter_context(cluster)))
             else:
@@ -157,7 +157,7 @@ class Workers:
             return client.submit(function, argument, pure=False)
 
     def _results(self, first: Any, function: Callable[[A], R], waiting: Iterator[A]) -> Iterator[R]:
-        """Yield the results in order, with a few tasks under way at a time."""
+        """Yield the results in order, with only a few tasks in progress at a time."""
         under_way = deque([first])
         for argument in waiting:
             under_way.append(self._submit(function, argument))
@@ -175,7 +175,7 @@ def _client_of(dask: DaskConfig) -> Client:
     address, source = dask.scheduler(), dask.source()
     try:
         return Client(address, timeout=_CONNECT_TIMEOUT_S)
-    except (OSError, ValueError) as error:  # a ValueError where the scheme is unknown
+    except (OSError, ValueError) as error:  # a ValueError if the scheme is unknown
         raise InputError(
             f"{source} is {address}: no Dask scheduler answers there ({error}); start it with "
             f"`dask scheduler` and give the address that it prints, or unset {source}"

@@ -1,4 +1,4 @@
-"""What the stages are given: folders, specifications and settings of one workspace."""
+"""A workspace: the folders, specifications and settings that the stages use."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def forgotten_key(testset: str, item_id: str) -> str:
 
 @dataclass(frozen=True)
 class Memory:
-    """What has been read or hashed since the workspace was loaded, so that it is done once.
+    """Cache of everything that was read or hashed since the workspace was loaded.
 
-    How each file of a test set was read, by kind; recorded scores, their versions and labels by test set; keys by judge
-    and test set.
+    It holds how each file of a test set was read, by kind; recorded scores, their versions and labels by test set; and
+    keys by judge and test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
@@ -110,7 +110,7 @@ class Workspace:
     store : str, optional
         Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
     testsets, judges : mapping name -> specification
-        Judges that come with a recorded score file are among them.
+        Includes the judges of recorded score files.
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
     mount : Mount
@@ -118,7 +118,7 @@ class Workspace:
     labels : mapping name -> str
         Files of the labels that fits may see, by test set.
     memory : Memory
-        Empty in a copy that ``dataclasses.replace`` makes.
+        Empty in a copy by ``dataclasses.replace``.
     """
 
     root: Path
@@ -151,7 +151,7 @@ class Workspace:
     def option(self) -> str:
         """Return the end of a printed command: ``--workspace`` and the folder.
 
-        Empty with a store, where each machine has another folder.
+        Empty with a store, because each machine has another folder.
         """
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
@@ -183,7 +183,7 @@ class Workspace:
 
     @cached_property
     def file_hashes(self) -> FileHashes:
-        """Return cached hashes of sources and recordings, which show changes without reading every file."""
+        """Return cached hashes of sources and recordings, which detect changes without reading every file."""
         return FileHashes(self.data / "hashes.json")
 
     @cached_property
@@ -234,7 +234,7 @@ class Workspace:
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
     def contradiction(self, testset: str) -> str | None:
-        """Return what is contradictory in a test set's file; None if nothing is."""
+        """Return the contradiction in a test set's file; None without one."""
         declared = self.testset(testset).recorded
         known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
@@ -243,7 +243,7 @@ class Workspace:
         return f"families names {unknown[0]!r}, which is no judge of test set {testset!r}; there are {listed(known)}"
 
     def two_directions(self, testset: str) -> str | None:
-        """Return an error where recorded scores of pairs and a template have opposite directions; else None."""
+        """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
             f"test set {testset!r} has recorded scores, of which a high one prefers the left answer, and the template "
@@ -273,9 +273,9 @@ class Workspace:
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the columns that name the systems of an item; of a pair first the one that a higher score prefers.
+        """Return the columns that name the systems of an item; for pairs, first the system that a high score prefers.
 
-        They are those of the test set's file, or ``columns``, left and right, where these are given. Raises
+        They come from the test set's file, or are ``columns`` (left and right) if given. Raises
         ``InputError`` if the scores of a pair have two directions.
         """
         named = columns or self.testset(testset).systems
@@ -320,7 +320,7 @@ class Workspace:
         return ""
 
     def labels_of_nobody(self) -> str:
-        """Return an error where ``labels`` names an unknown test set; empty if it does not."""
+        """Return an error if ``labels`` names an unknown test set; otherwise empty."""
         strange = next((name for name in self.labels if name not in self.testsets), None)
         message = f"{self.root}/care.yaml: labels: there is no test set {strange!r}; give the name of its file"
         return "" if strange is None else sentence(message)

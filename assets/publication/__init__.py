@@ -1,1 +1,1 @@
-"""Which fit people read: the review of each fit version, and the published versions."""
+"""Publication of fits: the review of each fit version, and the published versions."""

@@ -11,12 +11,12 @@ OF_THE_FIT = {"certificate", "quality", "drift"}
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check's answer.
+    """The result of one check.
 
     Attributes
     ----------
     message : str
-        What is the case and, where the check failed, what to do.
+        What the check found and, if it failed, what to do.
     blocks : bool
         Whether it blocks the fit version.
     """

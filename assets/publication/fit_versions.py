@@ -34,7 +34,7 @@ _ITEMS_COMPARED = 10
 
 
 def find(workspace: Workspace, fit_version: str) -> FitVersion:
-    """Find a fit version by its id, the beginning of that, or the id of one of its fits.
+    """Find a fit version by its id, the beginning of its id, or the id of one of its fits.
 
     Raises ``InputError`` if none or several match.
     """
@@ -51,7 +51,7 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
 
 
 def latest(workspace: Workspace, testset: str) -> FitVersion | None:
-    """Return the version of a test set's current fit, which need not be the newest one; None if there is none."""
+    """Return the version of a test set's current fit (not always the newest version); None without a fit."""
     now = workspace.fit_folder(testset).find(FitDocument)
     found = None if now is None else workspace.fits.find_fit_version(testset, now.fit_version)
     return found or next(reversed(workspace.fits.fit_versions(testset)), None)
@@ -72,14 +72,14 @@ def trend(workspace: Workspace, testset: str, most: int) -> list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class BlockedFit:
-    """The latest fit of a test set where it is blocked, and the published one.
+    """A blocked latest fit of a test set, and the published fit.
 
     Attributes
     ----------
     messages : tuple of str
-        Messages of the checks that block it.
+        Messages of the checks that block the latest fit.
     published : FitVersion or None
-        None if none has been.
+        None if no fit was published yet.
     lacks_scores : bool
         Whether more scores are missing than before.
     """
@@ -98,9 +98,9 @@ class BlockedFit:
 
 
 def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
-    """Return the latest fit if a blocking check failed on it and nobody has published it since: it has no page.
+    """Return the latest fit if a blocking check failed and nobody has published it; such a fit has no page.
 
-    Where another fit is pinned, failed checks of the new fit only block nothing.
+    If another fit is pinned, failed checks of the new fit alone block nothing.
     """
     review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
@@ -117,7 +117,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the version published before this one, or the published one where this one never was."""
+    """Return the version published before this one, or the published version if this one never was."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -189,9 +189,9 @@ def reasons(before: FitVersion, after: FitVersion) -> list[str]:
 def changed_since(
     workspace: Workspace, version: FitVersion, labels: Mapping[str, float]
 ) -> tuple[list[str], list[str]]:
-    """List judges whose key changed since a fit version, and items whose label changed.
+    """List judges whose key changed, and items whose label changed, since a fit version.
 
-    Where both are empty, the fit version describes the current scores.
+    If both lists are empty, the fit version describes the current scores.
     """
     then = version.inputs
     now = keys_of_judges(workspace, version.testset)
@@ -240,11 +240,11 @@ class Moved:
     judges : list of WeightMove
         Largest change first.
     items : list of ItemMove
-        The furthest first.
+        Largest change first.
     order : float or None
-        Rank correlation (Spearman) of the estimates of the items that both have; None if it is undefined.
+        Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
     top, other : int
-        Items in the top tenth of those that both have (``metrics.changed``), and how many were not there before.
+        Size of the top tenth of the shared items (``metrics.changed``), and how many of these items are new in it.
     lost : str
         How many items lost every score, as a sentence; empty if none did.
     """
@@ -258,7 +258,7 @@ class Moved:
     lost: str = ""
 
     def moves(self) -> list[str]:
-        """Describe how far the estimates move."""
+        """Describe how far the estimates moved."""
         order = "is not defined" if self.order is None else f"is {self.order:.3f}"
         return [
             f"the rank correlation of the two answers {order}",
@@ -343,7 +343,7 @@ def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pin
 
 
 def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
-    """Evaluate the latest fit version unless it is evaluated, because readers expect that of a published one."""
+    """Evaluate the latest fit version if needed, because a published version must be evaluated."""
     from assets.results.evaluation import evaluate_latest
 
     find, testset = workspace.fits.find_annotation, version.testset
@@ -396,7 +396,7 @@ def score(workspace: Workspace, version: FitVersion, aggregator: str, scores: Sc
 
 
 def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
-    """Explain why a fit cannot score a new item, and which ``others`` of its version can."""
+    """Explain why a fit cannot score a new item, and name the ``others`` of its version that can."""
     name = fit.answer.name
     removed = [feature_in_words(each) for each in fit.answer.details.get("removed_effects", ())]
     why = f"{name} does not follow from one item's scores, which explain {fidelity:.2f} of its variance"
@@ -407,7 +407,7 @@ def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) 
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:
-    """Score the items that are new since a pinned fit with its frozen functions; return how many.
+    """Score the items that are newer than a pinned fit by its frozen functions; return their number.
 
     Only items of the latest panel are scored. Aggregators that do not follow from one item's scores leave them without
     an estimate.

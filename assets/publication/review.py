@@ -1,6 +1,6 @@
-"""``review``: checks the latest fit against the published one and publishes it.
+"""``review``: check the latest fit against the published one, and publish it.
 
-Readers see the published fit: in the views ``latest_fits`` and ``latest_aggregates``, and in the report. Where a
+The published fit is shown in the views ``latest_fits`` and ``latest_aggregates``, and in the report. If a
 blocking check fails, Dagster skips ``report``, and the earlier fit stays published until a person accepts the new one
 (``care fits accept``) or fixes the cause.
 """
@@ -55,16 +55,16 @@ _SAME_ANSWER = 0.99
 
 @dataclass(frozen=True)
 class ReviewedFit:
-    """A fit version as the checks read it.
+    """The parts of a fit version that the checks read.
 
     Attributes
     ----------
     best : FitRecord or None
-        That of the recommended aggregator; None if no aggregator could answer.
+        Fit of the recommended aggregator; None if no aggregator gave an estimate.
     certificate : Certificate or None
-        Of the structure; None if there is none.
+        Certificate of the structure; None without a structure.
     loadings : dict judge -> loading
-        Of the factor that care_svd takes for quality; empty if it gave no answer.
+        Loadings on the factor that care_svd takes for quality; empty if it gave no estimate.
     ambiguous : bool
         Whether the estimate has concerns.
     """
@@ -110,7 +110,7 @@ class ReviewedFit:
     description="Publishes the latest fit. Where a blocking check fails, the earlier fit stays published.",
 )
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Run the checks; publish where none blocks."""
+    """Run the checks, and publish the fit unless a check blocks it."""
     from assets.publication.fit_versions import blocked_fit
 
     testset = context.partition_key
@@ -133,8 +133,8 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     """Check the latest fit version, publish it unless a check blocks it, and store the result.
 
-    Where a person pinned another version, that one stays published and scores the new items, unless checks of the
-    inputs fail.
+    If a person pinned another version, the pinned version stays published and scores the new items, unless checks of
+    the inputs fail.
     """
     from assets.publication.fit_versions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
@@ -194,7 +194,7 @@ def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
 
 
 def _result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> CheckResult:
-    """Return a check's result, which blocks where it failed and the check is blocking."""
+    """Return a check's result; it blocks if it failed and the check is a blocking one."""
     return CheckResult(check, passed, message, numbers, blocks=not passed and CHECKS[check][0])
 
 
@@ -233,10 +233,10 @@ def _changed(
     latest: ReviewedFit,
     previous: ReviewedFit | None,
 ) -> list[CheckResult]:
-    """Check that the recommended estimate did not turn or drift, unless new labels explain it.
+    """Check that the recommended estimate did not flip or drift, unless new labels explain the change.
 
-    Where the labels differ, the latest scores are fitted with the earlier labels too. If that estimate agrees with the
-    published one, the labels made the change and the checks pass. Otherwise the scores changed as well.
+    If the labels differ, the latest scores are also fitted with the earlier labels. If that estimate agrees with the
+    published one, the labels caused the change and the checks pass. Otherwise the scores changed as well.
     """
     from assets.publication.fit_versions import changed_labels
 
@@ -277,7 +277,7 @@ def _compared(latest: ReviewedFit, previous: ReviewedFit | None, limits: ReviewC
 def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: ReviewedFit) -> ReviewedFit | None:
     """Fit the recommended aggregator to the latest panel with the labels of an earlier version.
 
-    None if the aggregator gives no estimate.
+    Return None if the aggregator gives no estimate.
     """
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
@@ -302,7 +302,7 @@ def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: Reviewed
 
 
 def read_reviewed(workspace: Workspace, testset: str, version: "FitVersion", *, earlier: bool = False) -> ReviewedFit:
-    """Read what the checks need of a fit version; parts are empty if fits of an ``earlier`` version are lost."""
+    """Read the parts of a fit version that the checks need; parts of lost ``earlier`` fits are empty."""
     from assets.fit.details import CareDetails, StructuredDetails, read_details
 
     name = recommended(version.fits)

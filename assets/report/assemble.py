@@ -1,4 +1,4 @@
-"""The record of a page, completed from a fit, for a workspace and for a table."""
+"""Complete the record of a page from a fit, for a workspace or a table."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ def completed(
 ) -> ReportData:
     """Add correlations, links, rival estimates and provenance to a page's record.
 
-    Moments and structure are in canonical order of the judges.
+    ``moments`` and the structure have the judges in canonical order.
     """
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
@@ -38,9 +38,10 @@ def completed(
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Compute the two rival estimates of ``care`` in the order of the scores; empty if it gave none.
+    """Compute the two rival estimates of ``care``; empty if ``care`` gave no estimate.
 
-    Where items are many, they are computed over the page's sample (``sampled``) and are NaN for the other items.
+    The values are in the order of ``data.scores``. If a page shows only a sample of many items (``sampled``), the
+    estimates are computed on the sample and are NaN for all other items.
     """
     if data.care is None:
         return {}
@@ -67,7 +68,7 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
 
 
 def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> Array | None:
-    """Return partial correlations by the sparse part, in the order of ``scores``; None without a structure."""
+    """Return partial correlations from the sparse part, in the order of ``scores``; None without a structure."""
     if structure is None:
         return None
     precision = np.diag(structure.sparse - structure.low_rank)
@@ -78,7 +79,7 @@ def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> A
 
 
 def _in_order(scores: ScoreMatrix, canonical: Array) -> Array:
-    """Bring a matrix of judges from sorted order into the order of ``scores``."""
+    """Reorder a matrix of judges from sorted order to the order of ``scores``."""
     position = {judge: k for k, judge in enumerate(sorted(scores.judges))}
     order = [position[judge] for judge in scores.judges]
     return canonical[np.ix_(order, order)]

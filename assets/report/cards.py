@@ -33,7 +33,7 @@ _FROM_A_FILE = f"not known: {FROM_A_FILE}"
 
 @dataclass(frozen=True)
 class Followed:
-    """The factor that explains most of what a judge shares with others.
+    """The factor that explains most of the variance that a judge shares with others.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class OutlyingItem:
-    """An item that a judge ranks unlike the estimate; ranks are shares of the items below it."""
+    """An item that a judge ranks unlike the estimate; a rank is the share of items below the item."""
 
     item_id: str
     score: float
@@ -64,7 +64,7 @@ class OutlyingItem:
 
 @dataclass(frozen=True)
 class AgainstLabels:
-    """Order of one judge and of the recommended estimate against labels; whether the judge may gate."""
+    """Agreement of one judge and of the estimate with the order of labels; whether the judge may gate."""
 
     metric: str
     judge: float | None
@@ -76,7 +76,7 @@ class AgainstLabels:
 class JudgeCard(JudgeRow):
     """One judge; the fields are set for judges on the panel.
 
-    ``number`` is its place on the page by falling weight. ``before`` is its weight in the previous fit. ``outlying``
+    ``number`` is its place on the page by decreasing weight. ``before`` is its weight in the previous fit. ``outlying``
     are the items that it ranks least like the estimate. ``labels`` is None without gold.
     """
 
@@ -89,7 +89,7 @@ class JudgeCard(JudgeRow):
 
 
 def judge_cards(data: ReportData) -> list[JudgeCard]:
-    """Build a card for each judge: the panel by falling weight, then judges that were not admitted."""
+    """Build a card for each judge: panel judges by decreasing weight, then judges that were not admitted."""
     column = {judge: j for j, judge in enumerate(data.scores.judges)}
     estimate = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
@@ -113,7 +113,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
 
 
 def followed(data: ReportData, j: int) -> Followed | None:
-    """Return the factor that explains most of what a judge shares; None without a structure."""
+    """Return the factor that explains most of a judge's shared variance; None without a structure."""
     loadings = data.loadings_by_factor
     if loadings is None:
         return None
@@ -127,7 +127,7 @@ def followed(data: ReportData, j: int) -> Followed | None:
 
 
 def _outlying(data: ReportData, j: int, estimate: Array) -> list[OutlyingItem]:
-    """Return the items on which the ranks by a judge and by the estimate differ most."""
+    """Return the items whose ranks by a judge and by the estimate differ most."""
     scores = data.scores.values[:, j]
     both = np.flatnonzero(~np.isnan(scores) & ~np.isnan(estimate))
     if not len(both):
@@ -154,7 +154,7 @@ def _against_labels(data: ReportData, j: int, estimate: Array) -> AgainstLabels 
 
 
 def gate_advice(data: ReportData) -> dict[str, Gate]:
-    """Return for the panel and each judge whether it may gate, where gold is on its scale."""
+    """Return whether the panel and each judge may gate, if gold is on the judge's scale."""
     found = {"panel": _gate("panel", data.aggregates[data.lead].estimate, data.gold, data.scores.values)}
     for judge, scores in zip(data.scores.judges, data.scores.values.T, strict=True):
         found[judge] = _gate(judge, scores, data.gold, scores)
@@ -162,7 +162,7 @@ def gate_advice(data: ReportData) -> dict[str, Gate]:
 
 
 def _gate(judge: str, scores: Array, gold: Array, on_scale: Array) -> Gate | None:
-    """Compare a judge with the default bar; more than one half passes, of votes (0 and 1) or a share of them."""
+    """Compare a judge with the default bar. Votes (0 and 1), or a share of votes, pass above one half."""
     if np.sum(~np.isnan(gold) & ~np.isnan(scores)) < MIN_LABELS or not _on_one_scale(on_scale, gold):
         return None
     votes = is_binary(gold)

@@ -1,4 +1,4 @@
-"""Charts as inline SVG; ``templates/base.html`` gives their classes the colours of the light and the dark scheme."""
+"""Charts as inline SVG; ``templates/base.html`` sets the colours of their classes in light and dark mode."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One name of a ranked list, its value, and the ends of its interval where it has one."""
+    """One entry of a ranked list: its name, its value, and the ends of its interval if it has one."""
 
     name: str
     value: float
@@ -179,7 +179,7 @@ def heat_map(
 
 
 def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) -> Markup:
-    """Draw names in their order, each with its value and interval; ``meaning`` names the value."""
+    """Draw names in the given order, with values and intervals; ``meaning`` names the value."""
     low, high = ends or domain(rows)
     soft = Markup(' <span class="soft {}">{}</span>').format
     drawn: list[Markup] = []
@@ -219,7 +219,7 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return round numbers between two ends, about so many."""
+    """Return about this many round numbers between two ends."""
     if high <= low:
         return [low]
     raw = (high - low) / about
@@ -229,7 +229,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def shortened(words: str, most: int) -> str:
-    """Cut words to at most this many letters, with an ellipsis."""
+    """Cut a text to at most this many letters, with an ellipsis."""
     return words if len(words) <= most else words[: most - 1] + "…"
 
 

@@ -37,8 +37,8 @@ class FitVersionShown:
 class Changes:
     """Differences between a page's fit and the previous one, built at ``made_at``.
 
-    ``why`` lists changed inputs, ``moves`` how far estimates and systems move. ``moved`` is None if the previous fit
-    was deleted. Order against gold is an AUC, or Kendall's tau.
+    ``why`` lists changed inputs; ``moves`` describes how far estimates and systems moved. ``moved`` is None if the
+    previous fit was deleted. Order against gold is an AUC, or Kendall's tau.
     """
 
     fit_version: str
@@ -94,22 +94,22 @@ class SystemRow(SystemRecord):
 
 @dataclass(frozen=True)
 class ReportData:
-    """One test set's page; names are those of aggregators, and arrays are in the order of ``scores``.
+    """The data of one test set's page; arrays are in the order of ``scores``.
 
     Attributes
     ----------
     gold : (n,) array
         NaN if unknown or held out.
     labels_seen : int
-        Labels that the fit has seen.
+        Number of labels that the fit has used.
     fit_version, changes : records, or None
-        None for a page without a workspace; ``changes`` also without an earlier published version.
+        None for a page without a workspace; ``changes`` is also None without an earlier published version.
     correlation, partial_correlations : (p, p) arrays or None
-        The latter by the sparse part, zero for judges that it does not link; None without a structure.
+        Partial correlations come from the sparse part, with zero for judges without a link; None without a structure.
     rivals : dict name -> (n,) array
         Two defensible estimates that labels decide between; empty without an estimate of ``care``.
     retests : dict judge -> Retest or str
-        The last retest of a judge, or why there is none.
+        The last retest of a judge, or the reason why there is none.
     flips : dict judge -> str
         For judges that score each item repeatedly: how often their scores differ, in words.
     not_asked : bool
@@ -162,7 +162,7 @@ class ReportData:
 
     @cached_property
     def judge_order(self) -> list[int]:
-        """Return the judges' order on the page: by falling weight in the recommended aggregate."""
+        """Return the judges' order on the page: by decreasing weight in the recommended aggregate."""
         weights = self.aggregates[self.lead].weights if self.lead else None
         if weights is None:
             return list(range(len(self.scores.judges)))
@@ -170,7 +170,7 @@ class ReportData:
 
     @property
     def judges(self) -> list[str]:
-        """Return the panel's judges in that order."""
+        """Return the panel's judges in the order of the page."""
         return [self.scores.judges[j] for j in self.judge_order]
 
     @cached_property
@@ -199,7 +199,7 @@ class ReportData:
     def mean_kappas(self) -> dict[str, float]:
         """Return the mean of each judge's weighted kappas with the others, without judges that have none.
 
-        Two judges of a sparse panel share too few items for a kappa, so that no judge has any.
+        In a sparse panel two judges may share too few items for a kappa; then no judge has one.
         """
         if is_sparse(self.scores.values):
             return {}
@@ -259,7 +259,7 @@ class ReportData:
 
     @cached_property
     def links(self) -> list[tuple[str, str, float]] | None:
-        """Return pairs of judges that the structure links directly, with their partial correlation, strongest first.
+        """Return judge pairs that the structure links directly, with partial correlations, strongest first.
 
         None if there is no structure.
         """

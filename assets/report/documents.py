@@ -17,7 +17,7 @@ class FactsDocument:
 
 @dataclass(frozen=True)
 class HeldDocument(FactsDocument):
-    """Facts of the latest fit where another is published, and how the two differ."""
+    """Facts of a latest fit that is not published, and its differences from the published fit."""
 
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
@@ -25,6 +25,6 @@ class HeldDocument(FactsDocument):
 
 @dataclass(frozen=True)
 class FailuresDocument:
-    """Why assets of a test set failed in its last run, by asset."""
+    """Reasons why assets of a test set failed in its last run, by asset."""
 
     why: dict[str, str]

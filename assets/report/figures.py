@@ -18,7 +18,7 @@ def page_figures(data: ReportData) -> list[Figure]:
 def system_list(data: ReportData) -> tuple[str, Markup] | None:
     """Draw the systems, best first, under a heading; None if there are none.
 
-    By their values with intervals where labels give some, else by how far each is ahead of the best.
+    They are drawn by value with interval if labels give intervals, otherwise by the difference from the best system.
     """
     rows, kind = data.system_rows(), data.systems.kind
     if any(row.lo is not None for row in rows):

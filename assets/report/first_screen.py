@@ -26,7 +26,7 @@ _JUDGES_SHOWN = 12
 
 
 def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems: tuple[str, Markup] | None) -> Figure:
-    """Draw the rival estimates where they differ, otherwise systems, otherwise the ranked items.
+    """Draw the rival estimates if they differ; otherwise the systems; otherwise the ranked items.
 
     Rows are best first; ``systems`` are a heading and a drawing.
     """
@@ -39,7 +39,7 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
 
 
 def _rivals(data: ReportData) -> Figure | None:
-    """Draw items by their ranks in two defensible estimates, shaded by the feature in which these differ; or None."""
+    """Draw items by their ranks in two rival estimates, shaded by the feature that separates these; or None."""
     first, second = data.rivals.values()
     one, other = (name.replace("_", " ") for name in data.rivals)
     known = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
@@ -68,7 +68,7 @@ def _rivals(data: ReportData) -> Figure | None:
 
 
 def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str, str, str]]:
-    """Return a shade for each item by the feature in which the estimates differ, and a legend."""
+    """Return a shade for each item by the feature that separates the estimates, and a legend."""
     feature = None if data.care is None else data.care.differing_feature
     values = counted(data.responses).get(feature or "")
     if feature is None or values is None:
@@ -79,7 +79,7 @@ def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str
 
 
 def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
-    """Draw the items by their rank, with intervals; of many items an even sample."""
+    """Draw the items by rank, with intervals; an even sample if there are many."""
     places = np.unique(np.linspace(0, max(len(rows) - 1, 0), _MOST_INTERVALS).astype(int)) if rows else []
     shown = [rows[k] for k in places]
     some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
@@ -106,7 +106,7 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
     single = [card for card in shown if card.family not in several]
     ranks = ranked_judges(shown)
     low, high = domain([*ranks.values()])
-    scale = (min(low, 0.0), max(high, 0.0))  # so that lengths are the weights
+    scale = (min(low, 0.0), max(high, 0.0))  # the lengths of bars are the weights
     groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
     groups += [(Markup("<h3>On their own</h3>" if groups else ""), single)] if single else []
     groups.sort(key=lambda group: -max(abs(card.weight.weight or 0.0) for card in group[1]))
@@ -119,7 +119,7 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
 
 
 def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
-    """Return the weight of each judge that has one, with its interval and the feature that it follows."""
+    """Return each judge's weight, if it has one, with its interval and the feature that it follows."""
     return {
         (judge := card.check.judge): Ranked(judge, cell.weight, cell.lo, cell.hi, _moved_by(card))
         for card in cards
@@ -128,7 +128,7 @@ def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
 
 
 def _moved_by(card: JudgeCard) -> str:
-    """Name the text feature that a judge follows, with an arrow for the direction; empty if it follows none."""
+    """Name the text feature that a judge follows, with an arrow for the direction; empty without one."""
     follows = card.follows
     if follows is None or follows.feature is None or follows.correlation is None:
         return ""

@@ -1,4 +1,4 @@
-"""The record of a page, read from the stored results."""
+"""Collect the record of a page from the stored results."""
 
 import logging
 from dataclasses import asdict, replace
@@ -102,7 +102,7 @@ def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
 
 
 def _systems_moved(workspace: Workspace, testset: str, before: FitVersion) -> list[str]:
-    """Describe how the order of the systems differs from an earlier fit's; empty if it does not."""
+    """Describe how the order of the systems changed since an earlier fit; empty if it did not."""
     now = workspace.fit_folder(testset).find(SystemsDocument)
     if not workspace.testset(testset).systems or now is None or not now.systems:
         return []

@@ -1,4 +1,4 @@
-"""Items of a page: their ranks with intervals, and those on which two estimates differ."""
+"""Items of a page: their ranks with intervals, and the items on which two estimates differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _NINETY_PERCENT = 1.645
 
 @dataclass(frozen=True)
 class ItemRow:
-    """One item: rank from 1 by falling estimate, estimate with its 90 % interval, and the judges' disagreement.
+    """One item: rank (1 is the highest estimate), estimate with 90 % interval, and the judges' disagreement.
 
     ``spread`` is the standard deviation of the judges' standardised scores.
     """
@@ -43,7 +43,7 @@ class ItemRow:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """An item to label first: its rank by each rival estimate (share of the items not above it), and every score."""
+    """An item to label first: every score, and its rank by each rival estimate (share of items not above it)."""
 
     item_id: str
     ranks: Sequence[float]
@@ -92,7 +92,7 @@ def item_count(data: ReportData) -> int:
 
 
 def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """Choose places of ranked items: to label, a quarter from each end, and those on which judges differ most."""
+    """Choose ranked items to show: items to label, a quarter from each end, and the most disputed items."""
     quarter, n = most // 4, len(spread)
     chosen = np.concatenate(
         [
@@ -107,7 +107,7 @@ def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArr
 
 
 def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
-    """Draw the best and the worst items on one scale, or all items if they are few."""
+    """Draw the best and the worst items on one scale, or all items if there are few."""
     ranks = [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in rows]
     parts = {f"The {_ENDS} best": ranks[:_ENDS], f"The {_ENDS} worst": ranks[-_ENDS:]}
     if len(ranks) <= 2 * _ENDS:
@@ -136,7 +136,7 @@ def label_rows(data: ReportData) -> list[LabelRow]:
 
 
 def _share_below(estimate: Array) -> Array:
-    """Return the share of the items that are not above each one; NaN without an estimate."""
+    """Return, for each item, the share of items that are not above it; NaN without an estimate."""
     known = ~np.isnan(estimate)
     out = np.full(len(estimate), np.nan)
     out[known] = rankdata(estimate[known]) / max(int(known.sum()), 1)

@@ -1,4 +1,4 @@
-"""A page for labelling items without CARE: one file, which loads and sends nothing."""
+"""A page for labelling items without CARE: a single file that makes no network request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,17 +26,17 @@ def write_label_page(
     answers: Sequence[tuple[str, str, str]],
     scale: tuple[float, float] | None,
 ) -> None:
-    """Write a page that asks about items and saves a table with these columns.
+    """Write a page for labelling items, which saves a table with these columns.
 
-    A row is an item's id, how it was drawn, with which probability, and its texts by field, in the order in which they
-    are shown. An answer is its key, its label and its word; where there are none, a number within the scale is typed.
+    A row holds an item's id, how it was drawn, its probability, and its texts by field in the order of display. An
+    answer is a key, a label and a word; without answers, a person types a number within the scale.
     Raises ``InputError`` if the name of the file does not end in .html.
     """
     if path.suffix.lower() != ".html":
         raise InputError(f"{path}: a page is written to a file whose name ends in .html")
     shown = [(item, drawn, probability, _with_headings(texts)) for item, drawn, probability, texts in rows]
     given = {"name": returned(path).name, "columns": columns, "rows": shown, "scale": scale}
-    content = json.dumps(given).replace("<", "\\u003c")  # no text ends the script that holds it, or begins a comment
+    content = json.dumps(given).replace("<", "\\u003c")  # an item's text must not end the script or begin a comment
     values = {"question": question, "answers": answers, "items": len(rows), "given": Markup(content)}
     render(path.parent, path.name, "label.html", **values)
 

@@ -1,6 +1,6 @@
-"""File names from names of test sets and judges.
+"""File names for test sets and judges.
 
-Two names never share a file, on any file system, and no name leads out of the folder.
+Different names never share a file, on any file system. No name can lead out of the folder.
 """
 
 import unicodedata
@@ -29,9 +29,10 @@ def items_name(page: str) -> str:
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Raise ``InputError`` if names differ only by capitals or by the form of an accented letter.
+    """Refuse names that differ only by capitals or by the form of an accented letter.
 
-    The message names the ``kind`` of thing, such as ``judge``, and the file or folder (``where``).
+    Raises ``InputError``. The message names the ``kind`` of thing, such as ``judge``, and the file or folder
+    (``where``).
     """
     seen: dict[str, str] = {}
     for name in names:

@@ -36,7 +36,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     """Write one test set's page, which begins with the verdict, and the page of its items.
 
     With many items, cards and figures use a sample (``care_ops.samples``), and the page of items lists the most
-    informative ones. Both pages state that.
+    informative items. Both pages state this.
     """
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
@@ -70,7 +70,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
-    """Draw the weight of each judge on one scale."""
+    """Draw the weight of each judge on a common scale."""
     ranks = ranked_judges(cards)
     low, high = domain(list(ranks.values()))
     return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
@@ -110,14 +110,14 @@ def replace_verdict(path: Path, verdict: Verdict) -> None:
 
 
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write the index of all pages; a row carries a test set's name, verdict, items, judges and evaluation."""
+    """Write the index of all pages; a row has a test set's name, verdict, items, judges and evaluation."""
     return render(folder, "index.html", "index.html", rows=rows, experiments=(folder / "experiments.html").exists())
 
 
 def write_trend(
     folder: Path, fit_versions: Mapping[str, Sequence[dict[str, Any]]], evidence: Mapping[str, Sequence[str]]
 ) -> Path:
-    """Write the page of changes: by test set its fit versions, oldest first, and evidence of change."""
+    """Write the page of changes: each test set's fit versions, oldest first, and evidence of change."""
     return render(folder, "trend.html", "trend.html", fit_versions=fit_versions, evidence=evidence, page_name=page_name)
 
 
@@ -129,7 +129,7 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    """Render a page whose nonce for its own scripts is a hash of its content, which no text in it can predict."""
+    """Render a page; the nonce of its scripts is a hash of its content, which no text in it can predict."""
     key = uuid4().hex
     page = _environment().get_template(template).render(key=key, **values)
     return page.replace(key, sha256(page.replace(key, "").encode()).hexdigest()[:32]).encode()

@@ -44,7 +44,7 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
 def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
     """Write the verdict on every test set to its page, to the index and to the database.
 
-    ``known`` are the states of the test sets, for a caller that has them.
+    ``known`` are the states of the test sets, if the caller has already read them.
     """
     from assets.publication.fit_versions import trend
     from assets.report.page import write_index, write_trend
@@ -64,7 +64,7 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
     write_index(folder, rows)
     write_trend(folder, fit_versions, {name: _evidence(workspace, name) for name in verdicts})
     write_verdicts(workspace, verdicts)
-    keep(workspace, verdicts)  # last: what the database has is everywhere
+    keep(workspace, verdicts)  # last: a verdict in the database is also on the pages
     for path in gone(workspace):
         if path.suffix != ".csv" or not is_filled_in(path):
             delete(path)
@@ -73,7 +73,7 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
 
 
 def gone(workspace: Workspace) -> list[Path]:
-    """List pages and tables to label of test sets that are gone; those with labels of people are never deleted."""
+    """List pages and tables of deleted test sets; tables with labels of people are never deleted."""
     pages = [page_name(testset) for testset in workspace.testsets]
     live = {*pages, *map(items_name, pages), *map(labels_name, workspace.testsets)}
     patterns = ("testset-*.html", "items-*.html", "to_label-*.csv")
@@ -95,7 +95,7 @@ def _evidence(workspace: Workspace, name: str) -> list[str]:
 
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
-    """Return the facts of the published fit, which need not be the latest."""
+    """Return the facts of the published fit, which is not always the latest."""
     from care_ops.results.verdict import minute_of
 
     page = page_name(name)

@@ -1,7 +1,7 @@
 """Retests of judges: how far their scores move when they score items again.
 
-The canary retests models behind an API daily, and any judge by ``care judges retest``. It stores the result in
-Dagster's record of its runs.
+The canary retests models behind an API daily; ``care judges retest`` retests any judge. The results are stored in
+Dagster's record of runs.
 """
 
 import json

@@ -11,9 +11,9 @@ from care_ops.scores import content_seed
 
 
 def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """Return the rows of a sample with the items on which two estimates differ; all rows if they are few.
+    """Return the rows of a sample and of the items on which two estimates differ; all rows if few.
 
-    Items with gold are all in it where they fit.
+    The sample includes all items with gold if they fit.
     """
     n, first = len(data.scores.item_ids), {*data.items_to_label}
     if not samples.is_sampled(n):
@@ -26,9 +26,9 @@ def rows_shown(data: ReportData) -> NDArray[np.intp]:
 
 
 def over_sample(data: ReportData) -> ReportData:
-    """Return the record over a sample of the items, or the record itself where they are few.
+    """Return the record over a sample of the items; the record itself if there are few items.
 
-    Counts, weights, intervals, evaluations and systems stay those of all items.
+    Counts, weights, intervals, evaluations and systems still cover all items.
     """
     if not samples.is_sampled(data.scores.shape[0]):
         return data

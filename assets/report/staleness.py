@@ -1,7 +1,8 @@
-"""Stale partitions of assets, with reasons: the one rule of the daemon, ``care run``, ``care status`` and verdicts.
+"""Find stale partitions of assets, with reasons.
 
-An asset is stale where it is missing, or its inputs, settings or code have changed since it was built. The rule reads
-stored state and no events, so it holds after a kill, a deleted database or a copied folder.
+The daemon, ``care run``, ``care status`` and verdicts all use this rule. An asset is stale if it is missing, or if its
+inputs, settings or code have changed since it was built. The rule reads stored state, not events, so it also works
+after a kill, a deleted database or a copied folder.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ class StalePartition:
     Attributes
     ----------
     version : str
-        Hash of its current inputs. What failed is not tried again under the same version.
+        Hash of its current inputs. A failed partition is not tried again under the same version.
     changed : tuple of str
-        Names of the inputs that changed; empty if the partition is missing.
+        Names of changed inputs; empty if the partition is missing.
     reason : str
         Another reason, as a sentence.
     testsets : tuple of str
-        Of a judge: the test sets with missing scores.
+        Test sets with missing scores, if the asset is a judge.
     only_waits : bool
-        Whether all of those scores are in open batches at the judge's endpoint.
+        Whether all missing scores are in open batches at the judge's endpoint.
     """
 
     asset: str
@@ -86,7 +87,7 @@ class State:
     Attributes
     ----------
     stale : tuple of StalePartition
-        Its stale partitions in the order of the stages, with each judge whose scores are missing.
+        Stale partitions in the order of the stages, including each judge with missing scores.
     incomplete : tuple of IncompleteScores
         The judges whose scores are incomplete or partly failed.
     items_hash : str or None
@@ -99,7 +100,7 @@ class State:
 
 
 def states(workspace: Workspace) -> dict[str, State]:
-    """Read the state of each test set; without a usable database, none has items."""
+    """Read the state of each test set; without a usable database, no test set has items."""
     names = sorted(workspace.testsets)
     if not workspace.warehouse.usable():
         return {testset: State(tuple(_items(workspace, testset, None))) for testset in names}
@@ -121,7 +122,7 @@ def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testse
 
 
 def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, StalePartition]:
-    """Collect the stale partitions of all test sets; a judge, which is loaded once for all of them, is listed once."""
+    """Collect the stale partitions of all test sets; a judge is listed once, because it is loaded once."""
     incomplete: dict[str, list[str]] = {}
     found: dict[Partition, StalePartition] = {}
     for testset, state in known.items():
@@ -144,7 +145,7 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
 
 
 def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[StalePartition]:
-    """Yield items and gold, which are read together, where they are stale."""
+    """Yield the assets of items and gold if they are stale; both are read together."""
     changed: list[str] = []
     reason = ""
     try:
@@ -166,7 +167,7 @@ def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | Non
 def _judged(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: IncompleteScores, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield the judge where its scores are missing, and its scores where they are to be loaded."""
+    """Yield the judge if scores are missing, and its scores if they must be loaded."""
     if not (entry.incomplete or entry.to_ask or entry.why or entry.in_batch):
         return  # every missing score was requested as often as the judge's `attempts` allow
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
@@ -182,7 +183,7 @@ def _judged(
 def _has_answered(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: IncompleteScores
 ) -> bool:
-    """Return whether the parts hold the scores that the database lacks."""
+    """Return whether the parts have scores that the database lacks."""
     judge, key = entry.judge, judge_key(workspace, entry.judge, testset)
     rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
     items = {item_key for (item_key,) in rows}
@@ -278,7 +279,7 @@ def _changes(
 def _followed(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[StalePartition]:
-    """Yield the stale ones of a fit's review, results and page; all of them if the fit is rebuilt."""
+    """Yield the stale review, results and page of a fit; all of them if the fit is rebuilt."""
     folder = workspace.fit_folder(testset)
     lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
     stale: list[str] = []
@@ -304,13 +305,13 @@ def _pages(testset: str) -> tuple[str, str]:
 
 
 def _unpublished(workspace: Workspace, testset: str) -> bool:
-    """Return whether the publication of a review is gone."""
+    """Return whether the publication of a review is missing."""
     review = workspace.fit_folder(testset).find(ReviewDocument)
     return review is not None and review.state == "published" and not workspace.fits.publications(testset)
 
 
 def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
-    """Return whether the database holds the fit, and all of its files are there."""
+    """Return whether the database has the fit, and all of its files exist."""
     known = (
         connection.execute("SELECT 1 FROM fit_versions WHERE fit_version = ?", [fit.fit_version]).fetchone() is not None
     )
@@ -324,7 +325,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
 def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
 ) -> set[str]:
-    """Return which of evaluation and intervals are in the database while their files are gone."""
+    """Return which of evaluation and intervals are in the database although their files are missing."""
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",

@@ -1,4 +1,4 @@
-"""Table of items to label, drawn at random, which a person fills in for the next fit."""
+"""Table of items to label, drawn at random; a person's labels are used in the next fit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TO_LABEL = 20
 
 
 def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
-    """Draw items to label, with how each was drawn.
+    """Draw items to label, and record how each was drawn.
 
-    They extend the labelled sample by the next items in an order of hashed ids, so that over all fits the labels are a
-    simple random sample of the items. A labelled item before the last of them in that order belongs to the sample.
-    A sample of unequal probabilities cannot be extended: all items are chosen then.
+    The new items are the next ones in the order of hashed ids. The labels of all fits together are therefore a simple
+    random sample of the items. A labelled item belongs to the sample if it comes before the last drawn item in that
+    order. A sample with unequal probabilities cannot be extended; then every item counts as chosen.
     """
     sample = labels.labels if labels.sample is None else labels.sample
     how: dict[str, Drawn] = {}
@@ -45,7 +45,7 @@ def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
 
 
 def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
-    """Return ``TO_LABEL`` items more than labelled, the first in a random order that new items do not change."""
+    """Return ``labelled + TO_LABEL`` items, the first in a random order that new items do not change."""
 
     def place(item_id: str) -> bytes:
         return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
@@ -98,7 +98,10 @@ def write_items_to_label(
 
 
 def _drawn(item_id: str, labels: FitLabels) -> dict[str, str]:
-    """Return the cells of how a labelled item was drawn; the probability of a simple random sample is left out."""
+    """Return the columns ``drawn`` and ``probability`` for a labelled item.
+
+    The probability is omitted for a simple random sample, because every item has the same probability.
+    """
     chance = labels.chance_of(item_id)
     if chance is None or not _equal_probabilities(labels):
         return {"drawn": "chosen", "probability": "" if chance is None else f"{chance:.6g}"}

@@ -78,7 +78,7 @@ def fit_facts(
 
 
 def _care(data: ReportData, config: FitConfig, labels: FitLabels) -> Aggregate:
-    """Return the estimate of ``care``, fitted here if it was not configured; ``FitError`` if it has none."""
+    """Return the estimate of ``care``, and fit it if it was not configured; ``FitError`` without an estimate."""
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
@@ -121,7 +121,7 @@ def _sizes(data: ReportData) -> dict[str, Array]:
 
 
 def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
-    """Describe a column of ids or text lengths; None for scores."""
+    """Describe a column that holds ids or text lengths; None for scores."""
     present = column[~np.isnan(column)]
     if len(present) >= MIN_SCORES_TO_DESCRIBE and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
@@ -133,7 +133,7 @@ def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
 
 
 def _followed(data: ReportData) -> list[FollowedFeature]:
-    """Return the feature nearest to each factor, the largest correlation first."""
+    """Return the text feature that correlates most with each factor, largest correlation first."""
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))

@@ -79,7 +79,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
 def _of_pinned(
     workspace: Workspace, pinned: FitVersion, newer: str, drawn: FitFacts | None, status: FitStatus, todo: Remedies
 ) -> Verdict:
-    """Return the verdict on a pinned fit, with notes on the newer one that is not published."""
+    """Return the verdict on a pinned fit, with notes on the newer fit that is not published."""
     facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.fit_version, newer))
     sentence = (
         f"A person pinned fit {pinned.fit_version}: these are its numbers, and the newer fit {newer} is not published."
@@ -137,7 +137,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
 
 
 def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Reason]:
-    """Name the inputs that changed since the latest fit; nothing without a fit."""
+    """Name the inputs that changed since the latest fit; empty without a fit."""
     names = [name for one in state.stale if one.asset in _MADE_FROM for name in one.changed]
     if not names or workspace.fit_folder(testset).find(FitDocument) is None:
         return []
@@ -146,7 +146,7 @@ def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Rea
 
 
 def _unscored(entry: IncompleteScores) -> Reason:
-    """Explain scores that the fit lacks and the next run requests."""
+    """Explain which scores are missing from the fit until the next run requests them."""
     why = (
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
         "requests them and reports a failure."
@@ -176,7 +176,7 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return the next steps as commands; ``first`` where no fit is published, ``texts`` where texts are known."""
+    """Return the next steps as commands; ``first`` if no fit is published, ``texts`` if texts are known."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
@@ -204,7 +204,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database, whose views then list the test sets of the workspace and no other."""
+    """Store verdicts in the database, whose views then list only the test sets of the workspace."""
     from warehouse.fit_rows import leave_to, store_verdict
 
     with workspace.warehouse.writer() as connection:
@@ -214,7 +214,7 @@ def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
 
 
 def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
-    """Read the verdicts that were written last, as plain values; none where the file is gone or damaged."""
+    """Read the last stored verdicts, as plain values; empty if the file is missing or damaged."""
     try:
         verdicts = json.loads((workspace.report_folder / FILE).read_bytes())
     except (OSError, ValueError):
@@ -225,7 +225,7 @@ def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
 
 
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Write every verdict as JSON beside the index, and into the page of its test set."""
+    """Write every verdict as JSON next to the index, and into the page of its test set."""
     from assets.report.page import replace_verdict
 
     for testset, verdict in verdicts.items():
@@ -262,7 +262,7 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
 
 def lacks_facts(workspace: Workspace, testset: str) -> bool:
-    """Return whether a blocked fit, whose report Dagster skips, lacks the facts for its verdict."""
+    """Return whether the facts for the verdict on a blocked fit are missing; Dagster skips its report."""
     if blocked_fit(workspace, testset) is None:
         return False
     folder = workspace.fit_folder(testset)
@@ -281,7 +281,7 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
-    """Store why assets of a test set failed in its last run; nothing is stored where none did."""
+    """Store why assets of a test set failed in its last run; store nothing if none failed."""
     folder = workspace.fit_folder(testset)
     if not failures:
         folder.remove(FailuresDocument)
@@ -290,7 +290,7 @@ def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str
 
 
 def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
-    """Add the failure of one asset to those stored."""
+    """Add the failure of one asset to the stored failures."""
     note_failures(workspace, testset, {**known_failures(workspace, testset), asset: why})
 
 

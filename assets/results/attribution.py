@@ -1,4 +1,4 @@
-"""Attribution of changed scores to systems or to judges."""
+"""Attribute changed scores to systems or to judges."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ Place = tuple[str, str]
 
 
 def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
-    """Find the systems that changed, by the judges of the panel that can be asked.
+    """Find the systems that changed, using the panel's judges that can be asked.
 
-    Later answers are compared with those until the day on which the last of these judges had its reference scores, or
-    on which a person published a fit, if later. Pairs have two systems each, and are not compared.
+    Answers after the reference day are compared with earlier ones. The reference day is the day on which the last of
+    these judges got its reference scores, or the day on which a person published a fit, if later. Pairs have two
+    systems each and are not compared.
     """
     if len(workspace.testset(testset).systems) != 1:
         return {}
@@ -57,7 +58,7 @@ def _published_by_hand(workspace: Workspace, testset: str) -> int:
 
 
 def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
-    """Read a judge's scores under its current key, including those of earlier answers."""
+    """Read a judge's scores under its current key, including scores of earlier answers."""
     columns, key = ("item_id", "item_key", "score", "status", "created_at"), judge_key(workspace, judge, testset)
     rows = workspace.parts.read_scores(judge, testset, columns, key=key)
     return rows.filter(pc.equal(rows["status"], str(Status.OK)))
@@ -66,7 +67,7 @@ def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
 def _answers(
     workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], reference_day: int
 ) -> tuple[dict[str, list[Answer]], dict[str, list[Answer]]]:
-    """Return the answers of each system: the last until the reference day, and all since."""
+    """Return the answers of each system: the last ones until the reference day, and all later ones."""
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset))
     systems = {item: names[0] for item, names in zip(items.item_ids, named, strict=True) if names is not None}
@@ -93,7 +94,7 @@ def _answers(
 
 
 def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> References:
-    """Group retested items by day: first those of this test set that most judges scored."""
+    """Group retested items by day, beginning with the items of this test set that most judges scored."""
     moved = defaultdict[int, dict[tuple[bool, str], dict[str, float]]](lambda: defaultdict(dict))
     for judge in moving:
         for row in retests(workspace, judge).rows:

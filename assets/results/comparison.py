@@ -43,21 +43,21 @@ def compare(
     panel: ScoreMatrix,
     config: FitConfig,
 ) -> SystemsDocument:
-    """Compare systems: their order, and the difference of each two.
+    """Compare systems: return their order and the difference of each pair.
 
-    Where each system has enough labels, its value is the mean label of its items, prediction-powered
-    (``care_ops.results.rates``), and differences are of the same draws. Otherwise they are the judges' means. Systems
-    that are compared in pairs have Bradley-Terry strengths. Raises ``FitError`` if there is nothing to compare.
+    If each system has enough labels, its value is the prediction-powered mean label of its items
+    (``care_ops.results.rates``), and differences use the same draws. Otherwise values are the judges' means. Systems
+    that are compared in pairs get Bradley-Terry strengths. Raises ``FitError`` if there is nothing to compare.
 
     Parameters
     ----------
     aggregator, estimate : str, (n,) array
-        In the order of ``items``, as ``named`` is.
+        In the order of ``items``, like ``named``.
     fit_labels : FitLabels
-        Labels that correct the values. Labels of unequal probabilities do so only where each system has enough of
-        them, because differences by judges are corrected without weights.
+        Labels that correct the values. Labels of unequal probabilities do so only if each system has enough
+        labels, because differences by judges are corrected without weights.
     panel : ScoreMatrix
-        The scores, for an estimate that has seen no label.
+        The scores, for an estimate without labels.
     config : FitConfig
         Its scale places estimates of pairs in [0, 1].
     """
@@ -81,9 +81,10 @@ def compare(
 def compared_in(
     workspace: Workspace, testset: str, columns: tuple[str, ...] = (), *, fits: Mapping[str, str] | None = None
 ) -> SystemsDocument:
-    """Compare the systems of a test set by its recommended aggregate; by default those that its file declares.
+    """Compare the systems of a test set by its recommended aggregate.
 
-    ``fits`` (aggregator -> fit_id) are those of another fit version. Raises ``InputError`` if no item has such a
+    Systems are by default the ones that the test set's file declares. ``fits`` (aggregator -> fit_id) may name those of
+    another fit version. Raises ``InputError`` if no item has such a
     column, ``FitError`` if there is nothing to compare, or no aggregate.
     """
     panel, latest = read_fitted(workspace.fit_folder(testset))
@@ -101,7 +102,7 @@ def compared_in(
 def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
     """Return the recommended estimate in the order of the panel's items.
 
-    A fit must not see labels that are to correct its estimate, which would be too close to them.
+    A fit must not see labels that later correct its estimate, because the estimate would be too close to them.
     """
     fit = fit_panel(panel, replace(config, aggregators=(CORRECTED,)), fit_labels, solve="not")
     return fit.aggregates[CORRECTED].estimate
@@ -139,12 +140,12 @@ Compared = tuple[dict[str, float], dict[str, int], list[Comparison]]
 
 
 def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the scale of pairs' labels: 0 to 1, or the declared scale where some lie outside."""
+    """Return the scale of pairs' labels: 0 to 1, or the declared scale if some lie outside 0 to 1."""
     return scale if scale is not None and any(not 0.0 <= label <= 1.0 for label in labels) else (0.0, 1.0)
 
 
 def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the scale of pairs' scores: its middle is a tie, its upper end prefers the left answer.
+    """Return the scale of pairs' scores. Its middle is a tie; its upper end prefers the left answer.
 
     Raises ``FitError`` if it is not declared and not 0 to 1, or scores may number the better answer.
     """

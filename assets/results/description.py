@@ -25,7 +25,7 @@ _MOST_FACTORS = 4
 def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Sequence[str | None]) -> FactorsDocument:
     """Describe the strongest factors by text features, and name the quality factor by each rule.
 
-    Spearman correlations with text features are null if undefined, and over a sample where items are many
+    Spearman correlations with text features are null if undefined, and use a sample if there are many items
     (``care_ops.samples``). Factors count from 0.
 
     Parameters

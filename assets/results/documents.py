@@ -19,7 +19,7 @@ class FactorRecord:
     agreement : float
         Correlation with the panel's mean.
     breadth : float
-        Judges that it rests on: exp of the entropy of its squared loadings.
+        Effective number of judges on the factor: exp of the entropy of its squared loadings.
     gap : float
         Distance to the next eigenvalue, as a share of its own.
     """
@@ -41,7 +41,7 @@ class FactorsDocument:
     correlations : a tuple a factor, of float or None
         Spearman correlation with each feature; None if undefined.
     rules : dict rule -> factor
-        Which factor, counted from 0, each rule would call quality.
+        Factor, counted from 0, that each rule takes for quality.
     judges : dict judge -> tuple of float or None
         Spearman correlation of its own scores with each feature; None if undefined.
     """
@@ -53,16 +53,16 @@ class FactorsDocument:
     judges: dict[str, tuple[float | None, ...]] = field(default_factory=dict[str, tuple[float | None, ...]])
 
     def nearest_feature(self, factor: int) -> tuple[str, float] | None:
-        """Return the text feature with the largest correlation with a factor's score, and that (Spearman)."""
+        """Return the text feature with the largest Spearman correlation with a factor's score, and the correlation."""
         return None if factor >= len(self.correlations) else self._nearest(self.correlations[factor])
 
     def followed_feature(self, factor: int) -> tuple[str, float] | None:
-        """Return that feature where the correlation is large enough to report."""
+        """Return the feature nearest to a factor if the correlation is large enough to report."""
         nearest = self.nearest_feature(factor)
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
 
     def followed_by(self, judge: str) -> tuple[str, float] | None:
-        """Return the feature with the largest correlation with a judge's scores, where it is large enough."""
+        """Return the feature that correlates most with a judge's scores if the correlation is large enough."""
         nearest = self._nearest(self.judges.get(judge, ()))
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS_FEATURE else None
 
@@ -73,7 +73,7 @@ class FactorsDocument:
 
 @dataclass(frozen=True)
 class SystemRecord:
-    """One system: its items, and its value with an interval, where labels give one."""
+    """One system: its items, its value, and an interval if labels give one."""
 
     system: str
     items: int
@@ -93,9 +93,9 @@ class SystemsDocument:
     Attributes
     ----------
     aggregator : str
-        By whose estimates.
+        Aggregator whose estimates are compared.
     kind : str
-        What the values of the systems are.
+        Kind of the systems' values.
     systems : tuple of SystemRecord
         Best first.
     changed : dict system -> ChangePoint
@@ -113,7 +113,7 @@ class SystemsDocument:
 
     @property
     def as_seen(self) -> str:
-        """Caution that differences rest on judges without labels; empty if labels correct them."""
+        """Return a caution if differences rest on judges without labels; empty if labels correct them."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
         caution = "Without labels they are the judges' view, with every bias about a system that the judges share."

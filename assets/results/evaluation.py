@@ -1,6 +1,6 @@
-"""``evaluation``: aggregates against gold, where gold exists.
+"""``evaluation``: evaluate the aggregates against gold, if there is gold.
 
-Items whose label a fit has seen are left out with their whole split unit, for every aggregator (law 2).
+Items whose label a fit has used are left out together with their whole split unit, for every aggregator (law 2).
 """
 
 from dataclasses import asdict
@@ -28,7 +28,7 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
 
 def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
-    """Evaluate the latest aggregates and the judges against gold, and store it; return metadata for Dagster."""
+    """Evaluate the latest aggregates and judges against gold, store the result, and return metadata for Dagster."""
     import numpy as np
 
     from assets.fit.documents import FitDocument

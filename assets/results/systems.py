@@ -1,4 +1,4 @@
-"""``systems``: differences between systems, where items belong to systems."""
+"""``systems``: differences between systems, if items belong to systems."""
 
 from dataclasses import asdict, replace
 

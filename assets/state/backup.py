@@ -39,11 +39,11 @@ FROM items GROUP BY testset ORDER BY testset
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """Copy a workspace that no other process changes into an uncompressed tar file, atomically.
 
-    It holds the folder of care.yaml without hidden folders and files of keys, and the data folder, under ``data``
-    wherever that lies, without what is ``REBUILT``; links are followed, and its owner alone may read it. Returns how
-    many files and bytes it holds.
+    The file holds the folder of care.yaml without hidden folders and key files, and the data folder, always as
+    ``data``, without the ``REBUILT`` files. Links are followed. Only the owner may read the file. Returns the number of
+    files and bytes.
 
-    Raises ``InputError`` if the file lies in a folder that does not exist, or within what would be copied.
+    Raises ``InputError`` if the folder of the file does not exist, or is one of the copied folders.
     """
     path = path.parent.resolve() / path.name
     if not path.parent.is_dir():
@@ -61,9 +61,10 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
 
 
 def unpack(path: Path, folder: Path) -> int:
-    """Unpack a backup into an empty folder, where the data then are in ``data``; returns how many files it held.
+    """Unpack a backup into an empty folder; return the number of files.
 
-    Raises ``InputError``, and leaves nothing in the folder, if that holds anything, or the file is no whole backup.
+    The data are then in its folder ``data``. Raises ``InputError``, and unpacks nothing, if the folder is not empty or
+    the file is not a complete backup.
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
@@ -99,15 +100,15 @@ def _keep_data_within(settings: Path) -> None:
         if load_yaml(settings) == {
             **values,
             "data": "data",
-        }:  # keeps comments where the line is written in the usual form
+        }:  # keeps comments if the line has the usual form
             return
     settings.write_text(yaml.safe_dump({**values, "data": "data"}, sort_keys=False), encoding="utf-8")
 
 
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:
-    """Read every file of an unpacked workspace and rebuild its database; return a row for each test set.
+    """Read every file of an unpacked workspace and rebuild its database; return one row per test set.
 
-    Raises ``WarehouseError`` if a file is damaged, scores cannot be loaded, or what was published is not there.
+    Raises ``WarehouseError`` if a file is damaged, scores cannot be loaded, or a published fit is missing.
     """
     found = findings(workspace, refused_settings=lambda _: None, repair=False)
     wrong = [finding.message for finding in found if finding.state == "fails"]
@@ -124,7 +125,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
-    """Yield each file to copy, and its name in the backup."""
+    """Yield each file to copy and its name in the backup."""
     root, data = workspace.root.absolute(), workspace.data.absolute()
     for file in _below(root, hidden=False):
         if _OF_KEYS.fullmatch(file.name):
@@ -138,7 +139,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
 
 
 def _below(folder: Path, *, hidden: bool) -> list[Path]:
-    """List the files below a folder, following links except those back to a parent folder.
+    """List the files below a folder; follow links except links to a parent folder.
 
     ``hidden`` includes folders whose name begins with a dot.
     """

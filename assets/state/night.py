@@ -1,4 +1,4 @@
-"""``night``: the stale partitions at the time of the nightly schedule; it verifies some parts as well.
+"""``night``: count the stale partitions at the time of the nightly schedule, and verify some parts.
 
 Its freshness policy shows when nightly runs have stopped.
 """

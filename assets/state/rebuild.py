@@ -1,4 +1,4 @@
-"""Rebuilding the database from the parts, after it was deleted or damaged, or for another schema version."""
+"""Rebuild the database from the parts, after it was deleted or damaged, or for another schema version."""
 
 import logging
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether there are parts without a usable database of this release.
+    """Return whether there are parts but no usable database of this release.
 
     Raises ``WarehouseError`` if a later release of CARE made the database.
     """
@@ -42,12 +42,12 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
         The database is of a later release of CARE.
     """
     workspace.warehouse.usable()  # raises for the database of a later release
-    # Readers keep the old database until the end, and a killed rebuild leaves none that looks complete.
+    # Readers use the old database until the end, and a killed rebuild leaves no database that looks complete.
     rebuilding = Warehouse(workspace.data / "making" / workspace.warehouse.path.name)
     rebuilding.remove()
     copy = replace(workspace)
     copy.__dict__["warehouse"] = rebuilding  # the cached property of a copy
-    with rebuilding.writer() as connection:  # the schema, also where there is nothing to load
+    with rebuilding.writer() as connection:  # the schema, even if there is nothing to load
         workspace.bills.load(connection)
     written, verdicts = set(workspace.parts.testsets()), stored_verdicts(workspace)
     rebuilt = [name for name in sorted(workspace.testsets) if name in written]
@@ -77,7 +77,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
 
 
 def _items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
-    """Read a test set's items from its part, or from its source where the part is damaged or gone."""
+    """Read a test set's items from its part, or from its source if the part is damaged or missing."""
     try:
         return workspace.parts.read_items(testset)
     except WarehouseError:

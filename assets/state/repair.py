@@ -1,4 +1,4 @@
-"""Damaged files of a workspace: found by reading every file, quarantined on request."""
+"""Find damaged files of a workspace by reading every file, and quarantine them on request."""
 
 import sqlite3
 from bisect import bisect_right
@@ -50,7 +50,7 @@ class Finding:
     Attributes
     ----------
     state : {"fails", "warns", "ok"}
-        "fails" where a person must act; "ok" where the file was repaired just now.
+        "fails" if a person must act; "ok" if the file was repaired just now.
     message : str
         What is wrong, and the remedy.
     """
@@ -69,7 +69,7 @@ def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | N
         Return why Dagster refuses the settings in a folder; None if it accepts them.
     repair : bool
         Quarantine damaged files and clear the notes on those quarantined before, so their scores may be requested
-        again, even where that costs money. No other process may use the workspace.
+        again, even if that costs money. No other process may use the workspace.
     """
     set_aside_before = list(_noted(workspace, repair=repair))
     damaged = [
@@ -147,7 +147,7 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
-    """Drop a folder's scores from the database, so the scores that its parts lack are requested."""
+    """Drop a folder's scores from the database, so that scores missing from its parts are requested."""
     judge, testset = _named(folder, "judge"), _named(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:
@@ -155,13 +155,13 @@ def _have_asked_again(workspace: Workspace, folder: Path) -> None:
 
 
 def _named(folder: Path, kind: str) -> str:
-    """Return the judge or the test set of a folder of parts; empty if it has none."""
+    """Return the judge or the test set that a folder of parts belongs to; empty without one."""
     names = [part.removeprefix(f"{kind}=") for part in folder.parts if part.startswith(f"{kind}=")]
     return unquote(names[-1]) if names else ""
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
-    """Every file with the reader that knows its format, and what follows when it has been set aside."""
+    """Yield every file with the reader for its format, and the consequence of its quarantine."""
     yield from _parts(workspace.parts.root)
     fits = workspace.fit_folder("").path.parent
     for folder, pattern, read, then in (
@@ -187,7 +187,7 @@ def _read_page(path: Path) -> None:
 
 
 def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
-    """Describe what was done, or can be done, about a file; nothing if it can be read or no longer exists."""
+    """Describe what was done, or can be done, about a file; nothing if it is readable or missing."""
     try:
         read(path)
     except FileNotFoundError:
@@ -230,7 +230,7 @@ def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 def _dagster(
     workspace: Workspace, refused_settings: Callable[[Path], str | None], *, repair: bool
 ) -> Iterator[Finding]:
-    """Dagster's storage is a record of runs, not of results: it is moved away as a whole."""
+    """Check Dagster's storage. It records runs, not results, so it is moved away as a whole."""
     home = workspace.data / "dagster"
     settings = home / "dagster.yaml"
     broken = _broken_settings(settings, refused_settings) if settings.exists() else None
@@ -274,7 +274,7 @@ def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None])
 def _broken_sqlite(path: Path) -> str | None:
     """Describe what is wrong with a SQLite database; None if nothing is.
 
-    Raises ``WarehouseError`` if the system does not allow to see.
+    Raises ``WarehouseError`` if the system refuses access.
     """
     if path.is_dir():
         return f"{path}: there is a folder in place of the database"
@@ -284,7 +284,7 @@ def _broken_sqlite(path: Path) -> str | None:
         written = path.with_name(f"{path.name}-wal")
         if written.exists() and written.stat().st_size:
             raise
-    return _checked_sqlite(path, "immutable=1")  # no file is made beside it, which a full or read-only disk refuses
+    return _checked_sqlite(path, "immutable=1")  # creates no second file, which a full or read-only disk would refuse
 
 
 def _checked_sqlite(path: Path, how: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Deletion on request: old fit versions, score parts that nothing reads, single items."""
+"""Deletion on request: old fit versions, unused score parts, and single items."""
 
 import logging
 import os
@@ -51,7 +51,7 @@ class Removable:
     Attributes
     ----------
     fit_version : FitVersion or None
-        Deleted with the fits that no kept version has.
+        Version to delete, with the fits that no kept version uses.
     """
 
     what: str
@@ -61,7 +61,7 @@ class Removable:
 
     @property
     def size(self) -> int:
-        """Bytes of ``paths``."""
+        """Return the size of ``paths`` in bytes."""
         return sum(path.stat().st_size for path in self.paths)
 
 
@@ -79,12 +79,12 @@ def removable(workspace: Workspace, *, versions: int, months: int, days: float) 
     Parameters
     ----------
     versions : int
-        How many latest fit versions of a test set are kept.
+        Number of latest fit versions to keep per test set.
     months : int
-        For how many months the last version of a month is kept as well. The last ten published versions and the
-        current fit always stay.
+        Number of months whose last version is kept as well. The last ten published versions and the current fit always
+        stay.
     days : float
-        Days for which parts are kept after they were written, even without their judge.
+        Days for which parts are kept after writing, even if their judge was removed.
     """
     doomed, before = list[Removable](), time.time() - days * _DAY_S
     for testset in workspace.fits.testsets():
@@ -106,7 +106,7 @@ def removable(workspace: Workspace, *, versions: int, months: int, days: float) 
 
 
 def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
-    """Yield files of fits that no kept version names, left by a killed fit or deletion."""
+    """Yield files of fits that belong to no kept version, left by a killed fit or deletion."""
     files = sorted(workspace.fits.folder(testset).glob("fit=*"))
     loose = [p for p in files if p.name[4:].partition(".")[0] not in named and p.stat().st_mtime < before]
     if loose:
@@ -140,7 +140,7 @@ def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the parts of each judge and test set, and bills, without losing any; return how many files are saved."""
+    """Merge the parts of each judge and test set, and the bills, without loss; return the number of files saved."""
     recover(workspace)
     bills = workspace.bills.compact(f"{datetime.now(UTC):%F}")
     return bills + sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
@@ -167,9 +167,9 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
 def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     """Remove an item from everything that CARE keeps, and never read it again.
 
-    Its key is kept as a hash, so that the source does not bring it back, and is written first: killed anywhere after
-    that, the next ``care run`` (``finish_forgetting``) or the same command does the rest. The user's own files are not
-    touched.
+    First the item's key is stored as a hash, so the source cannot bring the item back. If the command is killed later,
+    the next ``care run`` (``finish_forgetting``) or the same command completes it. The user's own files are not
+    changed.
 
     Returns
     -------
@@ -209,12 +209,12 @@ def still_held(workspace: Workspace, testset: str) -> list[str]:
 
 
 def sweep(workspace: Workspace) -> int:
-    """Remove temporary files of processes that have ended; return how many.
+    """Remove temporary files of processes that have ended; return the number of files.
 
-    A temporary file carries the number of the process that writes it (``warehouse.storage.replacing``): perhaps a run
-    of Dagster's daemon that is at work just now.
+    The name of a temporary file contains the id of the process that writes it (``warehouse.storage.replacing``). That
+    process may be a current run of Dagster's daemon.
     """
-    # of Dagster's folder its top, where the cursor of ``care run`` lies: what is below is Dagster's own
+    # only the top of Dagster's folder, with the cursor of ``care run``: the folders below belong to Dagster
     temporary_files = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
     for folder in ("parts", "fits", "report", "experiments"):
         temporary_files += leftovers(workspace.data / folder)
@@ -227,7 +227,7 @@ def sweep(workspace: Workspace) -> int:
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except OSError as error:  # of a process of somebody else, which is alive, it is a PermissionError
+    except OSError as error:  # a living process of another user raises PermissionError
         return not isinstance(error, ProcessLookupError)
     return True
 
@@ -278,7 +278,7 @@ def _delete_set_aside(workspace: Workspace, testset: str) -> None:
 
 
 def _promise(workspace: Workspace) -> Path:
-    """Return the file that names the item while it is being removed."""
+    """Return the file that names the item during its removal."""
     return workspace.data / "forgetting.json"
 
 
@@ -302,7 +302,7 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
 
 
 def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
-    """Count the stored rows of items of a test set, and remove them if asked; empty if there are none."""
+    """Count the stored rows of a test set's items, and remove them if requested; empty if there are none."""
     fits = sorted(workspace.fits.folder(testset).glob("fit=*.parquet"))
     counts = {
         "items": _without(workspace.parts.items_file(testset), items, remove=remove),
@@ -317,7 +317,7 @@ def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remo
 
 
 def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove: bool) -> int:
-    """Count the rows of items in score parts, and remove them if asked."""
+    """Count the rows of items in score parts, and remove them if requested."""
     count = 0
     for judge in parts.judges():
         paths = sorted(parts.scores_folder(judge, testset).glob("*.parquet"))
@@ -326,9 +326,9 @@ def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove
 
 
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
-    """Count the rows of items in a Parquet file, and remove them if asked."""
+    """Count the rows of items in a Parquet file, and remove them if requested."""
     table = find_sound(path, read_table)
-    if table is None:  # a damaged one is deleted with what else was set aside of this test set
+    if table is None:  # a damaged file is deleted with the other quarantined files of this test set
         return 0
     rest = table.filter(pa.array([item not in items for item in table.column("item_id").to_pylist()], pa.bool_()))
     gone = table.num_rows - rest.num_rows

@@ -20,7 +20,7 @@ from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
 
 @dataclass(frozen=True)
 class Declared:
-    """Scales, columns and systems that a test set must declare because its files do not."""
+    """Scales, columns and systems that the YAML of a test set must declare because its files do not."""
 
     scale: Scale | None
     scales: dict[str, Scale]
@@ -103,9 +103,9 @@ def testset_yaml(
 
 
 def _scale_seen(table: ScoreTable, *, pairs: bool) -> Scale | None:
-    """Return the range of scores of ``pairs`` or grades, or the scale to which all were brought.
+    """Return the scale of the scores: the range of ``pairs`` or grades, or the scale to which all were rescaled.
 
-    None if the scores are neither, or some lie beyond that scale.
+    None if the scores are neither pairs nor grades, or if some lie outside that scale.
     """
     seen = float(np.nanmin(table.scores.values)), float(np.nanmax(table.scores.values))
     if table.brought:

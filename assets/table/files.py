@@ -37,7 +37,7 @@ _JUDGES = pa.schema(
 
 
 def write_files(result: TableFit, out: Path) -> list[str]:
-    """Write all files to a folder, each whole or not at all; returns what ``write_items_to_label`` does."""
+    """Write all files to a folder, each one atomically; return what ``write_items_to_label`` returns."""
     fit, page = result.fit, result.page
     make_folder(out)
     write_table(out / "aggregates.parquet", aggregates_table(fit))
@@ -57,7 +57,7 @@ def make_folder(path: Path) -> None:
 
 
 def fit_document(result: TableFit) -> dict[str, Any]:
-    """Return the content of fit.json: everything that is not a row an item or a judge."""
+    """Return the content of fit.json: everything except the rows by item and by judge."""
     fit, page = result.fit, result.page
     return {
         "verdict": asdict(result.verdict),
@@ -75,7 +75,7 @@ def fit_document(result: TableFit) -> dict[str, Any]:
 
 
 def aggregates_table(fit: Fit) -> pa.Table:
-    """Return a row for each item and aggregator; ``sure`` tells whether its half of the items is certain."""
+    """Return a row per item and aggregator; ``sure`` states whether the item's half is certain."""
     count = len(fit.scores.item_ids)
     halved = has_halves(fit.scores.values)
     tables = [

@@ -1,4 +1,4 @@
-"""Fit of one table of scores, with everything that its page shows."""
+"""Fit one table of scores, and compute everything that its page shows."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -61,8 +61,8 @@ IN_PYTHON = Remedies(
 class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
-    ``source`` is a path or a name, the title of the page. ``items`` may lack some. ``labels`` are labels that the fit
-    may see, ``readings`` describe the files, and ``brought`` the judges whose scores were rescaled.
+    ``source`` is a path or a name, and the title of the page. ``items`` may be incomplete. ``labels`` are labels that
+    the fit may use. ``readings`` describe the files, and ``brought`` the judges whose scores were rescaled.
     """
 
     source: str
@@ -74,7 +74,7 @@ class ScoreTable:
 
     @cached_property
     def records(self) -> list[ItemRecord]:
-        """Return the records of the scored items, in the order of the scores; an empty one if unknown."""
+        """Return the records of the scored items, in the order of the scores; an unknown item has an empty record."""
         nothing = ItemRecord("")
         if not self.items:
             return [nothing] * len(self.scores.item_ids)
@@ -90,9 +90,10 @@ class TableConfig:
     fit : FitConfig
         Scores outside its ``scale`` count as missing.
     systems : tuple of str
-        Column of the items that names an item's system; two for pairs, left and right; none compares nothing.
+        Column of the items that names an item's system; two columns for pairs, left and right. Without a column, no
+        systems are compared.
     scales : mapping judge -> (low, high)
-        Scales of single judges, which are brought to that of ``fit`` when they are read.
+        Scales of single judges. Their scores are rescaled to the scale of ``fit`` when they are read.
     features : tuple of str
         Numeric columns of the items that may bias judges, in addition to counts in the texts.
 
@@ -145,9 +146,9 @@ def fit_table(
     Raises
     ------
     InputError
-        No item has a column that is to name systems, or there are too few split units for intervals.
+        The column that names systems is missing from all items, or there are too few split units for intervals.
     FitError
-        Fewer than three judges were admitted, no aggregator could answer, or there are no systems to compare.
+        Fewer than three judges were admitted, no aggregator gave an estimate, or there are no systems to compare.
     """
     panel, checks = admit(table, config)
     panel = replace(panel, features=features_of(table, config))
@@ -266,9 +267,9 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
 
 
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
-    """Return the scores of admitted judges, those outside the scale missing, and all admission checks.
+    """Return the scores of admitted judges, and all admission checks.
 
-    Raises ``FitError`` if fewer than three judges were admitted.
+    Scores outside the scale become missing. Raises ``FitError`` if fewer than three judges were admitted.
     """
     scores, out_of_range = within_scale(table.scores, config.fit.scale)
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
@@ -280,7 +281,7 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
 
 
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
-    """Return the scores with those outside the scale missing, and their number by judge."""
+    """Replace scores outside the scale by missing ones; return the scores and the number replaced by judge."""
     if scale is None:
         return scores, {}
     values = on_scale(scores.values, scale)
@@ -292,7 +293,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     """Return features of the scored items, in their order: counts in their texts, and named columns.
 
-    Raises ``InputError`` if no item has a column of that name, or a value in it is no number.
+    Raises ``InputError`` if no item has a column of that name, or a value in it is not a number.
     """
     records = table.records
     metadata = [record.metadata for record in records]

@@ -32,12 +32,12 @@ class Reports:
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Of the recommended score, which has seen no label; None if labels or scores allow none.
+        Agreement of the recommended score, which has used no label; None if labels or scores do not allow it.
     left_out : dict judge -> reason
     item_ids : sequence of str
-        The ids behind rows.
+        Ids of the rows' items.
     ties : int
-        Labels that decide nothing.
+        Number of labels that are ties.
     """
 
     reports: list[JudgeReport]
@@ -50,16 +50,16 @@ class Reports:
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """Report on each judge, or on one; a grade above the cut is a pass, for people and judges.
+    """Report on each judge, or on one; a grade above the cut is a pass, for people and for judges.
 
-    Labels of .5, ties of a pair, are left out.
+    Labels of .5, which are ties of a pair, are left out.
 
     Raises
     ------
     InputError
-        There is no such judge, or labels or a judge's scores need a cut and there is none.
+        The judge does not exist, or labels or a judge's scores need a cut that is missing.
     FitError
-        The panel gives no answer.
+        The panel gives no estimate.
     """
     check_labels(table, labels)
     every, labels = labels, _decided(labels, config.fit.cut)
@@ -130,7 +130,10 @@ def _cut(judge: str, scores: Array, declared: float | None) -> float:
 
 
 def _lengths(table: ScoreTable) -> Array | None:
-    """Return the characters of each response; for pairs the difference, second less first; None without texts."""
+    """Return the number of characters of each response; None without texts.
+
+    For pairs this is the second minus the first.
+    """
     first, second = ([getattr(item, side) for item in table.records] for side in ("response", "response_2"))
     if not any(first):
         return None

@@ -26,13 +26,13 @@ class LabelEffect:
     Attributes
     ----------
     labels, top : int
-        Labels that the fit has seen, and how many of the best items are compared.
+        Number of labels that the fit has used, and number of best items that are compared.
     moved : int
-        Of the best items with the labels, those that are not among the best without any.
+        Number of the best items with labels that are not among the best without labels.
     correlation : float
         Rank correlation of the scores with labels and without.
     next_moved : float
-        How many of the best items ten more labels would probably change (``_expected_changes``).
+        Number of the best items that ten more labels would probably change (``_expected_changes``).
     """
 
     labels: int
@@ -52,7 +52,7 @@ class LabelEffect:
 def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> LabelEffect | None:
     """Fit a panel without labels, without the last ten, and with all of them.
 
-    Returns None without labels of scored items, where items are too many to fit thrice, or where no fit is possible.
+    Returns None without labels of scored items, with too many items for three fits, or if a fit fails.
     """
     seen = [item for item in labels.labels if item in {*panel.item_ids}]
     if not seen or samples.is_sampled(len(panel.item_ids)):
@@ -74,7 +74,7 @@ def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> La
 
 
 def _expected_changes(last: int, labels: int) -> float:
-    """Expect ten more labels to change this many of the best items, of which the last ten changed so many.
+    """Expect how many of the best items ten more labels change, given the changes by the last ten.
 
     Calibrated on recorded panels (benchmarks/results/labelling.md).
     """

@@ -1,8 +1,8 @@
 """The file in which labels are collected: items to label, and the labels so far.
 
-It is a CSV that ``read_labels`` reads as well. An item that waits has an empty label; one that was skipped has an empty
-label and a time. Every change reads the file again and writes all of it in one step, while no other session may: a kill
-loses no answer, and neither do two people who label at once, or one who edits the file meanwhile.
+It is a CSV that ``read_labels`` can read. An unlabelled item has an empty label; a skipped item has an empty label and
+a time. Every change locks the file, reads it again and writes all of it in one step. No label is lost by a kill, by two
+people who label at once, or by a person who edits the file meanwhile.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
 
 
 def texts_of(item: ItemRecord) -> dict[str, str]:
-    """Return the texts that a person sees when labelling an item: no score and no system."""
+    """Return the texts that a person sees when labelling an item, without scores and systems."""
     return {name: text for name in _TEXTS if (text := getattr(item, name))}
 
 
 def blinded(item_id: str) -> str:
-    """Return the id that a person who labels sees: a code if the id names a system."""
+    """Return the id that a person who labels sees: a code if the id would reveal the system."""
     return f"item-{blake2b(item_id.encode(), digest_size=6).hexdigest()}" if " / " in item_id else item_id
 
 
@@ -50,12 +50,12 @@ class LabelRow:
 
     @property
     def waits(self) -> bool:
-        """Return whether nobody has labelled or skipped it."""
+        """Return whether nobody has labelled or skipped the item."""
         return not self.label and not self.labelled_at
 
     @property
     def skipped(self) -> bool:
-        """Return whether somebody saw it and gave no label."""
+        """Return whether somebody skipped the item."""
         return not self.label and bool(self.labelled_at)
 
 
@@ -73,7 +73,7 @@ class LabelFile:
     def read(cls, path: Path) -> LabelFile:
         """Read the file; it has no rows if it does not exist yet.
 
-        Raises ``InputError`` if it has other columns than the ones that are written here, or labels that
+        Raises ``InputError`` if it has other columns than the ones written here, or labels that
         ``read_labels`` refuses.
         """
         if not path.exists():
@@ -95,7 +95,7 @@ class LabelFile:
     def locked(self) -> Generator[None]:
         """Lock the file, and read the rows that other sessions have written.
 
-        Where folders cannot be locked, two changes within the same few milliseconds may still meet.
+        If folders cannot be locked, two changes within a few milliseconds may still collide.
         """
         with ExitStack() as until_done:
             with suppress(ImportError, OSError):  # Windows has no such locks, nor have some network file systems
@@ -109,7 +109,7 @@ class LabelFile:
             yield
 
     def write(self) -> None:
-        """Write all rows in one step; a link stays one, and a file as private as it was."""
+        """Write all rows in one step; keep a link a link, and the file's permissions."""
         target = Path(os.path.realpath(self.path))
         with replacing(target) as temporary:
             temporary.touch(0o600 if target.is_file() else 0o666)
@@ -130,17 +130,17 @@ class LabelFile:
             self.write()
 
     def refuse_unknown(self, items: Container[str]) -> None:
-        """Raise ``InputError`` if a row is of none of these items."""
+        """Raise ``InputError`` if a row's item is not among these items."""
         unknown = next((row.item_id for row in self.rows if row.item_id not in items), None)
         if unknown is not None:
             raise InputError(f"{self.path}: item {unknown!r} is not among the items; name another file with --out")
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
-        """Merge labels from elsewhere while the file is locked: into rows without one, else as a second label.
+        """Merge other labels under the file's lock: into unlabelled rows, otherwise as a second label.
 
-        ``rater`` and ``moment`` are of labels that do not say who gave them, and when. Returns how many rows got a
-        label, and how many second labels items got that had one; a label that the same rater has given already is not
-        taken again. Raises ``InputError``, and takes nothing, if an item is not among the rows.
+        ``rater`` and ``moment`` are used for labels without a rater and a time. A label that the same rater has already
+        given is not added again. Returns the number of rows that got a label, and the number of second labels. Raises
+        ``InputError``, and merges nothing, if an item is not among the rows.
         """
         known = {shown: row.item_id for row in self.rows for shown in (row.item_id, blinded(row.item_id))}
         unknown = [label.item_id for label in labels if label.item_id not in known]
@@ -157,7 +157,7 @@ class LabelFile:
             merged = replace(how, label=f"{label.value:g}", rater=who, labelled_at=label.labelled_at or moment)
             alike = [self.rows[k] for k in mine if (self.rows[k].label, self.rows[k].rater) == (merged.label, who)]
             if any(row.labelled_at == merged.labelled_at for row in alike):
-                continue  # this very label has been taken before
+                continue  # the same label was merged before
             if open_row is not None:
                 self.rows[open_row] = merged
                 filled += 1

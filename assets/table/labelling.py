@@ -17,7 +17,7 @@ from care_ops.scores import ScoreMatrix
 
 
 def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: int, seed: int) -> list[LabelRow]:
-    """Draw rows at random that enlarge a file of labels to ``count`` items.
+    """Draw random rows to enlarge a file of labels to ``count`` items.
 
     On recorded panels no choice of the items beat a random sample (benchmarks/results/labelling.md). A sample with
     unequal probabilities is not enlarged: its probabilities hold for the size with which it was drawn.
@@ -42,7 +42,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
 
 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
-    """Draw labelled items that get a second label, until ``repeats`` items have one.
+    """Draw labelled items for a second label, until ``repeats`` items have one.
 
     Raises ``InputError`` if fewer items have a label.
     """
@@ -61,7 +61,7 @@ def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[La
 def labels_for_width(
     labels: Labels, panel: ScoreMatrix | None, items: int, config: FitConfig, width: float, level: float = 0.9
 ) -> tuple[int, str]:
-    """Return how many labels give the mean label an interval of +- ``width``, and the basis of that number.
+    """Return the number of labels that give the mean label an interval of +- ``width``, and its basis.
 
     Raises ``InputError`` if the width is not positive.
     """

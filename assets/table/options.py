@@ -21,13 +21,13 @@ class FitOptions(TypedDict, total=False):
     Attributes
     ----------
     aggregators : str or sequence of str
-        What is computed, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
+        Aggregators to compute, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
     profile : {"care", "paper"}
-        ``paper``: the paper's algorithms as written and its baselines; options given beside it override its own.
+        ``paper``: the paper's algorithms as written and its baselines; explicit options override its settings.
     cut, scale, seed :
         See ``care_ops.config.FitConfig``.
     scales : mapping judge -> (low, high)
-        Scales of single judges, whose scores are brought to that of the panel; ``--scale JUDGE=0:100``.
+        Scales of single judges, whose scores are rescaled to the panel's scale; ``--scale JUDGE=0:100``.
     gamma, tau :
         Penalties of the structure program, as ``care select`` chooses them; see ``care_ops.config.StructureConfig``.
     calibrate : str
@@ -39,15 +39,15 @@ class FitOptions(TypedDict, total=False):
     intervals : int
         Resamples for intervals of weights, 20 or more; 0 for none.
     system : str or sequence of str
-        Column of the items that names an item's system; of pairs two: that of the left system, which a higher score
-        prefers, and that of the right one. The name ``systems`` is taken for it, too.
+        Column of the items that names an item's system. Pairs need two columns: the left system, which a higher score
+        prefers, and the right system. The name ``systems`` is accepted, too.
     features : str or sequence of str
         Numeric columns of the items that may bias judges, in addition to counts in the texts.
     shuffled : bool
-        The rows are in random order, so that no quality follows the position in the file: all that follows it is
-        removed as a drift of the judges.
+        Whether the rows are in random order. Quality then cannot depend on the position in the file, and every trend
+        along the file is removed as a drift of the judges.
     not_quality : str or sequence of str
-        Features (``words``, ``sentences``, ``list_items``, ``numbers``, or a column) that are no part of quality.
+        Features (``words``, ``sentences``, ``list_items``, ``numbers``, or a column) that are not part of quality.
     """
 
     aggregators: str | Sequence[str]
@@ -79,9 +79,9 @@ _NAMES = ("aggregators", "not_quality", "system", "features")
 
 @guarded("give each option a value of its type", "the options of the fit")
 def table_config(options: FitOptions) -> TableConfig:
-    """Build the configuration from options.
+    """Build the configuration of a table from options.
 
-    Raises ``InputError`` if an option does not exist, or its value cannot be used.
+    Raises ``InputError`` if an option does not exist or its value is invalid.
     """
     given: dict[str, Any] = {_ALSO.get(name, name): value for name, value in options.items() if value is not None}
     unknown = [name for name in given if name not in FitOptions.__annotations__]

@@ -1,4 +1,4 @@
-"""Rates of systems and gates between them, from judges' scores corrected by labels."""
+"""Rates of systems, and gates between them, from judges' scores corrected by labels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_rated_table(
     systems: Sequence[str] = (),
     cut: float | None = None,
 ) -> tuple[ScoreTable, Labels, TableConfig]:
-    """Read scores, their tables, and labels that the fit does not see.
+    """Read the scores, their tables, and labels that the fit does not use.
 
     ``drawn`` is the default sampling of labels. Raises ``InputError`` if a table cannot be read, or systems are named
     without a table of items.
@@ -64,11 +64,11 @@ class RatingOptions(TypedDict, total=False):
     Attributes
     ----------
     level : float
-        Of the intervals, .9 by default.
+        Level of the intervals, .9 by default.
     population : bool
-        Whether rates are of items to come; gates always are.
+        Whether rates describe future items; gates always do.
     sequential : bool
-        Whether intervals hold at all looks while labels come in; they are wider.
+        Whether intervals are valid at every look while labels arrive; such intervals are wider.
     label_bounds : (low, high)
         The range of a label, for sequential intervals and pairs; by default 0 and 1.
     pass_k : int
@@ -89,7 +89,7 @@ def rate_table(
     watch: Watch = unwatched,
     **options: Unpack[RatingOptions],
 ) -> Rates:
-    """Estimate rates of the systems that ``config.systems`` names, or of all items; of pairs, shares of wins.
+    """Estimate rates of the systems in ``config.systems``, or of all items; for pairs, shares of wins.
 
     Raises ``InputError`` for labels that cannot be used and as ``systems_of``; ``FitError`` without an estimate or
     enough labels.
@@ -114,7 +114,7 @@ def gate_table(
     watch: Watch = unwatched,
     **options: Unpack[RatingOptions],
 ) -> Decision:
-    """Decide about two systems; raises as ``rate_table`` and the gates of ``care_ops.results`` do."""
+    """Decide between two systems; raises the errors of ``rate_table`` and of the gates of ``care_ops.results``."""
     if not config.systems:
         raise InputError("a gate compares two systems; name the column of the items with the system, --system")
     if method == "rogan-gladen" and (options.get("sequential") or len(config.systems) == 2):
@@ -140,7 +140,7 @@ _BY_CHANCE, _PLAIN = 3.0, 0.3
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: RatingOptions) -> Labelled:
-    """Return estimates and labels; ``Duels`` for pairs; for confidence sequences each item's first label."""
+    """Return estimates and labels; ``Duels`` for pairs. Confidence sequences use each item's first label."""
     named, paired = systems_of(table, config), len(config.systems) == 2
     bounds, sequential = options.get("label_bounds"), options.get("sequential", False)
     check_labels(table, labels)
@@ -203,7 +203,7 @@ def workspace_table(
 
 
 def contradiction_of_labels(table: ScoreTable, labels: Labels, config: TableConfig) -> str | None:
-    """Return a warning if labels contradict the mean of the judges, as when 1 stands for bad."""
+    """Return a warning if labels contradict the mean of the judges, for example because 1 means bad."""
     mean, given = mean_of_present(table.scores.values, axis=1), aligned(table.scores.item_ids, labels.values)
     count = int((~np.isnan(mean) & ~np.isnan(given)).sum())
     if count < LABELS_TO_SETTLE or len(config.systems) == 2:
@@ -231,7 +231,7 @@ def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
 
 
 def check_labels(table: ScoreTable, labels: Labels) -> None:
-    """Raise ``InputError`` if labels are of unknown items, were seen by the fit, or are not a sample."""
+    """Raise ``InputError`` if labels belong to unknown items, were used by the fit, or are not a sample."""
     scored = set(table.scores.item_ids)
     unknown = [item for item in labels.values if item not in scored]
     if unknown:

@@ -32,11 +32,11 @@ class TableInputs:
     judges : path or frame, or mapping judge -> family, optional
         Declared families.
     labels : path or frame, or mapping item -> label, optional
-        Labels that the fit may see.
+        Labels that the fit may use.
     scale : (low, high), optional
-        That of the panel, to which judges on another one are brought (``care_ops.scales``).
+        Scale of the panel; judges on another scale are rescaled to it (``care_ops.scales``).
     scales : mapping judge -> (low, high), optional
-        Those of single judges.
+        Scales of single judges.
     """
 
     scores: TableSource
@@ -51,10 +51,10 @@ class TableInputs:
 def read_table(
     inputs: TableInputs, columns: ScoreColumns, options: ReadingOptions, report: Callable[[Reading], object]
 ) -> ScoreTable:
-    """Read every table; ``report`` is called with how each was read before anything is fitted.
+    """Read every table; call ``report`` with how each was read, before the fit.
 
-    Raises ``InputError`` if a table cannot be read, there are scores of one judge only, or the tables do not speak
-    of the same items and judges.
+    Raises ``InputError`` if a table cannot be read, there are scores of one judge only, or the tables have
+    different items and judges.
     """
     from assets.table.fitting import ScoreTable
     from care_ops.outliers import on_one_scale
@@ -90,7 +90,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the item column that the other tables may use: the user's, or the columns that name items together."""
+    """Return the item column of the other tables: the user's choice, or columns that together name an item."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 
@@ -144,7 +144,7 @@ def _read_items(
 
 
 def _place(source: object, what: str) -> str:
-    """Return how messages name a table: by its path, or by its content."""
+    """Return the name of a table in messages: its path, or its content."""
     return str(source) if isinstance(source, (str, Path)) else what
 
 
@@ -176,7 +176,7 @@ def score_columns(
 def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale]]:
     """Parse ``--scale``, as ``1:10`` or ``JUDGE=0:100``, into the panel's scale and those of judges.
 
-    Raises ``InputError`` if a scale is not written so, or is given twice.
+    Raises ``InputError`` if a scale has another form, or is given twice.
     """
     of_judge: dict[str | None, Scale] = {}
     for word in words:
@@ -200,9 +200,10 @@ def reading_options(
     sheet: str | None,
     grades: str | Sequence[str] | None = None,
 ) -> ReadingOptions:
-    r"""How to read the files; ``\t`` is a tab, and grades are words with commas between them, or a list.
+    r"""Build the options for reading the files.
 
-    Raises ``InputError`` if the separator has several characters, or the decimal mark is none.
+    ``\t`` is a tab. Grades are words separated by commas, or a list. Raises ``InputError`` if the separator has several
+    characters, or the decimal mark is invalid.
     """
     separator = "\t" if separator == "\\t" else separator
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\n\r"'):

@@ -27,9 +27,9 @@ class Choice:
     Attributes
     ----------
     selection : Selection
-        The grid that was searched, and the best of it.
+        The searched grid, and its best point.
     measured : list of dict
-        A row for the choice, the default and the mean, on the items whose labels chose nothing.
+        A row for the choice, the default and the mean, on the items whose labels were not used to choose.
     """
 
     selection: Selection
@@ -37,12 +37,12 @@ class Choice:
 
     @property
     def gamma(self) -> float:
-        """The chosen penalty of the structure, as ``fit`` takes it."""
+        """Return the chosen penalty of the structure, as ``fit`` takes it."""
         return self.selection.best.config.gamma
 
     @property
     def tau(self) -> float:
-        """The chosen weight of the low-rank part's penalty, as ``fit`` takes it."""
+        """Return the chosen weight of the low-rank part's penalty, as ``fit`` takes it."""
         return self.selection.best.config.tau
 
 
@@ -54,14 +54,14 @@ class Search:
     ----------
     criterion : {"order", "error"}
     share : float
-        Share of the items whose gold may choose.
+        Share of the items whose gold may be used to choose.
     split : str, optional
         Column of the items whose equal values keep items together; by default ``split_unit``.
 
     Raises
     ------
     InputError
-        A word is none of these.
+        An aggregator or a criterion is not one of the permitted words.
     """
 
     aggregator: str = "care_svd"
@@ -70,7 +70,7 @@ class Search:
     split: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the words."""
+        """Check that the aggregator and the criterion are permitted words."""
         if self.aggregator not in get_args(Penalised):
             raise InputError(f"aggregator is {self.aggregator!r}; penalties belong to {', '.join(get_args(Penalised))}")
         if self.criterion not in get_args(Criterion):
@@ -94,7 +94,7 @@ def select_table(
     InputError
         A table cannot be read, or there is no gold.
     FitError
-        No point of the grid gives an answer.
+        No point of the grid gives an estimate.
     """
     matrix = read_scores(scores, columns, options=options, report=report).scores
     matrix = matrix.select_judges([check.judge for check in check_panel(matrix, AdmissionRule()) if check.admitted])
@@ -121,7 +121,7 @@ def _gold_and_units(
     options: ReadingOptions,
     report: Report,
 ) -> tuple[str, Array, list[str]]:
-    """Return the table's name, and gold (NaN if none) and split unit (by default the id) of each scored item."""
+    """Return the table's name, and gold (NaN if unknown) and split unit (by default the id) of each scored item."""
     readings: list[Reading] = []
     read = read_items(source, options=options, item=item_column, report=readings.append)
     records = {record.item_id: record for record in read}
