@@ -1,6 +1,7 @@
-"""Causes of alerts: failures of runs, and the state of test sets, judges and nightly runs.
+"""Causes of alerts: failed runs, and the state of test sets, judges and nightly runs.
 
-``care run`` reports everything at its end. Runs of Dagster's daemon end one by one, so sensors report what they left.
+``care run`` reports everything at its end. Runs of Dagster's daemon end one by one, so sensors report their failures
+and the state afterwards.
 """
 
 from __future__ import annotations
@@ -66,19 +67,19 @@ _CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """Return the partition of a run, or the first one of its range; empty if it has none."""
+    """Return the partition of a run, or the first partition of its range; empty without one."""
     return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
 
 
 def testset_of_failure(asset: str, partition: str | None) -> str | None:
-    """Return the test set whose verdict names the failure of a partition; None if none does."""
+    """Return the test set whose verdict mentions the failure of a partition; None without one."""
     if not partition or asset in _NOT_IN_VERDICT:
         return None
     return split_partition(asset, partition)[1]
 
 
 def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
-    """Keep failures of a run of the daemon for the verdicts on their test sets."""
+    """Store the failures of a daemon's run for the verdicts on their test sets."""
     from assets.report.verdicts import note_failure
 
     for cause in causes:
@@ -101,19 +102,22 @@ def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -
 
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:
-    """Hold the lease of the workspace's store, if it has one; a sensor holds no lock."""
+    """Hold the lease of the workspace's store, if it has one, because a sensor holds no lock."""
     return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, is_only=False)
 
 
 def failure_cause(asset: str, partition: str | None, why: str, kind: str | None = None) -> Alert:
-    """Return the alert of a partition of an asset that failed."""
+    """Build the alert for a failed partition of an asset."""
     judge, testset = (None, None) if partition is None else split_partition(asset, partition)
     what = f"{asset}{f' of {partition}' if partition else ''}{_UNMADE}{why}"
     return Alert(kind or _KIND_OF.get(asset, "run failed"), what, testset, judge, asset=asset, partition=partition)
 
 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
-    """Report failures, without scores that lack a failed judge, and judges that failed for a reported reason."""
+    """Report failures, except the consequences of failures that are already reported.
+
+    Scores are not reported if their judge failed; a judge is not reported if another failure has the same reason.
+    """
     causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
     for cause in _grouped_by_reason(causes):
         why, reported = cause.what.partition(_UNMADE)[2], notifier.open.values()
@@ -126,7 +130,7 @@ def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
 
 
 def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
-    """Yield the alerts, those of judges that failed for one reason as one, which names them all."""
+    """Merge the alerts of judges that failed for the same reason into one alert that names all of them."""
     alike: dict[tuple[str, str], list[Alert]] = {}
     for cause in causes:
         reason = _unnamed(cause.what.partition(_UNMADE)[2]) if cause.kind == "judge failed" else cause.what
@@ -138,14 +142,17 @@ def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
 
 
 def _unnamed(reason: str) -> str:
-    """Return a reason without numbers and quoted text: names of judges and of their models."""
+    """Return a reason without numbers and quoted text, such as names of judges and models."""
     return without_counts(re.sub(r"'[^']*'|\"[^\"]*\"", "''", reason))
 
 
 def failures_of_run(
     workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]
 ) -> list[Alert]:
-    """Return what failed in a run, each with its own reason; without failed steps its process was lost."""
+    """Return the failures of a run, each with its own reason.
+
+    Without a failed step, the process of the run was lost.
+    """
     found: list[Alert] = []
     for event in failures:
         asset = workspace.mount.asset(str(event.step_key))
@@ -159,7 +166,7 @@ def failures_of_run(
 
 
 def canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[Alert]:
-    """Return the first stage that a canceled run did not finish; later stages wait for it."""
+    """Return the first unfinished stage of a canceled run; later stages wait for it."""
     return _unmade(workspace, instance, run, _CANCELED, "run failed")
 
 
@@ -173,14 +180,14 @@ def _unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterR
 
 
 def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether a run materialises anything of this workspace, in a Dagster that others use too."""
+    """Return whether a run materialises an asset of this workspace. Other projects may use the same Dagster."""
     keys = [key.to_user_string() for key in run.asset_selection or ()]
     names = keys or [name for name, _ in materialisations(instance, run.run_id, planned=True)]
     return any(workspace_mount.asset(name) in ASSETS for name in names)
 
 
 def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
-    """Yield the fits that wait for a person, each once its report is written."""
+    """Yield an alert for each fit that waits for a person, once its report is written."""
     from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import HeldDocument
 
@@ -195,7 +202,7 @@ def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Itera
 
 
 def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Alert]:
-    """Yield the judges whose canary found another model behind them."""
+    """Yield an alert for each judge whose canary found another model."""
     for judge in watched(workspace):
         records = dg.AssetRecordsFilter(workspace.mount.key("canary"), asset_partitions=[judge])
         latest = instance.fetch_materializations(records, limit=1).records
@@ -206,7 +213,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 
 
 def _changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
-    """Yield the test sets of which a system answers in another way than before."""
+    """Yield an alert for each test set with a system that now answers differently."""
     for testset, verdict in current.items():
         changes = [reason.sentence for reason in verdict.reasons if reason.topic == "system changed"]
         if changes:
@@ -227,9 +234,9 @@ def report_conditions(
     nightly: NightlySettings | None,
     find_stale: Callable[[Workspace], Collection[Partition]],
 ) -> None:
-    """Report a late nightly run, blocked fits and judges that changed, and resolve what is over.
+    """Report a late nightly run, blocked fits and changed judges; resolve alerts whose cause is over.
 
-    ``find_stale`` is called only where the alert of a failure is open.
+    ``find_stale`` is called only if the alert of a failure is open.
     """
     from orchestration.instance import last_nightly_run
 
@@ -251,7 +258,7 @@ def report_conditions(
 
 
 def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, stale: Collection[Partition]) -> bool:
-    """Return whether what failed has been materialised since, or is no longer stale."""
+    """Return whether a failed partition was materialised since, or is no longer stale."""
     asset = str(alert.asset)
     if asset in ORDER and asset not in EXPERIMENTS:
         return (asset, alert.partition) not in stale
@@ -263,5 +270,5 @@ def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, 
 
 
 def notifier_of(workspace: Workspace, settings: AlertSettings) -> Notifier:
-    """Return the notifier of a workspace; it holds the lease of the workspace's store for each change of its log."""
+    """Build the notifier of a workspace, which holds the store's lease for each change of the alert log."""
     return Notifier(settings, workspace.root, workspace.data, partial(_store, workspace))

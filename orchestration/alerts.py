@@ -1,6 +1,6 @@
-"""Alerts: one JSON document when something needs a person, and one more when it is resolved.
+"""Alerts: a JSON document when a person must act, and another one when the cause is resolved.
 
-An alert is sent once, and once more if its reason becomes another one. ``alerts.json`` of the data holds the open ones.
+An alert is sent once, and again if its reason changes. ``alerts.json`` in the data folder holds the open alerts.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ KINDS: dict[str, tuple[Severity, str]] = {
 
 
 class AlertError(CareError):
-    """A webhook did not accept an alert; one that ``answered`` may accept another."""
+    """Raised if a webhook did not accept an alert; a webhook that ``answered`` may accept another alert."""
 
     answered = False
 
 
 @dataclass(frozen=True)
 class Alert:
-    """Keys of the JSON document, which also has ``text`` for a chat.
+    """An alert: the keys of the JSON document, which also has ``text`` for a chat.
 
     Attributes
     ----------
@@ -73,9 +73,9 @@ class Alert:
     link : str or None
         Address of the test set's page.
     asset, partition : str or None
-        What failed.
+        The failed asset and partition.
     workspace, severity, since, key : str
-        The folder's name; one of critical, error, warning; a time in ISO 8601; equal for the same cause.
+        Name of the folder; one of critical, error, warning; time in ISO 8601; a key that is equal for the same cause.
     state : {"open", "resolved"}
     """
 
@@ -95,7 +95,7 @@ class Alert:
 
     @property
     def text(self) -> str:
-        """Return one line for a chat or a mail."""
+        """Return the alert in one line, for a chat or a mail."""
         if self.state == "resolved":
             return f"CARE: {self.workspace}: resolved: {self.what}"
         return f"CARE: {self.workspace} needs a person. {self.what} {self.what_to_do}"
@@ -111,7 +111,7 @@ class AlertLog:
 
 
 class Notifier:
-    """Send each alert once, and that it is resolved; do nothing if care.yaml names no recipient."""
+    """Send each alert once, and once that it is resolved; do nothing if care.yaml names no recipient."""
 
     def __init__(
         self,
@@ -146,9 +146,9 @@ class Notifier:
         return {key: alert for key, alert in self._log.open.items() if unsent.get(key) != "resolved"}
 
     def report(self, cause: Alert) -> bool:
-        """Open an alert, with a line in the file, unless it is open; return whether it is to be sent.
+        """Open an alert, and append it to the file, unless it is open; return whether it must be sent.
 
-        An open alert takes the new reason. A failure is sent again if the reason differs by more than numbers.
+        An open alert gets the new reason. A failure is sent again if its reason differs by more than numbers.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self.has_recipient:
@@ -173,9 +173,9 @@ class Notifier:
             log.unsent[alert.key] = alert.state
 
     def send(self) -> None:
-        """Send to the webhook what is not sent yet, also by other processes.
+        """Send all unsent alerts to the webhook, including those of other processes.
 
-        Raises ``AlertError`` if it did not accept all of it; the next call sends the rest.
+        Raises ``AlertError`` if an alert was not accepted; the next call sends the remaining alerts.
         """
         failed: AlertError | None = None
         for alert in [replace(self._log.open[key], state=state) for key, state in self._log.unsent.items()]:
@@ -190,7 +190,7 @@ class Notifier:
             raise failed
 
     def _settle(self, alert: Alert) -> None:
-        """Note that an alert is sent."""
+        """Store that an alert is sent."""
         with self._changed() as log:
             log.unsent.pop(alert.key, None)
             if alert.state == "resolved":
@@ -201,7 +201,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve the open alerts that are over; those that were never sent are dropped."""
+        """Resolve open alerts whose cause is over; drop alerts that were never sent."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -210,7 +210,7 @@ class Notifier:
                     self._settle(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a nightly run has no heartbeat yet, nothing failed, and no fit waits for a person."""
+        """Return whether a nightly run needs a heartbeat: none was sent, nothing failed, no fit awaits review."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
@@ -223,7 +223,7 @@ class Notifier:
 
     @contextmanager
     def _changed(self) -> Generator[AlertLog]:
-        """Change the log as it is now: another sensor may have changed it since this one read it."""
+        """Change the current log, because another sensor may have changed it since it was read."""
         with self._hold():
             self._log = self._read()
             yield self._log
@@ -236,7 +236,7 @@ def without_counts(reason: str) -> str:
 
 
 def opened(cause: Alert, workspace: str) -> Alert:
-    """Return an alert with the severity and advice of its kind, its time and its key."""
+    """Complete an alert with its severity and advice, its time and its key."""
     severity, advice = KINDS[cause.kind]
     return replace(
         cause,
@@ -249,7 +249,7 @@ def opened(cause: Alert, workspace: str) -> Alert:
 
 
 def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
-    """Append an alert to the file that care.yaml names, if it names one."""
+    """Append an alert to the file in care.yaml, if there is one."""
     if settings.file is not None:
         path = resolve(settings.file, root)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -259,7 +259,7 @@ def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
 
 
 def post(settings: AlertSettings, alert: Alert) -> None:
-    """Send an alert to the webhook that care.yaml names, if it names one.
+    """Send an alert to the webhook in care.yaml, if there is one.
 
     Raises ``AlertError`` after three attempts without success.
     """
@@ -271,7 +271,7 @@ def post(settings: AlertSettings, alert: Alert) -> None:
 
 
 def _for_slack(alert: Alert) -> dict[str, Any]:
-    """Return an alert in the form of Slack's incoming webhooks, which Mattermost reads too."""
+    """Convert an alert to the format of Slack's incoming webhooks, which Mattermost accepts too."""
     names = {"test set": alert.testset, "judge": alert.judge, "since": alert.since, "key": alert.key}
     facts = " · ".join(f"{name}: {value}" for name, value in names.items() if value)
     text = f"*{alert.severity}, {alert.kind}, {alert.state}*\n{escape(alert.what, quote=False)}"
@@ -315,7 +315,7 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Return why a step failed, without the stack: CARE's own sentence, or the message of the first error."""
+    """Return why a step failed, without the stack: CARE's own message, or the message of the first error."""
     failure = event.step_failure_data
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         return str(failure.user_failure_data.description)
@@ -325,7 +325,7 @@ def failure_message(event: dg.DagsterEvent) -> str:
     if error is None:
         return "the step failed"
     message = error.message.strip().split("\n")[0]
-    # Python puts the class before the message; our own messages need none, and Dagster's mean nothing to readers.
+    # Python puts the class before the message. CARE's messages need no class; Dagster's classes do not help readers.
     nameless = error.cls_name in ours or message.startswith("dagster.")
     return message.partition(": ")[2] or message if nameless else message
 

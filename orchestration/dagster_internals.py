@@ -1,4 +1,4 @@
-"""Calls of Dagster that its documentation does not name, each with the reason and the request for a public one.
+"""Undocumented calls of Dagster, each with its reason and the request for a public interface.
 
 ``tests/orchestration/test_dagster_internals.py`` tries each of them, and ``test_house.py`` holds that no other module
 imports ``dagster._*`` or ``dagster_shared``.
@@ -32,7 +32,7 @@ _CLAIM_AGAIN_S = 0.5
 
 
 def sqlite_storages() -> tuple[Any, Any, Any]:
-    """Return Dagster's storage classes on SQLite: of everything, of events and of runs.
+    """Return Dagster's storage classes on SQLite: for everything, for events and for runs.
 
     ``storage`` derives from them, to keep engines open: https://github.com/dagster-io/dagster/issues/30172.
     """
@@ -44,7 +44,7 @@ def sqlite_storages() -> tuple[Any, Any, Any]:
 
 
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
-    """Return the decorated function of an asset; a mount renames the asset's step, not only its key.
+    """Return the decorated function of an asset, because a mount renames the asset's step and not only its key.
 
     No issue known.
     """
@@ -54,7 +54,7 @@ def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
 
 @contextmanager
 def pool_slots(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Generator[None]:
-    """Hold a slot in each of these pools, waiting for it; the pools have the same order in all steps.
+    """Wait for and hold a slot in each of these pools, in the same order in all steps.
 
     An asset names one pool for all of its partitions: https://github.com/dagster-io/dagster/issues/17422.
     """
@@ -79,10 +79,10 @@ def pool_slots(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Gener
 def materialisations(
     instance: dg.DagsterInstance, run_id: str, *, planned: bool = False
 ) -> list[tuple[str, str | None]]:
-    """Return asset and partition of all that a run materialised, or was planned to; a planned range has no partition.
+    """Return asset and partition of everything that a run materialised or planned.
 
-    Events that a step logs itself are not in ``ExecuteInProcessResult.all_events``, and ``fetch_materializations``
-    cannot be asked for one run: https://github.com/dagster-io/dagster/pull/14237.
+    A planned range has no partition. Events that a step logs itself are not in ``ExecuteInProcessResult.all_events``.
+    ``fetch_materializations`` has no filter for one run: https://github.com/dagster-io/dagster/pull/14237.
     """
     kinds = dg.DagsterEventType
     kind = kinds.ASSET_MATERIALIZATION_PLANNED if planned else kinds.ASSET_MATERIALIZATION
@@ -97,7 +97,7 @@ def materialisation_events(instance: dg.DagsterInstance, run_id: str) -> list[dg
 
 
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
-    """Return whether a daemon of this instance, perhaps in another container, has written a heartbeat lately.
+    """Return whether a daemon of this instance, perhaps in another container, sent a heartbeat lately.
 
     No issue known.
     """
@@ -120,7 +120,7 @@ def refused_settings(home: Path) -> str | None:
 
 
 def run_health(run: dg.DagsterRun) -> RunHealth:
-    """Return for Dagster's run monitoring whether the code server that was given a run still works on it.
+    """Return, for Dagster's run monitoring, whether the code server still works on a run.
 
     A code server that does not answer may be slow or restarting, so its runs count as running. Dagster's default
     launcher has no such check, and the classes that a check returns are not exported. No issue known.
@@ -147,7 +147,7 @@ def run_health(run: dg.DagsterRun) -> RunHealth:
 
 
 def end_run_as_failed(instance: dg.DagsterInstance, run: dg.DagsterRun, reason: str) -> None:
-    """Mark a run as failed whose process is gone, and free its slots in pools.
+    """Mark a run whose process is gone as failed, and free its slots in pools.
 
     The daemon does this only for runs that it launched: https://github.com/dagster-io/dagster/issues/3239.
     """
@@ -162,5 +162,5 @@ def unfinished_backfills(instance: dg.DagsterInstance) -> list[PartitionBackfill
 
 
 def cancel_backfill(instance: dg.DagsterInstance, backfill: PartitionBackfill) -> None:
-    """Mark a backfill as canceled that no daemon is alive to carry out (see ``unfinished_backfills``)."""
+    """Mark a backfill as canceled because no daemon is alive to carry it out (see ``unfinished_backfills``)."""
     instance.update_backfill(backfill.with_status(type(backfill.status).CANCELED))

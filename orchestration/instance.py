@@ -93,7 +93,7 @@ def dagster_home(workspace: Workspace) -> Path:
 
 @contextmanager
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
-    """Open the Dagster instance of the deployment that this process is part of, or else the workspace's own.
+    """Open the Dagster instance of the deployment of this process, or otherwise the workspace's own.
 
     Raises ``WarehouseError`` if its settings or storage are damaged or cannot be read or written, or its database
     does not answer.
@@ -122,7 +122,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 
 def _unreachable_storage() -> tuple[type[Exception], ...]:
-    """Return the exception of a database that does not answer; nothing if dagster-postgres is not installed."""
+    """Return the exception class of an unreachable database; empty if dagster-postgres is not installed."""
     try:
         from dagster_postgres.utils import DagsterPostgresException
     except ImportError:
@@ -151,9 +151,9 @@ def _opened(home: Path) -> dg.DagsterInstance:
 
 
 def _remove_half_made(history: Path) -> None:
-    """Remove a storage that a kill left half created, without any run.
+    """Remove a storage without any run that a kill left incomplete.
 
-    Dagster creates the tables of events only where their file is missing, and writes their version last.
+    Dagster creates the tables of events only if their file is missing, and writes their version last.
     """
     events = history / "runs" / "index.db"
     if events.exists() and not _holds(events, "alembic_version") and not _holds(history / "runs.db", "runs"):
@@ -161,7 +161,7 @@ def _remove_half_made(history: Path) -> None:
 
 
 def _holds(database: Path, table: str) -> bool:
-    """Return whether a database has rows in a table, or is damaged: whoever opens it reports that."""
+    """Return whether a database has rows in a table, or is damaged. Opening it reports the damage."""
     try:
         with closing(sqlite3.connect(database)) as connection:
             return connection.execute(f"SELECT 1 FROM {table}").fetchone() is not None
@@ -170,7 +170,7 @@ def _holds(database: Path, table: str) -> bool:
 
 
 def _unset_variables(error: Exception) -> list[str]:
-    """Return the environment variables that Dagster's settings name and that are not set."""
+    """Return the unset environment variables that Dagster's settings name."""
     found = [
         re.search(r'environment variable "(\w+)" which is not set', e.message) for e in getattr(error, "errors", ())
     ]
@@ -202,7 +202,8 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
     Returns
     -------
     set of (asset, partition)
-        What the runs were to materialise and have not reported: still stale, or written without its event.
+        Partitions that the runs should materialise and have not reported. They are still stale, or were written without
+        an event.
     """
     unreported: set[tuple[str, str | None]] = set()
     daemon_lives = daemon_is_alive(instance)
@@ -226,10 +227,10 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
 
 
 def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
-    """Return the launcher whose health check would end a run of ``care run``; empty if there is none.
+    """Return the launcher whose health check would end a run of ``care run``; empty without one.
 
     A deployment's run monitoring asks its launcher for the process of each run. ``K8sRunLauncher`` finds no pod for a
-    run of a command and has it marked as failed; ``WatchedRunLauncher`` lets it run.
+    run of a command, so the run is marked as failed; ``WatchedRunLauncher`` lets it continue.
     """
     launcher = instance.run_launcher
     if not instance.run_monitoring_enabled or not launcher.supports_check_run_worker_health:
@@ -243,7 +244,7 @@ def under_way(instance: dg.DagsterInstance) -> int:
 
 
 def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[tuple[str, str | None]]:
-    """Return what unfinished runs are to materialise."""
+    """Return the partitions that unfinished runs will materialise."""
     return {key for record in unfinished_runs(instance) for key in planned_by(record.dagster_run, instance, mount)}
 
 
@@ -269,10 +270,10 @@ def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> Non
 def report_unchanged(
     workspace: Workspace, instance: dg.DagsterInstance, stale: Container[tuple[str, str | None]]
 ) -> None:
-    """Report to Dagster the judges and scores that are up to date, though Dagster's record has them stale or missing.
+    """Report current judges and scores to Dagster if its record has them as stale or missing.
 
-    By Dagster's partition mapping a judge depends on the items of all test sets, also of those that it does not score.
-    And Dagster has a partition of scores for each judge on each test set.
+    In Dagster's partition mapping a judge depends on the items of all test sets, even of test sets that it does not
+    score. Dagster also has a partition of scores for each judge on each test set.
     """
     items, judges, scores = (workspace.mount.key(asset) for asset in ("items", "judge_inference", "scores"))
     for newest in instance.fetch_materializations(items, limit=1).records:
@@ -296,23 +297,23 @@ def report_unchanged(
 
 
 def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> float | None:
-    """Return when `night` was last materialised, in seconds since 1970."""
+    """Return the time of the last materialisation of `night`, in seconds since 1970."""
     event = instance.get_latest_materialization_event(mount.key("night"))
     return None if event is None else event.timestamp
 
 
 def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:
-    """Return MATERIALIZED, FAILED or IN_PROGRESS by partition; one that never ran is left out."""
+    """Return MATERIALIZED, FAILED or IN_PROGRESS by partition, without partitions that never ran."""
     keys = definition.get_partition_keys(dynamic_partitions_store=instance)
     statuses = instance.get_status_by_partition(dg.AssetKey(asset), keys, definition) or {}
     return {str(key): status.value for key, status in statuses.items() if status is not None}
 
 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int) -> int:
-    """Once a UTC day, delete runs of this workspace that ended more than ``days`` ago; return how many.
+    """Delete runs of this workspace that ended more than ``days`` ago, once per UTC day; return their number.
 
-    Dagster deletes a run together with its materialisations. A run stays while one of these has the data version of
-    the latest one of its partition: Dagster compares with it whether what depends on it is stale.
+    Dagster deletes a run together with its materialisations. A run stays while one of its materialisations has the
+    data version of its partition's latest one, because Dagster uses that version to find stale assets downstream.
     """
     done_on, today = workspace.data / "dagster" / "old_runs_deleted", f"{datetime.now(UTC):%F}"
     if done_on.exists() and done_on.read_text() == today:
@@ -335,7 +336,7 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
 
 
 def _holds_current_version(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Return whether a materialisation of this run is the latest of its partition, or has the same data version."""
+    """Return whether a run has a partition's latest materialisation, or one with the same data version."""
     for event in materialisation_events(instance, run_id):
         partitions = None if event.partition is None else [event.partition]
         wanted = dg.AssetRecordsFilter(event.asset_key, asset_partitions=partitions)

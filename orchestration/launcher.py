@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher, with a check of whether a run's process is still there."""
+    """Dagster's default launcher, which also checks whether the process of a run still exists."""
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -27,5 +27,5 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> RunHealth:
-        """Return whether the code server that was given the run still works on it."""
+        """Return whether the code server that got the run still works on it."""
         return run_health(run)

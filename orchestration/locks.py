@@ -55,11 +55,11 @@ def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
 
 @contextmanager
 def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
-    """Lock the workspace exclusively; name on standard error those who hold the lock, and wait for them.
+    """Lock the workspace exclusively; while waiting, name the processes that hold the lock on standard error.
 
-    Yields whether it had to wait: what was read of the workspace before may have changed. ``what`` names this command
-    to those who wait for it. Raises ``WarehouseError``, with the holders' names, after an hour or ``CARE_LOCK_WAIT``
-    seconds.
+    Yields whether it had to wait, because the workspace may have changed meanwhile. ``what`` names this command to
+    other processes that wait for it. Raises ``WarehouseError``, with the holders' names, after an hour or
+    ``CARE_LOCK_WAIT`` seconds.
     """
     say = partial(print, file=sys.stderr, flush=True)
     claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience())
@@ -79,12 +79,12 @@ def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
 
 
 def runs_that_wait(workspace: Workspace) -> set[str]:
-    """Return the ids of the runs of Dagster that wait for a command to end."""
+    """Return the ids of Dagster runs that wait for a command to end."""
     return {note["run"] for note in _living(_folder(workspace) / _WAITING) if note["run"]}
 
 
 def hold_daemon_lock(workspace: Workspace) -> int:
-    """Become the one daemon of a workspace until this process, or the program that it executes, ends.
+    """Hold the lock for the only daemon of a workspace until this process, or the program it executes, ends.
 
     Returns the lock's descriptor, which that program inherits. Raises ``WarehouseError`` if there is a daemon.
     """
@@ -98,9 +98,12 @@ def hold_daemon_lock(workspace: Workspace) -> int:
 
 @contextmanager
 def opening(home: Path) -> Generator[None]:
-    """Keep other processes from opening Dagster's storage: two that create it at once break it for good."""
+    """Keep other processes from opening Dagster's storage.
+
+    If two processes create the storage at once, it is broken permanently.
+    """
     with ExitStack() as until_opened:
-        with suppress(OSError):  # a read-only folder has its storage already, or gets none
+        with suppress(OSError):  # a read-only folder already has its storage, or cannot get one
             (home / "locks").mkdir(parents=True, exist_ok=True)
             lock = until_opened.enter_context((home / "locks" / "opening.lock").open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -152,7 +155,7 @@ class _Claim:
                 yield
 
     def _wait(self, until_taken: ExitStack, seconds: float) -> None:
-        """Wait a little, the first time with a sentence that names the holders; give up after ``patience`` seconds.
+        """Wait briefly and give up after ``patience`` seconds; the first time, name the holders.
 
         The note of the wait stays until the lock is taken.
         """
@@ -170,13 +173,13 @@ class _Claim:
 
 
 def _holders(folder: Path) -> str:
-    """Return the holders' names by their notes; a holder has none yet between lock and note."""
+    """Return the holders' names from their notes; a new holder may not have written its note yet."""
     return ", ".join(note["who"] for note in _living(folder / _WORKING)) or "another command"
 
 
 @contextmanager
 def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
-    """Keep a note with the name of this process, valid for as long as the note is locked."""
+    """Keep a note with the name of this process; it is valid while it is locked."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
@@ -214,7 +217,7 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _patience() -> float:
-    """Return how many seconds a command waits for the lock."""
+    """Return the number of seconds that a command waits for the lock."""
     text = os.environ.get(PATIENCE, str(_PATIENCE_S))
     with suppress(ValueError):
         if float(text) >= 0:

@@ -50,7 +50,7 @@ def mounted(
 ) -> dg.AssetsDefinition:
     """Return an asset of the workspace at ``root`` under the names of a mount, with its owners.
 
-    Without ``in_pool`` its steps wait for no place in its pool: DuckDB's own lock keeps writers apart.
+    Without ``in_pool`` its steps do not wait for a slot in its pool, because DuckDB's own lock separates writers.
     """
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.getargs(body.__code__).args
@@ -153,9 +153,9 @@ def _columns() -> dict[str, dg.TableSchema]:
 def _pool_slots(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition
 ) -> AbstractContextManager[None]:
-    """Hold a slot in the pool of each judge that a step runs, and of the GPU if one of them loads a model.
+    """Hold a slot in the pool of each judge of a step, and in the GPU's pool if a judge loads a model.
 
-    Two runs never ask one judge at once, and an endpoint does not wait for a GPU.
+    Two runs never ask the same judge at once, and a judge behind an endpoint does not wait for a GPU.
     """
     judges = context.partition_keys if asset.partitions_def == JUDGES else []
     pools = [workspace.mount.name(f"judge_{judge}") for judge in judges]

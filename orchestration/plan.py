@@ -1,4 +1,4 @@
-"""Which stale partitions are materialised next, in which runs: one rule for ``care run`` and the daemon."""
+"""Plan which stale partitions are materialised next, in which runs, for ``care run`` and the daemon."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _KNOWN_AFTER_RUN = ""
 
 @dataclass(frozen=True)
 class Launch:
-    """One run: assets that share a partition or a range of partitions (None for assets without partitions).
+    """One run: assets that share a partition or a range of partitions (None without partitions).
 
     ``why`` is the reason for its first partition.
     """
@@ -72,24 +72,24 @@ class Launch:
 
     @property
     def is_range(self) -> bool:
-        """Return whether its partitions are given as a range."""
+        """Return whether the partitions are given as a range."""
         return self.assets[0] in _RANGES
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags of the run: the range of its partitions, if it has one, the reason, and that Dagster does not retry."""
+        """Return the tags of the run: its range of partitions, the reason, and that Dagster does not retry it."""
         why = {REASON: self.why[:_LONGEST_TAG]} if self.why else {}
         ends = {RANGE_START_TAG: str(self.partitions[0]), RANGE_END_TAG: str(self.partitions[-1])}
         return {**(ends if self.is_range else {}), **why, **NO_RETRY}
 
     @property
     def keys(self) -> list[Partition]:
-        """Return what the run materialises."""
+        """Return the partitions that the run materialises."""
         return [(asset, partition) for asset in self.assets for partition in self.partitions]
 
     @property
     def label(self) -> str:
-        """Text for people, such as ``panel > moments mine`` or ``scores x 12``."""
+        """Return a label for people, such as ``panel > moments mine`` or ``scores x 12``."""
         assets, first = " > ".join(self.assets), self.partitions[0]
         if len(self.partitions) > 1:
             return f"{assets} x {len(self.partitions)}"
@@ -112,10 +112,10 @@ def plan(
     *,
     stale: Mapping[Partition, StalePartition] = MappingProxyType({}),
 ) -> list[Launch]:
-    """Group partitions into runs, in ``ORDER``, with the reason; partitions that have been deleted are left out.
+    """Group partitions into runs, in ``ORDER``, with the reason; leave out deleted partitions.
 
-    Judges that wait for a GPU share no run with others. Assets of the same test set share one, but each experiment has
-    its own: what is done is kept when a later one fails.
+    Judges that wait for a GPU do not share a run with others. Assets of the same test set share a run. Each experiment
+    has its own run, so finished experiments are kept if a later one fails.
     """
     asked: dict[str, set[str | None]] = {}
     for asset, partition in keys:
@@ -136,12 +136,12 @@ def plan(
 
 
 def _neighbours(names: Sequence[str], wanted: Set[str | None]) -> list[list[str]]:
-    """Return the longest stretches of names that are all wanted."""
+    """Return the longest consecutive stretches of wanted names."""
     return [[*stretch] for is_wanted, stretch in groupby(names, wanted.__contains__) if is_wanted]
 
 
 def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Cut scores into neighbouring judges x neighbouring test sets, which is what a range can cover."""
+    """Split scores into rectangles that a range can cover: neighbouring judges x neighbouring test sets."""
     wanted = {judge: {name for name in testsets if str(slice_key(judge, name)) in slices} for judge in judges}
     for columns, rows in groupby(judges, wanted.__getitem__):
         grouped = [*rows]
@@ -150,7 +150,7 @@ def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequen
 
 
 def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
-    """Return what a run is to materialise, by its tags."""
+    """Return the partitions that a run will materialise, from its tags."""
     assets = [asset for key in run.asset_selection or () if (asset := mount.asset(key.to_user_string()))]
     if RANGE_START_TAG not in run.tags:
         return {(asset, run.tags.get("dagster/partition")) for asset in assets}
@@ -171,7 +171,7 @@ def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], S
 
 
 def _between(names: Sequence[str], first: str | None, last: str | None) -> Sequence[str]:
-    """Return the names from one to another; none where one of them has been deleted."""
+    """Return the names from one to another; empty if one of them was deleted."""
     return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
 
 
@@ -186,7 +186,7 @@ class Tried:
     asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
     def look(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
-        """Forget what is no longer stale, and take the version of what stayed stale after its run."""
+        """Forget partitions that are no longer stale; update the version of those still stale after their run."""
         by_name = {_name(key): one for key, one in stale.items()}
         lasting = ("judge_inference", "canary")  # a judge that has answered may lack the items that failed
         self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
@@ -205,7 +205,7 @@ class Tried:
         return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
 
     def note(self, asked: Sequence[StalePartition]) -> None:
-        """Count one more request for each of these."""
+        """Count one more request for each of these partitions."""
         keys = {one.key for one in asked}
         for one in asked:
             with_inputs = any((asset, one.partition) in keys for asset in _INPUTS.get(one.asset, ()))
@@ -219,7 +219,7 @@ def _name(key: Partition) -> str:
 def find_stale(
     workspace: Workspace, known: Mapping[str, State] | None = None, *, canaries: bool = False
 ) -> dict[Partition, StalePartition]:
-    """Return what is stale, with the index if a verdict has changed; optionally with the canaries of today.
+    """Return all stale partitions, including the index if a verdict has changed, and optionally today's canaries.
 
     The states of the test sets may be ``known``. A judge with missing scores has no canary.
     """
@@ -246,10 +246,10 @@ def find_stale(
 def ready(
     workspace: Workspace, stale: Mapping[Partition, StalePartition], tried: Tried, busy: Collection[Partition] = ()
 ) -> list[StalePartition]:
-    """Return the stale partitions that can be materialised now, without those of unfinished runs (``busy``).
+    """Return the stale partitions that can be materialised now, except those of unfinished runs (``busy``).
 
-    A judge waits for the items of all its test sets, because it is loaded once. A fit waits for items and scores; it
-    does without those that have failed. An asset is requested in one run with its stale inputs.
+    A judge waits for the items of all its test sets, because it is loaded once. A fit waits for items and scores,
+    except failed ones. An asset is requested in one run with its stale inputs.
     """
     coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
     asked: list[StalePartition] = []
@@ -272,7 +272,7 @@ def ready(
 def _waits(
     stale: Mapping[Partition, StalePartition], coming: Collection[Partition], busy: Collection[Partition], testset: str
 ) -> bool:
-    """Return whether a test set's fit is being materialised, or its items or scores are still to come."""
+    """Return whether a test set's fit must wait: for a running fit, or for its items or scores."""
     if any((asset, testset) in busy for asset in FIT):
         return True
     for one in map(stale.__getitem__, coming):
@@ -283,7 +283,7 @@ def _waits(
 
 
 def _of_fit(stale: Mapping[Partition, StalePartition], tried: Tried, testset: str) -> list[StalePartition]:
-    """Return the stale stages of a fit whose inputs are up to date or requested with them."""
+    """Return the stale stages of a fit whose inputs are current or requested in the same run."""
     asked: dict[str, StalePartition] = {}
     for asset in FIT:
         one = stale.get((asset, testset))

@@ -1,4 +1,4 @@
-"""What the daemon's sensor and schedule request: the stale partitions that are ready, as runs."""
+"""Run requests of the daemon's sensor and schedule: the stale partitions that are ready."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _IS_NEW_S = 3600.0
 
 @dataclass(frozen=True)
 class Cursor:
-    """Cursor of the sensor that requests what is stale.
+    """Cursor of the sensor that requests stale partitions.
 
     Attributes
     ----------
     tried : dict name -> (version, times)
         ``Tried.asked``.
     night : float or None
-        When the last nightly run began; what failed before it may be requested once more.
+        Start of the last nightly run; partitions that failed before it may be requested once more.
     at_work : bool
-        Whether something of that run was still to be requested or under way.
+        Whether partitions of that run were still to be requested or in progress.
     moment : str
         Hash of the unfinished runs, and of the times of the workspace's own files.
     looked_at : float
-        Time of the last tick that looked, in seconds since 1970.
+        Time of the last tick that searched for stale partitions, in seconds since 1970.
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
@@ -59,9 +59,10 @@ def request_stale(
     only_nightly: bool = False,
     run_key: str | None = None,
 ) -> tuple[list[dg.RunRequest], Cursor]:
-    """Return run requests for what is stale, and the next cursor.
+    """Return run requests for stale partitions, and the next cursor.
 
-    What failed is requested once more, and then not before its inputs change or the next nightly run begins.
+    A failed partition is requested once more. After that, it waits until its inputs change or the next nightly run
+    begins.
 
     Parameters
     ----------

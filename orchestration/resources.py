@@ -25,7 +25,7 @@ _PUBLISHED = (
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
-    """The workspace in a folder, read by each run, which waits while a command changes it.
+    """The workspace in a folder. Each run reads it, and waits while a command changes it.
 
     The first run rebuilds a database that is missing, damaged or of an earlier release. Assets get the ``Workspace``,
     not this resource.
@@ -51,7 +51,7 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 
 
 class PublishedScores(dg.ConfigurableIOManager):
-    """IO manager of the asset `review`: loads a test set's published scores as an Arrow table.
+    """IO manager of the asset `review`, which loads a test set's published scores as an Arrow table.
 
     Columns: item_id and aggregator (string), estimate, sd and p_quality (double; null if the aggregator gives none),
     fit_id (string); rows in the order of item_id and aggregator.
@@ -67,14 +67,14 @@ class PublishedScores(dg.ConfigurableIOManager):
             return connection.sql(_PUBLISHED, params=[context.asset_partition_key]).to_arrow_table()
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
-        """Refuse values: CARE's assets write their files themselves."""
+        """Raise ``InputError``, because CARE's assets write their own files and return no value."""
         raise InputError(
             f"{context.asset_key.to_user_string()}: an asset of CARE returns no value; use another IO manager"
         )
 
 
 def _rebuild(root: Path, say: Say) -> None:
-    """Rebuild the database under the exclusive lock, unless another run has done so meanwhile."""
+    """Rebuild the database under the exclusive lock, unless another run has already rebuilt it."""
     from assets.state.rebuild import needs_rebuild, rebuild_warehouse
 
     with locked_workspace(root, "the rebuild of the database") as workspace:

@@ -1,7 +1,7 @@
-"""``care run``: materialise what is stale, until nothing is.
+"""``care run``: materialise stale partitions until none is stale.
 
-Runs go to the workspace's own Dagster instance, so the UI shows them. ``plan`` decides, as for the daemon, what is
-stale and what waits.
+Runs go to the workspace's own Dagster instance, so the UI shows them. ``plan`` decides which partitions are
+ready, as for the daemon.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class Outcome:
-    """What a ``care run`` did.
+    """The outcome of a ``care run``.
 
     Attributes
     ----------
@@ -76,11 +76,11 @@ class Outcome:
     left_to_daemon : int
         Unfinished runs and backfills of Dagster's daemon or UI.
     failures : dict (asset, partition) -> message
-        What failed, and did not succeed later.
+        Failures without a later success.
     stale : set of str
         Test sets whose fit is still stale, though it was requested and nothing failed.
     waits_for : str or None
-        Where the selection left nothing to do: the first missing stage that it leaves out.
+        First missing stage outside the selection, if the selection left nothing to do.
     known : dict test set -> State
         State of the test sets at the end.
     """
@@ -104,7 +104,9 @@ def run_stale(
     progress: Progress | None = None,
     again: Partition | None = None,
 ) -> Outcome:
-    """Materialise all that is stale, stage by stage; the caller holds the workspace's lock (``locks.exclusive_lock``).
+    """Materialise all stale partitions, stage by stage.
+
+    The caller holds the workspace's lock (``locks.exclusive_lock``).
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ def run_stale(
     testset, judge : str, optional
         Only partitions of this test set or judge.
     progress : callable, optional
-        Called before each run: with the launch, its number, and how many launches this step has.
+        Called before each run with the launch, its number, and the number of launches in this step.
     again : (asset, partition), optional
         Materialised first, stale or not.
 
@@ -147,7 +149,7 @@ def run_stale(
 def run_launches(
     defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, launches: Sequence[Launch]
 ) -> Outcome:
-    """Run these launches one after the other, up to the first failure; the caller holds the workspace's lock."""
+    """Run these launches in order, up to the first failure; the caller holds the workspace's lock."""
     outcome = Outcome()
     end_abandoned_runs(workspace, instance)
     follow_partitions(workspace, instance)
@@ -159,7 +161,7 @@ def run_launches(
 
 @dataclass(frozen=True)
 class Scope:
-    """Assets and partitions to which a ``care run`` is narrowed; ``by_name`` where a person selected the assets."""
+    """Assets and partitions of a narrowed ``care run``; ``by_name`` if a person selected the assets."""
 
     assets: set[str]
     testset: str | None
@@ -183,9 +185,9 @@ def _steps(
     outcome: Outcome,
     again: Partition | None,
 ) -> Iterator[list[Launch]]:
-    """Yield the runs of each step, until nothing is stale or all that is was tried once; then complete the outcome.
+    """Yield the runs of each step until nothing is stale or everything was tried once; complete the outcome.
 
-    What a killed run may have written without its event in Dagster (``unreported``) is materialised again.
+    Partitions that a killed run may have written without an event in Dagster (``unreported``) are materialised again.
     """
     if again is not None:
         yield plan([again], instance)
@@ -215,7 +217,7 @@ def _steps(
     if outcome.materialised:
         report_unchanged(workspace, instance, stale)
     outcome.left_to_daemon = under_way(instance)
-    if not outcome.left_to_daemon:  # what a run of Dagster may be about to materialise is left to it
+    if not outcome.left_to_daemon:  # partitions that a run of Dagster may materialise soon are left to it
         failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
         outcome.stale = {str(name) for asset, name in wanted if asset == "aggregates"} - failed
     if scope.by_name and not outcome.materialised and not outcome.failures:
@@ -235,7 +237,7 @@ def _missing_input(workspace: Workspace, scope: Scope, stale: Mapping[Partition,
 
 
 def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
-    """Return the names of the assets that Dagster's selection syntax names; all where there is none."""
+    """Return the assets that Dagster's selection syntax selects; all assets without a selection."""
     try:
         with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):
             chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
@@ -249,9 +251,9 @@ def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
 
 @contextmanager
 def _interruptible() -> Generator[Callable[[], None]]:
-    """Raise ``KeyboardInterrupt`` at the end, or where the yielded function is called, if a signal has come.
+    """Raise ``KeyboardInterrupt`` after a signal, at the end or where the yielded function is called.
 
-    Dagster may have taken it for a failed step, DuckDB for an error of a query.
+    Dagster may treat the signal as a failed step, and DuckDB as an error of a query.
     """
     read, write = os.pipe()
     for end in (read, write):
@@ -275,7 +277,7 @@ def _interruptible() -> Generator[Callable[[], None]]:
 
 
 class _Executor:
-    """Run launches in this process; where it is sent to a worker, in the worker's."""
+    """Run launches in this process, or in a worker's process if it is sent there."""
 
     def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance) -> None:
         self._job, self._workspace, self._instance = defs.resolve_job_def(IMPLICIT_ASSET_JOB), workspace, instance
@@ -284,7 +286,7 @@ class _Executor:
         return _executor_of_worker, (replace(self._workspace, dask=DaskConfig(workers=0)),)
 
     def __call__(self, launch: Launch) -> tuple[list[Partition], dict[Partition, str]]:
-        """Run one launch; return what it materialised, and the reason for each partition that failed."""
+        """Run one launch; return the materialised partitions, and the reason of each failed one."""
         _logger.info("Running %s.", launch.label)
         result = self._job.execute_in_process(
             instance=self._instance,
@@ -325,9 +327,9 @@ def _executor_of_worker(workspace: Workspace) -> _Executor:
 def _executing(
     executor: _Executor, workspace: Workspace, launches: Sequence[Launch], outcome: Outcome
 ) -> Generator[Launch]:
-    """Yield each launch, then run it and add its result to the outcome; fits run on local workers where these pay.
+    """Yield each launch, then run it and add its result; fits use local workers if that saves time.
 
-    This process holds the lease of a store, so with one it does all the work.
+    If the workspace has a store, this process holds its lease and does all the work.
     """
     may_spread = workspace.workers.are_local and workspace.store is None
     for are_fits, group in groupby(launches, lambda launch: launch.assets[0] in FIT):

@@ -1,4 +1,4 @@
-"""The nightly schedule: requests what is stale at its hour, and deletes old runs."""
+"""The nightly schedule, which requests stale partitions and deletes old runs."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,7 +12,10 @@ from orchestration.workspace import NightlySettings, Settings
 
 
 def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Settings) -> list[dg.ScheduleDefinition]:
-    """Build the nightly schedule, stopped without `nightly` in care.yaml; ``load`` reads the workspace at each tick."""
+    """Build the nightly schedule, stopped without `nightly` in care.yaml.
+
+    ``load`` reads the workspace at each tick.
+    """
     nightly = settings.nightly or NightlySettings.model_construct()
 
     @dg.schedule(

@@ -44,7 +44,7 @@ def build_sensors(
 ) -> list[dg.SensorDefinition]:
     """Build the sensors of the workspace in a folder; each tick reads care.yaml and the workspace again.
 
-    They are stopped by default: `nightly` or `on_change` in care.yaml start all of them, ``watch`` all but
+    They are stopped by default. `nightly` or `on_change` in care.yaml starts all of them; ``watch`` starts all except
     `stale_assets_sensor`.
     """
     runs = settings.nightly is not None or settings.on_change
@@ -94,7 +94,7 @@ def _workspace_sensor(
 
 
 class _CursorNotifier(Notifier):
-    """Keep the alert log in the cursor of a sensor, because the workspace's data may be what cannot be read."""
+    """Keep the alert log in a sensor's cursor, because the workspace's data may be unreadable."""
 
     def __init__(self, settings: AlertSettings, root: Path, context: dg.SensorEvaluationContext) -> None:
         self._context = context
@@ -108,7 +108,7 @@ class _CursorNotifier(Notifier):
 
 
 def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
-    """Report what needs a person, resolve what is over, and send the heartbeat of a successful nightly run."""
+    """Send new and resolved alerts, and the heartbeat of a successful nightly run."""
     from assets.judging.bill import latest_bill_message
     from assets.report.verdicts import current_verdicts
     from orchestration.instance import last_nightly_run, partitions_under_way
@@ -126,7 +126,7 @@ def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstan
 
 
 def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
-    """Return a hash of the unfinished runs and of the times of settings, judges and test sets."""
+    """Return a hash of the unfinished runs and of the modification times of settings, judges and test sets."""
     from orchestration.instance import unfinished_runs
 
     files = [folder / CARE_YAML, *(folder / "judges").glob("*.yaml"), *(folder / "testsets").glob("*.yaml")]

@@ -27,7 +27,7 @@ _MOST_ENGINES = 8
 
 
 class _Engines:
-    """SQLAlchemy engines of SQLite files by address; the least recently used one is disposed of."""
+    """SQLAlchemy engines of SQLite files by address; the least recently used engine is closed."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Engine] = {}
@@ -35,7 +35,7 @@ class _Engines:
 
     @contextmanager
     def connected(self, address: str, prepared: Callable[[], AbstractContextManager[Any]]) -> Generator[Connection]:
-        """Open a transaction on a file; ``prepared`` is Dagster's own connection, which creates the tables first."""
+        """Open a transaction on a file; ``prepared`` is Dagster's own connection, which first creates the tables."""
         with self._lock:
             engine = self._kept.pop(address, None)
             if engine is None:
@@ -92,8 +92,8 @@ class _Runs(_RunsOfDagster):
 class Storage(_StorageOfDagster):
     """Dagster's storage on SQLite with engines that stay open, and commits that do not wait for the disk.
 
-    Dagster's own creates an engine for every event, compiles each statement again, and writes SQLite's log back when
-    the last connection closes: a quarter of the CPU time of the demo's `care run`. After a power failure each database
+    Dagster's own storage creates an engine for every event, compiles each statement again, and writes SQLite's log back
+    when the last connection closes. This takes a quarter of the CPU time of the demo's `care run`. After a power failure each database
     is whole; the commits of the last seconds may be lost, and their partitions are materialised again.
     ``dagster.yaml`` names this class.
     """

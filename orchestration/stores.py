@@ -1,7 +1,7 @@
-"""Workspaces whose data lie in a store: a command first fetches what its folder lacks.
+"""Workspaces whose data lie in a store: commands first fetch new data into their folder.
 
-Dagster's record of runs stays on the machine that writes it. ``care run`` puts a snapshot of it into the store, from
-which the next machine knows what has been materialised.
+Dagster's record of runs stays on the machine that writes it. ``care run`` puts a snapshot of it into the store. The
+next machine reads from it which partitions were materialised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_workspace(root: Path) -> Workspace:
-    """Read a workspace for a command that changes nothing, after fetching what is new in its store.
+    """Read a workspace for a read-only command, after fetching new data from its store.
 
     Raises ``InputError`` if care.yaml or what it names is missing or invalid, and ``WarehouseError`` if the store
     does not answer.
@@ -57,8 +57,8 @@ def store_lease(
     """Hold the lease of the workspace's store, if it has one: one machine writes at a time.
 
     ``who`` names this process to other machines. ``say`` is called once with the holder's name, and after ``patience``
-    seconds, if given, the wait is given up. The record of runs is restored only where this machine has no other
-    process at work on the workspace (``is_only``).
+    seconds, if given, the wait is given up. The record of runs is restored only if no other process of this
+    machine works on the workspace (``is_only``).
     """
     copy = workspace.copy
     if copy is None:

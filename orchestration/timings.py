@@ -76,7 +76,7 @@ def day_of(seconds: float) -> str:
 
 
 def latest_stages(workspace: Workspace, instance: dg.DagsterInstance) -> tuple[str, list[dict[str, Any]]]:
-    """Return the last date with a run, and its stages; an empty date where there is none."""
+    """Return the last date with a run, and its stages; the date is empty without a run."""
     latest = instance.get_run_records(limit=1)
     since = latest[0].update_timestamp - _WEEK - timedelta(days=1) if latest else datetime.now(UTC)
     found = steps_by_day(workspace, instance, since)

@@ -30,7 +30,7 @@ def own_pages(app: Any) -> Any:
 
 
 def refusal_of(scope: Any) -> str:
-    """Return why a request is refused; empty for requests of this server's own pages and of programs.
+    """Return why a request is refused; empty for requests by this server's own pages and by programs.
 
     Dagster answers requests of any origin, so a foreign page could launch runs through a person's browser. Only parsed
     headers, methods and paths are compared: an encoded address or a second header changes nothing.

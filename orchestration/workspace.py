@@ -80,7 +80,7 @@ GROUPS_OF_FIT = {"structure": StructureConfig}
 
 
 def _grouped(fit: Any) -> Any:
-    """Return the flat settings of ``fit`` in the groups of ``FitConfig``."""
+    """Group the flat settings of ``fit`` as ``FitConfig`` groups them."""
     if not isinstance(fit, dict):
         return fit
     for name in fit.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
@@ -208,7 +208,7 @@ class AlertSettings(_Declared):
         return self.file is not None or self.webhook is not None
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return an address, perhaps from the environment.
+        """Return an address, which may come from the environment.
 
         Raises ``InputError`` if the environment variable is not set, or holds no address.
         """
@@ -233,7 +233,7 @@ class ExperimentSettings(_Declared):
 
 
 def _sized(experiments: Any) -> Any:
-    """Accept a size in place of the group of settings."""
+    """Accept a size instead of the group of settings."""
     return {"size": experiments} if isinstance(experiments, str) else experiments
 
 
@@ -303,12 +303,12 @@ def load_workspace(root: Path) -> Workspace:
     if workspace.store is not None:
         from warehouse.remote.copy import copy_of
 
-        copy_of(workspace.data, workspace.store)  # from now on what is written there reaches the store first
+        copy_of(workspace.data, workspace.store)  # from now on every write there goes to the store first
     return workspace
 
 
 def data_folder(root: Path, settings: Settings) -> Path:
-    """Return the data folder on this machine, which may be the copy of a store."""
+    """Return the data folder on this machine. With a store, it is a copy."""
     return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
 
 
@@ -343,7 +343,7 @@ def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
 
 
 def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:
-    """Return the specifications in a folder by name; a file that is deleted meanwhile is left out."""
+    """Return the specifications in a folder by name, without files that were deleted meanwhile."""
     found: dict[str, S] = {}
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
@@ -401,7 +401,7 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
 
 
 def _judges_of_last_panel(root: Path, settings: Settings, testset: TestsetSpec) -> list[str]:
-    """Return the judges of a test set's last panel, shown while the file of scores cannot be read."""
+    """Return the judges of a test set's last panel, for display while the file of scores is unreadable."""
     from assets.fit.documents import PanelDocument
     from warehouse.artifacts import FitFolder
 
@@ -431,7 +431,7 @@ def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
-    """Add a recorded judge under a valid name; one that is recorded for several test sets is one judge."""
+    """Add a recorded judge under a valid name; a name used in several test sets is one judge."""
     spec, column = JudgeSpec.recorded(judge, family, testset), judge
     known = judges.setdefault(judge := spec.name, spec)
     if known is spec:

@@ -1,1 +1,1 @@
-"""The command line, ``care``: a file for each group of commands; ``app`` puts them together."""
+"""The command line ``care``: one file per group of commands, put together in ``app``."""

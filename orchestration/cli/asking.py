@@ -1,4 +1,4 @@
-"""Dialogue of ``care label`` in a terminal: permitted answers, the screen, keys and typed numbers."""
+"""The dialogue of ``care label`` in a terminal: permitted answers, screen, keys and typed numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GOOD = "Is this answer good?"
 
 @dataclass(frozen=True)
 class Answers:
-    """Question about an item and permitted answers.
+    """The permitted answers to a question about an item.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Answers:
         return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
 
     def label_of(self, typed: str) -> float | None:
-        """Return the label of a typed answer; None if it is no answer."""
+        """Return the label of a typed answer; None if the answer is not permitted."""
         if self.keys:
             return self.keys.get(typed, self.keys.get(typed.lower()))
         try:
@@ -76,10 +76,10 @@ class Answers:
 def answers_for(
     wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
 ) -> Answers:
-    """Return the answers that ``--answers`` permits, or by default those for pairs, good or bad, or a scale.
+    """Return the answers that ``--answers`` permits; by default answers for pairs, good or bad, or a scale.
 
-    ``wanted`` has keys and labels, as y=1,n=0, or a range, as 1-5; ``scale`` is that of the scores. Of ``pairs`` a
-    higher score favours the left answer, or the right one if ``higher_is_right``. Raises ``InputError`` if
+    ``wanted`` has keys and labels, as y=1,n=0, or a range, as 1-5; ``scale`` is the scale of the scores. A higher
+    score of ``pairs`` favours the left answer, or the right one if ``higher_is_right``. Raises ``InputError`` if
     ``wanted`` is neither keys nor a range.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
@@ -122,9 +122,9 @@ def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def refuse_without_terminal(export: str, take_back: str) -> None:
-    """Raise ``InputError`` without a terminal, with the commands that need none.
+    """Refuse to run without a terminal, and name the commands that need none.
 
-    Piped input is no answer of a person who has read the item.
+    Raises ``InputError``. Piped input does not come from a person who has read the item.
     """
     if not sys.stdin.isatty():
         raise InputError(
@@ -134,7 +134,7 @@ def refuse_without_terminal(export: str, take_back: str) -> None:
 
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
-    """Ask about one item after another; skipped ones come again at the end, once a session."""
+    """Ask about one item after another; a skipped item is asked once more at the end of the session."""
     from warehouse.fits import now
 
     passed: list[int] = []
@@ -160,7 +160,7 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
 
 
 def _next(file: LabelFile, items: Container[str], passed: Sequence[int]) -> int | None:
-    """Return the next row without a label, or else one that was skipped before this session."""
+    """Return the next row without a label, or a row that was skipped before this session."""
     known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]  # another session may add rows
     waiting = (k for k, row in known if row.waits)
     skipped = (k for k, row in known if row.skipped and k not in passed)
@@ -180,7 +180,7 @@ def _show(item: ItemRecord, progress: str, answers: Answers) -> None:
 
 
 def _answer(answers: Answers) -> str | float:
-    """Read a label, or a key that undoes, skips or ends; ask again for anything else."""
+    """Read a label, or a key that undoes, skips or ends; ask again after any other input."""
     while True:
         try:
             typed = click.getchar() if answers.keys else console.input("> ").strip()

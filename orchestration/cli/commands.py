@@ -1,4 +1,4 @@
-"""Base class of commands: an option with one value is given once, and errors are messages."""
+"""Base class of commands: refuses repeated options, and prints errors as messages."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 class _Command(TyperCommand):
-    """A command that refuses a repeated option, of which click would take the last value."""
+    """A command that refuses a repeated option, because click would use only the last value."""
 
     @errors_as_messages()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -36,7 +36,7 @@ class _Command(TyperCommand):
 
 
 def _one_word_a_scale(words: list[str]) -> list[str]:
-    """Rewrite ``--scale 1 10`` as ``--scale 1:10``, because another one may be ``JUDGE=0:100``."""
+    """Rewrite ``--scale 1 10`` as ``--scale 1:10``, because a second ``--scale`` may be ``JUDGE=0:100``."""
     joined: list[str] = []
     for word in words:
         if joined[-2:-1] == ["--scale"] and _NUMBER.fullmatch(joined[-1]) and _NUMBER.fullmatch(word):
@@ -47,7 +47,7 @@ def _one_word_a_scale(words: list[str]) -> list[str]:
 
 
 class Commands(typer.Typer):
-    """A group of these commands."""
+    """A group of such commands."""
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a function as a command, with the arguments of ``typer.Typer.command``."""

@@ -100,7 +100,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
-    """Return rows for what is wrong with a test set, and note which texts it has."""
+    """Return rows for problems of a test set, and note which texts it has."""
     from assets.judging.forecast import available_texts
     from assets.sources import has_all_scored, read_source
 
@@ -118,7 +118,7 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
 
 
 def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """Return how each file of a test set was read by the earlier checks."""
+    """Return how the earlier checks read each file of a test set."""
     from assets.sources import readings
 
     return [
@@ -128,7 +128,7 @@ def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 
 def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[dict[str, str]]:
-    """Return rows for what may keep a judge from running, or why it gave no score."""
+    """Return rows for problems that may stop a judge, or for the reason why it gave no score."""
     from assets.judge_keys import judge_key
     from assets.judging.failures import why_nothing_came
     from assets.judging.forecast import check_texts, scale_warning

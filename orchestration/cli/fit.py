@@ -102,7 +102,7 @@ def fit(
 
 
 def _remedies(context: typer.Context, out: Path) -> Remedies:
-    """List the next steps as commands that can be typed unchanged."""
+    """List the next steps as commands that can be copied unchanged."""
     from assets.report.to_label import FILE
     from care_ops.results.verdict import Remedies, Step
 

@@ -34,7 +34,7 @@ def _load(workspace: Path) -> Workspace:
 
 
 def _update(loaded: Workspace, testset: str) -> Outcome:
-    """Review the test set again and update what follows, so that its page shows the published fit."""
+    """Review the test set again and update its results, so that its page shows the published fit."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
@@ -129,7 +129,7 @@ def diff(
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
-    """Return the published and the latest fit; if they are the same, the one before it and it."""
+    """Return the published and the latest fit; if they are the same, the previous fit and this one."""
     from assets.publication.fit_versions import latest
 
     versions, now = loaded.fits.fit_versions(loaded.testset(testset).name), latest(loaded, testset)

@@ -1,4 +1,4 @@
-"""``care history``: what each day's runs took, and where their time went."""
+"""``care history``: the time of each day's runs, by stage."""
 
 from __future__ import annotations
 

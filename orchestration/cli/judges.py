@@ -122,7 +122,7 @@ def new(
 
 
 def _print_notes_on(judge: str, workspace: Path) -> None:
-    """Print which test sets a new judge cannot score, or scores on another scale."""
+    """Print which test sets a new judge cannot score, or scores on a different scale."""
     from assets.judging.forecast import available_texts, check_template, sample_of, scale_warning
     from assets.judging.stored_items import StoredItems
     from orchestration.workspace import load_workspace
@@ -238,7 +238,7 @@ def try_judge(
 def _answers_twice(
     loaded: Workspace, spec: JudgeSpec, context: Context, watch: Watch
 ) -> tuple[dict[str, Score], dict[str, Score], str]:
-    """Ask twice about every answer; return both scores and the version that answered."""
+    """Ask twice about every answer; return both scores and the version of the model that answered."""
     from judges.pool import Pool
     from judges.trial import PROBES
 
@@ -312,7 +312,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _launches(loaded: Workspace, name: str) -> list[Launch]:
-    """Return the canary and the reports that show its result, except of blocked or stale fits."""
+    """Return the launches of the canary and of the reports that show it, without blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

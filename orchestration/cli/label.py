@@ -30,9 +30,9 @@ _TABLE = Path("to_fill_in.csv")
 
 @dataclass(frozen=True)
 class _Subject:
-    """Items to label, their scores if there are any, and the scale of a score.
+    """Items to label, their scores (if any), and the scale of a score.
 
-    Of a pair a higher score favours the right answer if ``higher_is_right``.
+    A higher score of a pair favours the right answer if ``higher_is_right``, otherwise the left one.
     """
 
     items: Mapping[str, ItemRecord]
@@ -165,7 +165,7 @@ def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
     from assets.labels import read_labels
     from warehouse.fits import now
 
-    # The file of labels knows how the items were drawn, so the table's notes on that are not printed.
+    # The file of labels has the sampling of the items, so the table's notes on sampling are not printed.
     labels = read_labels(table, report=lambda reading: tables.print_reading(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
     console.print(f"{filled} labels taken, and {repeated} second labels; {labelling_progress(file)}")
@@ -173,7 +173,7 @@ def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
 
 
 def _print_effect(subject: _Subject, file: LabelFile) -> None:
-    """Print what the labels changed in the scores, if there are scores and labels."""
+    """Print how the labels changed the scores, if there are scores and labels."""
     from assets.labels import read_labels
     from assets.table.label_effect import label_effect
     from care_ops.fit_labels import FitLabels
@@ -210,7 +210,7 @@ def _write_out(
 
 
 def _typed_with(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
-    """Return this command with --export or --import."""
+    """Return the current command with --export or --import."""
     return typed_again(context, export=export, html=None, imported=imported)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from care_ops.results.verdict import Verdict
     from orchestration.runner import Outcome
 
-_WIDTH = None if sys.stdout.isatty() else 160  # no table is cut where the output is a file
+_WIDTH = None if sys.stdout.isatty() else 160  # tables are not cut if the output is a file
 
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 Why = Annotated[bool, typer.Option("--why", help="Print every reason for a verdict, with its numbers.")]
@@ -84,7 +84,7 @@ def errors_as_messages() -> Generator[None]:
 
 
 def print_logs(*, verbose: bool) -> None:
-    """Print on standard error what our modules log: warnings, or everything if ``verbose``.
+    """Print the logs of CARE's modules on standard error: warnings, or everything if ``verbose``.
 
     By itself Python prints only warnings outside of Dagster's runs, which capture their logs.
     """
@@ -92,12 +92,12 @@ def print_logs(*, verbose: bool) -> None:
         logger = logging.getLogger(package)
         logger.setLevel(logging.DEBUG if verbose else logging.NOTSET)
         handler = next((h for h in logger.handlers if isinstance(h, _ConsoleHandler)), _ConsoleHandler())
-        handler.setLevel(logging.DEBUG if verbose else logging.WARNING)  # whatever level a library gives all loggers
+        handler.setLevel(logging.DEBUG if verbose else logging.WARNING)  # overrides a level set by a library
         logger.addHandler(handler)
 
 
 def keep_standard_error() -> None:
-    """Keep printing errors, logs and progress to the present standard error.
+    """Print errors, logs and progress on the present standard error from now on.
 
     Dagster redirects standard error into a file during a step, so late warnings would be lost and progress would stop.
     """
@@ -136,7 +136,7 @@ _STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waitin
 
 
 def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, everything: bool = False) -> None:
-    """Print a verdict, wrapped on a terminal; ``name`` is the test set, where there are several."""
+    """Print a verdict, wrapped on a terminal; ``name`` is the test set, if there are several."""
     first, *more = verdict.lines(everything=everything)
     commands = {f"        {step.command}" for step in verdict.next_steps}
     for number, line in enumerate([first if name is None else f"{name}: {first}", *more]):
@@ -148,9 +148,9 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, 
 
 @contextmanager
 def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
-    """Show a progress bar on standard error, if that is a terminal.
+    """Show a progress bar on standard error if it is a terminal.
 
-    What is printed meanwhile appears above the bar, unless ``prints_above`` is False because Dagster captures it.
+    Text that is printed meanwhile appears above the bar, unless ``prints_above`` is False because Dagster captures it.
     """
     columns = (
         SpinnerColumn(),
@@ -183,7 +183,7 @@ def watching(what: str) -> Generator[Watch]:
 
 
 def typed_again(context: typer.Context, **changed: object) -> str:
-    """Return the present command line with some options changed; None removes an option."""
+    """Return the current command line with some options changed; None removes an option."""
     command, names = context, list[str]()
     while command.parent is not None:
         names.insert(0, str(command.info_name))
@@ -221,7 +221,7 @@ def print_failures(outcome: Outcome) -> None:
 
 
 def show_systems(page: ReportData, title: str) -> None:
-    """Print systems and their differences as a table, with the caveat where there are no labels."""
+    """Print systems and their differences as a table, with a caveat if there are no labels."""
     rows = [
         {
             "system": row.system,

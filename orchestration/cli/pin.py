@@ -1,4 +1,4 @@
-"""``care judges pin``, ``care testsets pin``: write commits of repositories into the files that name them."""
+"""``care judges pin``, ``care testsets pin``: write the commits of repositories into YAML files."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def pin_testsets(
 def _pin(
     folder: Path, names: Sequence[str], kind: Literal["model", "dataset"], unpinned: Callable[[Path], str | None]
 ) -> None:
-    """Pin the files, or the named ones, whose repository has no revision and is no local folder."""
+    """Pin the named files, or all, whose repository has no revision and is not a local folder."""
     from judges.hub import look_up
 
     failed = pinned = 0
@@ -81,7 +81,7 @@ def _pin(
 
 
 def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = "model") -> str:
-    """Return the YAML text with a revision after its repository; the rest, with comments, is unchanged."""
+    """Return the YAML text with a revision after its repository; comments and all else stay unchanged."""
     found = re.search(
         rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
     )

@@ -301,7 +301,7 @@ def read_with_labels(
 
 
 def variance_sentence(split: VarianceSplit) -> str:
-    """Return where the variance of a score comes from."""
+    """Describe the sources of a score's variance in one sentence."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
     return f"variance of a score: {parts}; judge noise: its share in the variance of the difference to the best"

@@ -99,7 +99,7 @@ def run(
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Print a sentence and exit with 130 where a person interrupts the block."""
+    """Print a sentence and exit with 130 if a person interrupts the block."""
     try:
         yield
     except KeyboardInterrupt:
@@ -108,7 +108,7 @@ def _interruptible() -> Generator[None]:
 
 
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
-    """Send alerts of failures and of what waits for a person, and that others are resolved."""
+    """Send alerts about failures, about tasks for a person, and about resolved alerts."""
     from assets.judging.bill import latest_bill_message
     from orchestration.alert_causes import failure_cause, notifier_of, report_conditions, report_failures
     from orchestration.instance import workspace_instance
@@ -164,7 +164,7 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
 
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
-    """Print what is left to Dagster or to batches, how much was materialised, and the path of the report."""
+    """Print what remains for Dagster or batches, how much was materialised, and the path of the report."""
     from assets.judging.batches import batch_messages
 
     if outcome.left_to_daemon:
@@ -189,7 +189,7 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
-    """Materialise what is stale, with progress on standard error."""
+    """Materialise all stale assets, with progress on standard error."""
     from orchestration.definitions import build_defs
     from orchestration.instance import delete_old_runs, launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
@@ -222,7 +222,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
 
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the latest evaluation of every test set: a row for each aggregator, and one for the best judge by gold.
+    """Return the latest evaluation of every test set: one row per aggregator, and the best judge by gold.
 
     Metrics that no row has are left out.
     """
@@ -261,7 +261,7 @@ def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_json: bool) -> None:
-    """Print a row for each judge and test set with items to score, and their sum."""
+    """Print a row for each judge and test set with items to score, and the total."""
     from assets.judging.forecast import forecast
     from orchestration.stores import read_workspace
 
@@ -311,7 +311,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
 
 
 def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[str]:
-    """Write a sentence about each spend limit that stops questions before its period ends."""
+    """Describe each spend limit that stops questions before its period ends."""
     from assets.judging.bill import purses
 
     dollars = defaultdict[str, float](float)
@@ -327,7 +327,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
 
 
 def duration(seconds: float) -> str:
-    """Write a time in the largest unit that leaves a number of at least one."""
+    """Format a time in the largest unit in which it is at least one."""
     for length, unit in ((3600, "h"), (60, "min")):
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"

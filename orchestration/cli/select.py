@@ -1,4 +1,4 @@
-"""``care select``: penalties chosen by the labels of some split units."""
+"""``care select``: choose penalties by the labels of some split units."""
 
 from __future__ import annotations
 

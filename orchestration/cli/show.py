@@ -42,7 +42,7 @@ def status(
     from orchestration.stores import read_workspace
 
     loaded = read_workspace(workspace)
-    with loaded.warehouse.reader() if loaded.warehouse.usable() else nullcontext():  # opened once for all below
+    with loaded.warehouse.reader() if loaded.warehouse.usable() else nullcontext():  # opened once for the whole command
         known = states(loaded)
         slices = _judged(loaded, known)
         verdicts = current_verdicts(loaded, known)

@@ -96,7 +96,7 @@ class Form(NamedTuple):
 
 
 def with_form(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options ``OF_FILES``; it gets their values as ``form``."""
+    """Add the options ``OF_FILES`` to a command, which gets their values as ``form``."""
 
     def form(given: dict[str, Any]) -> Form:
         columns = score_columns(given["item"], given["judge"], given["score"], given["drop"])
@@ -108,7 +108,7 @@ def with_form(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def with_settings(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options ``SETTINGS``; it gets the given ones as the dict ``settings``."""
+    """Add the options ``SETTINGS`` to a command, which gets the given ones as the dict ``settings``."""
 
     def settings(given: dict[str, Any]) -> Settings:
         return {name: value for name, value in given.items() if value is not None and name != "help_all"}
@@ -140,7 +140,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """Return a command with further options, whose values it gets ``together`` as its argument ``name``."""
+    """Add options to a command, which gets their values ``together`` as its argument ``name``."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:
@@ -156,7 +156,7 @@ def _with_options(
 
 
 def _plain(name: str, hint: Any) -> Any:
-    """Return the type of an option for typer; the settings class checks allowed words."""
+    """Return the type of an option for typer; the settings class checks permitted words."""
     if name in _SEVERAL:
         return list[str]
     first = next(iter(get_args(hint)), hint)
@@ -179,7 +179,7 @@ def refuse_given(why: str, form: Form, **options: object) -> None:
 
 
 def output_folder(out: Path | None, scores: Path, command: str) -> Path:
-    """Return the folder to write to, by default one named after the scores, as ``scores-fit``.
+    """Return the folder to write to; by default it is named after the scores, such as ``scores-fit``.
 
     Raises ``InputError`` if a file has that name.
     """
@@ -197,7 +197,7 @@ def read_table(
     form: Form,
     scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
 ) -> ScoreTable:
-    """Read every file and print how each was read; ``scales`` are the panel's and the judges'."""
+    """Read every file and print how each was read; ``scales`` are the scales of the panel and the judges."""
     inputs = TableInputs(scores, items, judges, labels, *scales)
     return read_inputs(inputs, form.columns, form.reading, print_reading)
 

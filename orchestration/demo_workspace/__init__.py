@@ -21,12 +21,12 @@ JUDGES: dict[str, dict[str, Any]] = load_yaml(_FOLDER / "judges.yaml")
 
 
 def testset_files() -> dict[str, str]:
-    """The text of each test set's file, by its name."""
+    """Return the text of each test set's file, by its name."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted((_FOLDER / "testsets").glob("*.yaml"))}
 
 
 def judge_files(seed: int = 0) -> dict[str, str]:
-    """Return the files of the judges' folder by name: each judge's settings and program.
+    """Return the files of the judges' folder by name: settings and program of each judge.
 
     Another ``seed`` draws other beliefs and moods.
     """
