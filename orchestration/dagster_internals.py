@@ -79,7 +79,7 @@ def pool_slots(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Gener
 def materialisations(
     instance: dg.DagsterInstance, run_id: str, *, planned: bool = False
 ) -> list[tuple[str, str | None]]:
-    """Return asset and partition of everything that a run materialised or planned.
+    """Return asset and partition of everything that a run materialised, or planned to materialise.
 
     A planned range has no partition. Events that a step logs itself are not in ``ExecuteInProcessResult.all_events``.
     ``fetch_materializations`` has no filter for one run: https://github.com/dagster-io/dagster/pull/14237.

@@ -93,9 +93,9 @@ class Storage(_StorageOfDagster):
     """Dagster's storage on SQLite with engines that stay open, and commits that do not wait for the disk.
 
     Dagster's own storage creates an engine for every event, compiles each statement again, and writes SQLite's log back
-    when the last connection closes. This takes a quarter of the CPU time of the demo's `care run`. After a power failure each database
-    is whole; the commits of the last seconds may be lost, and their partitions are materialised again.
-    ``dagster.yaml`` names this class.
+    when the last connection closes. This takes a quarter of the CPU time of the demo's `care run`.
+    After a power failure each database is intact, but the commits of the last seconds may be lost. Their partitions are
+    then materialised again. ``dagster.yaml`` names this class.
     """
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
