@@ -84,7 +84,7 @@ def epoch_reducer(scores: list[S]) -> S:
 
 
 def _row(scores: Sequence[ToolScore], judges: Sequence[str], judge_of_model: Mapping[str, str]) -> np.ndarray:
-    """Return the panel's scores of one item in the order of the fit's judges, NaN where one is missing."""
+    """Return the panel's scores of one item in the order of the fit's judges, NaN if one is missing."""
     models = [_model(score) for score in scores]
     if all(model in judge_of_model for model in models):
         named = [judge_of_model[str(model)] for model in models]

@@ -105,7 +105,7 @@ class FitResult:
 
     @property
     def estimate(self) -> Array:
-        """The recommended score of each item, shape (items,); NaN where no judge scored it."""
+        """The recommended score of each item, shape (items,); NaN if no judge scored it."""
         return self.aggregates[self.recommended].estimate
 
     @property
@@ -120,7 +120,7 @@ class FitResult:
 
     @property
     def certificate(self) -> Certificate | None:
-        """How far the structure is from optimal under its constraints; None where there is no structure."""
+        """How far the structure is from optimal under its constraints; None if there is no structure."""
         structure = self.table.fit.structure
         return None if structure is None else structure.certificate
 

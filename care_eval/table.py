@@ -54,7 +54,7 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def refuse_unknown(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise ``TypeError`` where an argument is none of the known ones."""
+    """Raise ``TypeError`` if an argument is none of the known ones."""
     for name in given:
         if name not in known:
             near = " or ".join(get_close_matches(name, list(known), 1)) or ", ".join(known)

@@ -122,7 +122,7 @@ def check_panel(
 
 
 def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Why judges are not on the panel and what to do, in one or two sentences; empty where all are.
+    """Why judges are not on the panel and what to do, in one or two sentences; empty if all are.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 
 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
-    """Whether a score that is not there means that its judge was not asked, by the rule or by the scores.
+    """Return whether a score that is not there means that its judge was not asked, by the rule or by the scores.
 
     By the scores it does where most judges lack more than the rule lets pass, and none of them is ``outside`` a scale.
     """
@@ -234,7 +234,7 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
 
 
 def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
-    """Where a judge goes against the others, with whom it agrees elsewhere; None where chance explains it.
+    """Where a judge goes against the others, with whom it agrees elsewhere; None if chance explains it.
 
     Agreement among neighbours is summed up in their order. No order by quality or system turns it; where neighbours are
     alike it carries no information. ``judge`` and ``total`` are as ``_alignment`` takes them.
@@ -262,7 +262,7 @@ def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
 
 
 def concentration(column: Array) -> tuple[float, float]:
-    """Share of the commonest score, and the entropy of the scores in bits; (1, 0) where there are none."""
+    """Return the share of the commonest score, and the entropy of the scores in bits; (1, 0) where there are none."""
     present = column[~np.isnan(column)]
     if not len(present):
         return 1.0, 0.0

@@ -69,7 +69,7 @@ def _several(values: Array) -> Iterator[tuple[slice, Array]]:
 
 
 def few_values(values: Array, most: int) -> Array | None:
-    """Return the distinct values of an array in rising order, without NaN; None where there are more than ``most``.
+    """Return the distinct values of an array in rising order, without NaN; None if there are more than ``most``.
 
     Where they are, the first rows mostly show it.
     """

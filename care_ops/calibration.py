@@ -121,7 +121,7 @@ def probability_curve(latent: Array, labels: Array, weights: Array | None = None
     Returns
     -------
     latent, probability : increasing (k,) arrays, or None
-        None where the labels are fewer than ``LABELS_TO_CONFIRM`` or all alike, or do not rise with the latent: no
+        None if the labels are fewer than ``LABELS_TO_CONFIRM`` or all alike, or do not rise with the latent: no
         calibrated probability can be given.
     """
     if len(labels) < LABELS_TO_CONFIRM or np.ptp(labels) == 0:
@@ -148,7 +148,7 @@ def _grid(centre: Array, width: Array) -> Array:
 
 
 def _posterior(points: Array, latent: Array, labels: Array, weights: Array) -> Array:
-    """Posterior probability of each intercept and slope of a grid, (k,)."""
+    """Return the posterior probability of each intercept and slope of a grid, (k,)."""
     logit = points[:, :1] + points[:, 1:] * latent
     log = (labels * logit - np.logaddexp(0.0, logit)) @ weights
     log -= np.log1p(((points - [0.0, _SLOPE]) / [_INTERCEPT_SCALE, _SLOPE_SCALE]) ** 2).sum(axis=1)

@@ -65,7 +65,7 @@ _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (?:\{(.*)\})?.*$")
 def check(settings: Any, settings_name: str) -> None:
     """Hold each field of a settings dataclass against what its type declares.
 
-    Raises ``InputError`` where a number lies outside its bounds, or a word is none of those that are allowed.
+    Raises ``InputError`` if a number lies outside its bounds, or a word is none of those that are allowed.
     """
     for name, bounds, words in _declared(type(settings)):
         value = getattr(settings, name)
@@ -77,13 +77,13 @@ def check(settings: Any, settings_name: str) -> None:
 
 
 def _is_finite_number(value: object) -> bool:
-    """Whether a value is a real number (a truth value is none) that is neither infinite nor NaN."""
+    """Return whether a value is a real number (a truth value is none) that is neither infinite nor NaN."""
     return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
 
 
 @cache
 def _declared(kind: type) -> list[tuple[str, list[Bound], tuple[str, ...]]]:
-    """Fields of a settings class with their bounds and their allowed words."""
+    """Return the fields of a settings class with their bounds and their allowed words."""
     hints = get_type_hints(kind, include_extras=True)
     declared: list[tuple[str, list[Bound], tuple[str, ...]]] = []
     for entry in fields(kind):
@@ -131,7 +131,7 @@ def explained(kind: type) -> dict[str, str]:
 def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings of a fit with those of their ``profile``, which explicit settings override.
 
-    Raises ``InputError`` where the profile has another name than ``care`` (the defaults) or ``paper``.
+    Raises ``InputError`` if the profile has another name than ``care`` (the defaults) or ``paper``.
     """
     profile, given = options.get("profile", "care"), {k: v for k, v in options.items() if k != "profile"}
     if profile not in ("care", "paper"):
@@ -290,5 +290,5 @@ class FitConfig:
         )
 
     def fingerprint(self) -> str:
-        """Hash of the configuration."""
+        """Return the hash of the configuration."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

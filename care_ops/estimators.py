@@ -1,7 +1,7 @@
 """Estimators with scikit-learn's conventions, over arrays and nothing else: ``fit``, ``predict``, ``get_params``.
 
-An estimator reads a matrix of scores, items in rows and judges in columns, with NaN where a score is missing. ``y`` is
-optional: labels that the fit may see, NaN where there is none. ``predict`` applies the function that a fit is of one
+An estimator reads a matrix of scores, items in rows and judges in columns, with NaN if a score is missing. ``y`` is
+optional: labels that the fit may see, NaN if there is none. ``predict`` applies the function that a fit is of one
 item's scores (``frozen``), so that new items need no new fit. scikit-learn itself is not imported, except for its
 tags, which only scikit-learn asks for.
 """
@@ -46,7 +46,7 @@ class PanelEstimator:
     Parameters
     ----------
     families : sequence of str or None, optional
-        Declared family of each column; None where a judge has none.
+        Declared family of each column; None if a judge has none.
     cut : float, optional
         A score above it is a vote for Q = 1.
     scale : (low, high), optional
@@ -61,7 +61,7 @@ class PanelEstimator:
     Attributes
     ----------
     estimate_ : (n,) array
-        The score of each item of the fit; NaN where no judge scored it.
+        The score of each item of the fit; NaN if no judge scored it.
     sd_ : (n,) array or None
         Posterior standard deviation of each estimate.
     weights_ : (p,) array or None
@@ -113,7 +113,7 @@ class PanelEstimator:
         return self
 
     def predict(self, X: ArrayLike) -> Array:  # noqa: N803
-        """Scores of the items ``X``, of shape (m, p), by the function that the fit is; NaN where no judge scored.
+        """Scores of the items ``X``, of shape (m, p), by the function that the fit is; NaN if no judge scored.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class PanelEstimator:
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name.
 
-        Raises ``ArrayError`` where there is no such parameter.
+        Raises ``ArrayError`` if there is no such parameter.
         """
         names = [entry.name for entry in fields(self)]
         for name, value in params.items():
@@ -155,7 +155,7 @@ class PanelEstimator:
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether ``fit`` was called."""
+        """Return whether ``fit`` was called."""
         return hasattr(self, "_frozen")
 
     def __sklearn_tags__(self) -> Any:
@@ -254,7 +254,7 @@ class AggregatorEstimator(PanelEstimator):
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803
     """Check a matrix and return it as float64, without infinities.
 
-    Raises ``ArrayError`` where it is sparse, complex, not two-dimensional, empty, or holds what is no number.
+    Raises ``ArrayError`` if it is sparse, complex, not two-dimensional, empty, or holds what is no number.
     """
     if hasattr(X, "toarray"):
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
@@ -288,7 +288,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
 def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
     """Return the given labels, by item.
 
-    Raises ``ArrayError`` where there is not one number an item.
+    Raises ``ArrayError`` if there is not one number an item.
     """
     if y is None:
         return NO_LABELS

@@ -44,7 +44,7 @@ class Fit:
     moments : Moments
         In canonical order of the judges.
     structure : Structure or None
-        In canonical order; None where too few judges or items allow none.
+        In canonical order; None if too few judges or items allow none.
     structure_details : dict
         With ``em_iterations`` and ``em_converged`` where missing scores were filled by EM.
     aggregates : dict name -> Aggregate

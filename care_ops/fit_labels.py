@@ -28,7 +28,7 @@ class FitLabels:
         How much an item's label counts, relative to a single one; 1 for items that are not there.
     sample : mapping item_id -> probability, optional
         The items on which an estimate for all items may rest (a rate, a calibrated probability), with the probability
-        that each had of being labelled. None where all were drawn at random.
+        that each had of being labelled. None if all were drawn at random.
     shares : bool
         Whether every single label is 0 or 1, so that a mean of several is a share.
     repeats : tuple of str
@@ -69,7 +69,7 @@ class FitLabels:
         return [(i, self.labels[i], self.counts.get(i, 1.0), self.chance_of(i)) for i in sorted(self.labels)]
 
     def chance_of(self, item_id: str) -> float | None:
-        """Probability with which a labelled item was to be labelled; None where no estimate may rest on its label."""
+        """Probability with which a labelled item was to be labelled; None if no estimate may rest on its label."""
         return 1.0 if self.sample is None else self.sample.get(item_id)
 
     def weights(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
@@ -93,9 +93,9 @@ class FitLabels:
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Positions and labels of the labelled items among ``item_ids``.
+        """Return the positions and labels of the labelled items among ``item_ids``.
 
-        Raises ``InputError`` where one is not among the items.
+        Raises ``InputError`` if one is not among the items.
         """
         import numpy as np
 

@@ -48,11 +48,11 @@ class Frozen:
     fidelity: float
 
     def apply(self, scores: ScoreMatrix) -> Array:
-        """Estimates of (n,) items, NaN where no judge of the fit has scored.
+        """Return the estimates of (n,) items, NaN if no judge of the fit has scored.
 
         A judge's missing score counts as its mean.
 
-        Raises ``FitError`` where the function is not faithful, or a judge of the fit is not among the scores.
+        Raises ``FitError`` if the function is not faithful, or a judge of the fit is not among the scores.
         """
         if self.fidelity < FAITHFUL:
             raise FitError(
@@ -154,7 +154,7 @@ def _array(values: Any) -> Array:
 
 
 def _normal_scores(column: Array) -> tuple[Array, Array]:
-    """Scores and their normal scores (by the middle of their ranks), at most a hundred and one of them."""
+    """Return the scores and their normal scores (by the middle of their ranks), at most a hundred and one of them."""
     present = column[~np.isnan(column)]
     if not len(present):
         return np.zeros(1), np.zeros(1)

@@ -165,7 +165,7 @@ _LETTERS = str.maketrans("013457@$", "oieastas")
 
 
 def flag_injections(texts: Sequence[str | None]) -> list[tuple[str, ...]]:
-    """Names of the rules by which each text speaks to its judge; empty for a text that does not.
+    """Return the names of the rules by which each text speaks to its judge; empty for a text that does not.
 
     Examples
     --------

@@ -114,7 +114,7 @@ class Labels:
         return all(label.value in (0.0, 1.0) for label in self.given)
 
     def as_shares(self, bounds: tuple[float, float]) -> Labels:
-        """Labels of pairs as the left answer's share of a win: 0 at the lower bound, 1 at the upper one."""
+        """Return the labels of pairs as the left answer's share of a win: 0 at the lower bound, 1 at the upper one."""
         low, high = bounds
         outside = [label.value for label in self.given if not low <= label.value <= high]
         if outside or not low < high:
@@ -126,7 +126,7 @@ class Labels:
 
     @cached_property
     def reliability(self) -> float | None:
-        """Correlation of two people's labels of one item (ICC of a one-way design, 0 to 1); None where no item has two.
+        """Correlation of two people's labels of one item (ICC of a one-way design, 0 to 1); None if no item has two.
 
         It is 1 where all labels are alike, because then nothing shows that people err.
         """

@@ -19,12 +19,12 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
     Parameters
     ----------
     x, y : (n,) array
-        NaN where there is no value.
+        NaN if there is no value.
 
     Returns
     -------
     float
-        NaN where fewer than ``at_least`` entries are known in both, or those of one are all alike.
+        NaN if fewer than ``at_least`` entries are known in both, or those of one are all alike.
     """
     both = ~np.isnan(x) & ~np.isnan(y)
     return correlation(scipy.stats.rankdata(x[both]), scipy.stats.rankdata(y[both]), at_least=at_least)
@@ -96,7 +96,7 @@ def evaluate(
 
 
 def is_binary(gold: Array) -> bool:
-    """Whether gold holds nothing but 0 and 1."""
+    """Return whether gold holds nothing but 0 and 1."""
     return bool(np.isin(gold[~np.isnan(gold)], (0.0, 1.0)).all())
 
 
@@ -110,16 +110,16 @@ def auc(estimate: Array, gold: Array) -> float | None:
 
 
 def tau(estimate: Array, gold: Array) -> float | None:
-    """Kendall's tau-b, which rewards ties where gold has few values; None where one of the two does not vary."""
+    """Kendall's tau-b, which rewards ties where gold has few values; None if one of the two does not vary."""
     coefficient = float(np.asarray(scipy.stats.kendalltau(estimate, gold))[0])
     return None if np.isnan(coefficient) else coefficient
 
 
 def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | None:
-    """Share of the avoidable errors that are avoided by abstaining where uncertainty is greatest.
+    """Return the share of the avoidable errors that are avoided by abstaining where uncertainty is greatest.
 
     The area under the curve of error rate against share answered, the least uncertain first (Geifman and El-Yaniv,
-    2017), as a share of the way from answering in any order (0) to answering every right item first (1). None where
+    2017), as a share of the way from answering in any order (0) to answering every right item first (1). None if
     nothing, or everything, is wrong.
 
     Parameters

@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the top of the smallest common scale that holds all but a judge's outliers; None where there is none.
+    """Return the top of the smallest common scale that holds all but a judge's outliers; None if there is none.
 
     A judge that gave no number is on the least of them.
     """

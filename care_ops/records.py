@@ -60,7 +60,7 @@ class JudgeCheck:
     entropy : float
         Entropy of the scores in bits.
     agreement : float or None
-        Correlation with the mean of the other judges; None where it is undefined.
+        Correlation with the mean of the other judges; None if it is undefined.
     out_of_range : int
         Scores that were dropped because they lie outside the judge's declared scale.
     """
@@ -107,7 +107,7 @@ class Aggregate:
     Attributes
     ----------
     estimate : (n,) array
-        One number an item, on the panel's scale; NaN where no judge scored it.
+        One number an item, on the panel's scale; NaN if no judge scored it.
     threshold : float, optional
         ``estimate > threshold`` decides Q = 1.
     sd : (n,) array, optional
@@ -224,7 +224,7 @@ class Comparison:
     labels_used : int
         Labels that corrected the difference. 0 means that it is what the judges see, with what they all get wrong.
     trust : float or None
-        Weight of the estimates beside the labels (the lambda of PPI++), between 0 and 1; 1 without labels. None where
+        Weight of the estimates beside the labels (the lambda of PPI++), between 0 and 1; 1 without labels. None if
         the labels' own model says how they count.
     """
 

@@ -16,7 +16,7 @@ less than half a unit of the second decimal, to which such numbers are printed.
 
 
 def is_sampled(items: int) -> bool:
-    """Whether a description of so many items rests on a sample."""
+    """Return whether a description of so many items rests on a sample."""
     return items > MOST_ITEMS
 
 

@@ -28,7 +28,7 @@ _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 
 
 def on_scale(values: Array, scale: Scale) -> Array:
-    """Scores on a scale: NaN where one lies outside, its end where it lies beyond by a rounding error."""
+    """Return the scores on a scale: NaN if one lies outside, its end where it lies beyond by a rounding error."""
     low, high = scale
     beyond = _ROUNDING * (high - low)
     return np.where((values < low - beyond) | (values > high + beyond), np.nan, np.clip(values, low, high))
@@ -44,7 +44,7 @@ class Brought:
     is_declared: bool
 
     def __call__(self, values: Array) -> Array:
-        """Scores on the panel's scale; those outside the judge's own are missing."""
+        """Return the scores on the panel's scale; those outside the judge's own are missing."""
         (low, high), (panel_low, panel_high) = self.own, self.panel
         inside = on_scale(values, self.own)
         return panel_low + (inside - low) * ((panel_high - panel_low) / (high - low))
@@ -111,7 +111,7 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
 
 
 def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
-    """Return the common scale that holds all scores, where these are whole or half grades; None where they are not."""
+    """Return the common scale that holds all scores, where these are whole or half grades; None if they are not."""
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     kinds = {_kind(column) for column in columns.values()}
     highest = [column.max(initial=0.0) for column in columns.values()]
@@ -120,7 +120,7 @@ def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
 
 
 def share_scale(values: Array) -> bool:
-    """Whether the judges use one scale: the median judge's range is at least half of the range of all scores.
+    """Return whether the judges use one scale: the median judge's range is at least half of the range of all scores.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def share_scale(values: Array) -> bool:
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
     """Return the most frequent declared scale, where nothing else gives the panel's.
 
-    Raises ``InputError`` where some judges' scales are declared, and the ranges of the others do not say which scale
+    Raises ``InputError`` if some judges' scales are declared, and the ranges of the others do not say which scale
     most of them share.
     """
     rest = [judge for judge in columns if judge not in declared]
@@ -147,7 +147,7 @@ def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scal
 
 
 def _kind(column: Array) -> float | None:
-    """Return the top of the kind of scale that a judge's scores are on; None where they are on none."""
+    """Return the top of the kind of scale that a judge's scores are on; None if they are on none."""
     if len(column) < MIN_SCORES or column.min() < 0:
         return None
     highest = column.max()
@@ -161,7 +161,7 @@ def _kind(column: Array) -> float | None:
 
 
 def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
-    """Return the scale that the ranges of more than half of the judges suggest; None where there is none."""
+    """Return the scale that the ranges of more than half of the judges suggest; None if there is none."""
     telling = {judge: column for judge, column in columns.items() if len(column) >= MIN_SCORES}
     kinds = {judge: _kind(column) for judge, column in telling.items()}
     for size in SIZES:

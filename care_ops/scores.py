@@ -36,7 +36,7 @@ class ScoreMatrix:
     families : mapping judge -> family
         Declared family of each judge (base model, vendor, prompt family). A judge that is not named has none.
     features : mapping name -> (n,) array
-        What can be seen of the items without judging them, such as the number of words; NaN where it is not known.
+        What can be seen of the items without judging them, such as the number of words; NaN if it is not known.
     """
 
     values: Array
@@ -99,7 +99,7 @@ class ScoreMatrix:
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
         """Select judges, in this order, with all items.
 
-        Raises ``InputError`` where a judge is not in the matrix.
+        Raises ``InputError`` if a judge is not in the matrix.
         """
         index = {judge: j for j, judge in enumerate(self.judges)}
         unknown = [judge for judge in judges if judge not in index]
@@ -153,7 +153,7 @@ def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.
 
 
 def varies(values: Array) -> NDArray[np.bool_]:
-    """Whether a judge's scores are not all alike; shape (p,), or a single one for one judge.
+    """Return whether a judge's scores are not all alike; shape (p,), or a single one for one judge.
 
     A variance does not tell: the mean of equal numbers may be rounded, and then they differ from it.
 
@@ -175,7 +175,7 @@ def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
 
 
 def mean_of_present(values: Array, axis: int = 0) -> Array:
-    """Mean along an axis over the entries that are not NaN; NaN where none is."""
+    """Return the mean along an axis over the entries that are not NaN; NaN if none is."""
     present = ~np.isnan(values)
     count = present.sum(axis=axis)
     return np.where(count > 0, np.where(present, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
@@ -190,7 +190,7 @@ def rows_of(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def canonical_order(names: Sequence[str]) -> NDArray[np.intp]:
-    """Positions that sort ``names``."""
+    """Return the positions that sort ``names``."""
     return np.array(_order(names), dtype=np.intp)
 
 

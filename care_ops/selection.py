@@ -49,7 +49,7 @@ class Candidate:
     config : StructureConfig
         The same penalties as multiples of the theory's rate.
     value : float or None
-        Value of the criterion, of which higher is better; None where the aggregator could not answer.
+        Value of the criterion, of which higher is better; None if the aggregator could not answer.
     aggregate : Aggregate or None
         The estimate, where an aggregator was fitted.
     """
@@ -84,7 +84,7 @@ class Selection:
 def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Whole split units, drawn until they hold a share of the items; shape (n,).
 
-    Raises ``InputError`` where a share lies outside (0, 1), or no unit would be left to measure on.
+    Raises ``InputError`` if a share lies outside (0, 1), or no unit would be left to measure on.
     """
     if not 0 < share < 1:
         raise InputError(f"selection: the share of labels is {share}; give one between 0 and 1")
@@ -176,7 +176,7 @@ def select_with_labels(
     Parameters
     ----------
     labels : (n,) array
-        NaN where there is none.
+        NaN if there is none.
     criterion : {"order", "error"}
         AUC (binary labels) or Kendall's tau; or accuracy at the aggregate's threshold (binary) or less mean absolute
         error on its own scale.
@@ -199,9 +199,9 @@ def select_with_labels(
 def chosen_by(
     candidates: Sequence[Candidate], config: FitConfig, labels: Array, aggregator: str, criterion: Criterion
 ) -> Selection:
-    """Return the best of some fitted candidates by labels, (n,), NaN where there is none.
+    """Return the best of some fitted candidates by labels, (n,), NaN if there is none.
 
-    Raises ``FitError`` where no candidate has an estimate.
+    Raises ``FitError`` if no candidate has an estimate.
     """
     labelled = ~np.isnan(labels)
 

@@ -211,7 +211,7 @@ def second_order_insufficient(
 
 
 def _confounded(rng: np.random.Generator, means: Array, chances: tuple[float, ...], n: int) -> ConfoundedDraw:
-    """Scores around 2 plus these means, (4, p), of the states (C, Q) = 00, 01, 10, 11."""
+    """Return the scores around 2 plus these means, (4, p), of the states (C, Q) = 00, 01, 10, 11."""
     p = means.shape[1]
     states = rng.choice(4, size=n, p=np.array(chances))
     confounder, quality = np.divmod(states, 2)

@@ -25,7 +25,7 @@ class Component:
 
 
 def is_sparse(values: Array) -> bool:
-    """Whether pairs of judges share too few items: the panel is a crowd, or ``lacks_pairs``.
+    """Return whether pairs of judges share too few items: the panel is a crowd, or ``lacks_pairs``.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def is_sparse(values: Array) -> bool:
 
 
 def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
-    """Whether more than half of the judges scored less than half of the items, by the scores of each, (p,)."""
+    """Return whether more than half of the judges scored less than half of the items, by the scores of each, (p,)."""
     return bool(present.any() and (present < 0.5 * items).mean() > 0.5)
 
 
@@ -80,7 +80,7 @@ def components(values: Array) -> list[Component]:
 
 
 def scales_are_unlike(values: Array) -> bool:
-    """Whether a quarter of the judges or more use less than a tenth of the range of all scores.
+    """Return whether a quarter of the judges or more use less than a tenth of the range of all scores.
 
     Such judges score on scales of their own, as reward models do: their scores can be compared neither with one another
     nor with one cut. Judges of fewer than ``MIN_SCORES_TO_DESCRIBE`` scores, and those that never vary, say nothing of
@@ -104,7 +104,7 @@ def scales_are_unlike(values: Array) -> bool:
 
 
 def comparable(values: Array) -> Array:
-    """Scores of a sparse panel in units in which judges can be compared, NaN where missing, shape (n, p).
+    """Return the scores of a sparse panel in units in which judges can be compared, NaN where missing, shape (n, p).
 
     Few scores do not tell a judge's location and spread, so that all judges share those of all scores, unless their
     scales are unlike: then each judge has its own, and a judge of too few scores to know them has no score left.

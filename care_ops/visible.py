@@ -52,7 +52,7 @@ def visible(text: str) -> str:
 
 
 def has_invisible(texts: Sequence[str | None]) -> list[bool]:
-    """Whether each text has characters that are not seen, except byte order and right-to-left marks.
+    """Return whether each text has characters that are not seen, except byte order and right-to-left marks.
 
     Examples
     --------

@@ -73,7 +73,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     waiting = folder.find(HeldDocument)
     if waiting is None or waiting.facts.fit_version != held.fit_version:  # its report has not been built yet
         return decide(None, status, todo)
-    return decide(waiting.facts, replace(status, changes=waiting.changes, moves=waiting.moves), todo)
+    return decide(waiting.facts, replace(status, changes=waiting.changes, estimate_changes=waiting.moves), todo)
 
 
 def _of_pinned(
@@ -126,10 +126,10 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
         notes.append(Reason("no systems", f"Systems are not compared: {compared.refused.removeprefix('systems: ')}."))
     return FitStatus(
         failures=tuple(failures),
-        held_back=held.messages if held else (),
-        held_fit_version=held.fit_version if held else None,
-        held_made_at=held.made_at if held else None,
-        reading=held.reading() if held else "",
+        blocking_checks=held.messages if held else (),
+        blocked_fit_version=held.fit_version if held else None,
+        blocked_built_at=held.made_at if held else None,
+        published_version=held.reading() if held else "",
         incomplete_judges=tuple(e.judge for e in incomplete if held and held.lacks_scores and (e.unscored or e.to_ask)),
         stale=(*_changed_since(workspace, testset, state), *stale),
         notes=(*([Reason("source", unverified)] if unverified else []), *notes),

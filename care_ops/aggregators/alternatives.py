@@ -30,14 +30,14 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class LabelFree:
-    """The label-free estimate of a panel, with what supports it and what may be wrong with it.
+    """The label-free estimate of a panel, with its alternatives and concerns.
 
-    Every score has mean 0 and variance 1 over the items that a judge scored, and is 0 on the others.
+    Every estimate has mean 0 and variance 1 over the items with a score, and is 0 on items without one.
 
     Attributes
     ----------
     plain : (n,) array
-        The plain average of all judges, in their own units where they share a scale.
+        The plain average of all judges, in their own units if they share a scale.
     average : (n,) array
         The average after feature effects were removed, duplicates merged and weak judges left out.
     factor : (n,) array
@@ -54,7 +54,7 @@ class LabelFree:
         Weights of the judges in the estimate, before effects of features are removed; they add to one.
     duplicates : Duplicates
     concerns : tuple of Concern
-        The gravest first.
+        The most severe first.
     model : OneFactor or None
         The common factor of the groups; None on a sparse panel.
     weak : tuple of int
@@ -72,11 +72,11 @@ class LabelFree:
     sides : two (n,) arrays or None
         The means of the two groups of judges that a second factor divides.
     without : (n,) array or None
-        The average without all that the feature explains which the estimate follows most.
+        The average after regression on the feature that the estimate follows most.
     kept : (n,) array or None
-        The average with all feature effects left in; None where none was removed.
+        The average with all feature effects left in; None if none was removed.
     effective_judges : float or None
-        How many judges of independent errors the panel is worth.
+        Number of judges with independent errors that would be as accurate as the panel.
     """
 
     plain: Array
@@ -103,18 +103,18 @@ class LabelFree:
 
     @property
     def nearest_feature(self) -> str | None:
-        """The feature that the estimate follows most."""
+        """Feature that has the largest correlation with the estimate."""
         return max(self.follows, key=lambda name: abs(self.follows[name]), default=None)
 
     @property
     def followed_feature(self) -> str | None:
-        """The feature that the estimate may be, where it follows one that closely."""
+        """Feature that the estimate may measure, if the correlation is large enough."""
         name = self.nearest_feature
         return name if name is not None and abs(self.follows[name]) >= FOLLOWS_FEATURE else None
 
     @cached_property
     def rivals(self) -> dict[str, Array]:
-        """Two estimates between which labels would decide, by what they are."""
+        """Two competing estimates by name: labels would show which of them is better."""
         if self.sides is not None:
             return dict(zip(("first group of judges", "second group of judges"), self.sides, strict=True))
         if self.followed_feature is not None and self.without is not None:
@@ -126,14 +126,14 @@ class LabelFree:
 
     @cached_property
     def least_alike(self) -> tuple[str | None, float]:
-        """The alternative that agrees least with the estimate, and their rank correlation, computed once."""
+        """Alternative that agrees least with the estimate, and their rank correlation."""
         alike = {name: rank_correlation(self.latent, other) for name, other in self.alternatives.items()}
         name = min(alike, key=lambda name: alike[name], default=None)
         return (None, 1.0) if name is None else (name, alike[name])
 
 
 def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern, ...]:
-    """List the concerns for which the estimate is the plain average."""
+    """List the concerns that make CARE use the plain average as the estimate."""
     found: list[Concern] = []
     if judges < MIN_DISTINCT_JUDGES:
         found.append("few judges")
@@ -154,7 +154,7 @@ def in_two_groups(model: OneFactor, judges: int) -> bool:
 
 
 def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tuple[Concern, ...]:
-    """List further concerns, which somebody who knows the items or the judges can decide."""
+    """List further concerns that a person who knows the items or the judges can resolve."""
     more: list[Concern] = []
     if not unsafe and found.least_alike[1] < MIN_AGREEMENT:
         more.append("alternatives")
@@ -180,7 +180,7 @@ def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Arra
 
 
 def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
-    """Average the two groups of judges that a second factor divides; None where it does not."""
+    """Average the two groups of judges that a second factor divides; None if it does not."""
     first = model.first_group
     if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
         return None

@@ -25,7 +25,7 @@ def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     items as the posterior does without running into 0 and 1. It is not a probability, because judges that share
     mistakes make the posterior far too sure of itself. With more classes the estimate is the expected grade.
 
-    Raises ``FitError`` where there are fewer than three judges or all votes are alike.
+    Raises ``FitError`` if there are fewer than three judges or all votes are alike.
     """
     p = problem.scores.shape[1]
     if p < MIN_JUDGES:

@@ -1,4 +1,4 @@
-"""What aggregators share: the problem that they are given, and what they are."""
+"""Base of the aggregators: their input (``Problem``) and their interface (``Aggregator``)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,11 +40,11 @@ class Problem:
     moments : Moments
         Moments of the same scores.
     structure : Structure, optional
-        Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
+        Sparse + low-rank structure of the shrunk correlation; None if the panel allows none.
     rng : numpy.random.Generator
         Seeded from the content of the scores.
     weights_only : bool
-        Whether only weights and loadings are read, as those of a resample are: ``care`` then describes nothing.
+        Whether the caller reads only weights and loadings, as for a resample. ``care`` then skips its descriptions.
     """
 
     scores: ScoreMatrix
@@ -57,11 +57,11 @@ class Problem:
 
     @property
     def cut(self) -> float | None:
-        """Scores above it are votes for Q = 1."""
+        """Cut of the votes: a score above it is a vote for Q = 1."""
         return self.config.cut
 
     def require_structure(self) -> Structure:
-        """Return the structure; raise ``FitError`` where the panel has none."""
+        """Return the structure; raise ``FitError`` if the panel has none."""
         if self.structure is None:
             raise FitError("the panel has no sparse + low-rank structure to read quality from")
         return self.structure
@@ -78,7 +78,7 @@ class Problem:
 
     @cached_property
     def sparse(self) -> bool:
-        """Whether most judges scored few of the items, so that no correlation of two judges can be relied upon."""
+        """Whether most judges scored few of the items, which makes correlations of two judges unreliable."""
         return is_sparse(self.scores.values)
 
     @cached_property
@@ -98,7 +98,7 @@ class Problem:
 
     @cached_property
     def sparse_factor(self) -> SparseFactor:
-        """The common factor of a sparse panel; raises ``FitError`` where there are too few scores, or all are alike."""
+        """The common factor of a sparse panel; raises ``FitError`` if there are too few scores, or all are alike."""
         check_size(self.scores)
         if not varies(self.standardised.ravel()):
             raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
@@ -106,12 +106,12 @@ class Problem:
 
     @cached_property
     def panel_mean(self) -> Array:
-        """Mean of the scores present by item, NaN where none is, shape (n,)."""
+        """Mean of the scores present by item, NaN if none is, shape (n,)."""
         return row_mean(self.scores.values)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The lowest and the highest score that are there, or that the declared scale allows."""
+        """Lowest and highest score, among the scores present and the ends of the declared scale."""
         values = self.scores.values
         low, high = self.config.scale or (np.inf, -np.inf)
         return min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
@@ -119,12 +119,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Aggregator:
-    """One way to make one score out of many.
+    """A method that combines the scores of several judges into one score per item.
 
     Attributes
     ----------
     fit : callable
-        Aggregates; raises ``FitError`` where the method cannot answer.
+        Function that aggregates a ``Problem``; raises ``FitError`` if the method has no estimate.
     uses_labels : bool
         Whether labels can change the estimate.
     """
@@ -142,10 +142,10 @@ def check_size(scores: ScoreMatrix) -> None:
 
 
 def unit_weights(weights: Array) -> Array:
-    """Weights scaled so that their absolute values sum to one."""
+    """Return the weights scaled so that their absolute values sum to one."""
     return weights / np.abs(weights).sum()
 
 
 def row_mean(values: Array) -> Array:
-    """Mean of the scores present in each row, shape (n,); NaN where a row has none."""
+    """Return the mean of the scores present in each row, shape (n,); NaN if a row has none."""
     return by_rows(lambda rows: mean_of_present(rows, 1), values)

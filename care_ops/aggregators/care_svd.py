@@ -126,7 +126,7 @@ def care_svd(problem: Problem) -> Aggregate:
     spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal one, w'J (``weighted``),
     which has no posterior deviation.
 
-    Raises ``FitError`` where the panel has no structure, its low-rank part is zero, or literal weights cancel.
+    Raises ``FitError`` if the panel has no structure, its low-rank part is zero, or literal weights cancel.
     """
     structure, correlation = problem.require_structure(), problem.correlation
     factors = extract(structure.low_rank, correlation)
@@ -206,9 +206,9 @@ def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool 
         ``eigengaps``: the distance of each factor's strength from the nearest other one (thm:exact).
         ``identified``: whether all eigengaps are positive, so that L determines its directions.
         ``direction_condition``: how many times the relative error of L (in spectral norm) the direction of quality may
-        be off, as a distance of unit vectors (thm:sample, step 2); None where the factor is not identified.
+        be off, as a distance of unit vectors (thm:sample, step 2); None if the factor is not identified.
         ``one_factor_bound``: how far a model with one factor would turn away from quality at most, as a distance of
-        unit vectors (thm:misspecification); None where confounders are too strong for the theorem.
+        unit vectors (thm:misspecification); None if confounders are too strong for the theorem.
     """
     quality = factors.quality
     order = [quality, *(r for r in range(len(factors.strengths)) if r != quality)]

@@ -169,7 +169,7 @@ class CareTensor:
     def fit(self, problem: Problem) -> Aggregate:
         """Fit the mixture by views, third moment, decomposition and EM, and map its states to Q.
 
-        Raises ``FitError`` where the panel has no structure, too few different rows of scores, or judges that make no
+        Raises ``FitError`` if the panel has no structure, too few different rows of scores, or judges that make no
         three views.
         """
         states = self.states(problem)
@@ -199,7 +199,7 @@ class CareTensor:
     def states(self, problem: Problem) -> States:
         """Fit the mixture and interpret its states.
 
-        Raises ``FitError`` where the panel has no structure, too few different rows of scores, or judges that make no
+        Raises ``FitError`` if the panel has no structure, too few different rows of scores, or judges that make no
         three views.
         """
         problem.require_structure()
@@ -269,7 +269,7 @@ class CareTensor:
 
         They only offer starts for EM, so that a sample of many items (``samples``) tells them.
 
-        Raises ``FitError`` where the panel has no structure, or fewer than three judges.
+        Raises ``FitError`` if the panel has no structure, or fewer than three judges.
         """
         # its own, also where it is not used, so that EM's starts do not hang on the views
         (rng,) = problem.rng.spawn(1)
@@ -294,7 +294,7 @@ class CareTensor:
 
     @staticmethod
     def _has_items_for_views(problem: Problem) -> bool:
-        """Whether the complete items suffice for views within states."""
+        """Return whether the complete items suffice for views within states."""
         return int(_complete(problem).sum()) >= _WITHIN_ITEMS * problem.scores.shape[1]
 
     def _once(self, key: Hashable, make: Callable[[], MixtureWithDetails]) -> MixtureWithDetails:
@@ -322,13 +322,13 @@ def _sample(values: Array, problem: Problem, among: NDArray[np.intp] | None = No
 
 
 def _complete(problem: Problem) -> NDArray[np.bool_]:
-    """Whether every judge scored the item, (n,)."""
+    """Return whether every judge scored the item, (n,)."""
     complete: NDArray[np.bool_] = ~np.any(np.isnan(problem.standardised), axis=1)
     return complete
 
 
 def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
-    """Whether the best likelihood was reached from two sets of starts; with one, EM may have got stuck."""
+    """Return whether the best likelihood was reached from two sets of starts; with one, EM may have got stuck."""
     likelihoods = sorted(fit.log_likelihood for fit, _ in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
@@ -403,7 +403,7 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Whether two-valued labels agree with the label-free map (``anchors_agree``), or else with the states.
+    """Return whether two-valued labels agree with the label-free map (``anchors_agree``), or else with the states.
 
     From twenty labels on, they are left out in ten folds: ``anchors_right`` is the share that the states predict, and
     ``labels_confirm`` is whether the labels agree, or that share is better than the commoner label's (at 5 %).
@@ -434,7 +434,7 @@ def upper_label(labels: Array) -> Array:
 
 
 def _distinct_enough(values: Array) -> None:
-    """Raise ``FitError`` where there are fewer different rows than states: a state would be a single pattern."""
+    """Raise ``FitError`` if there are fewer different rows than states: a state would be a single pattern."""
     different = mixture.different_rows(values, at_least=STATES)
     if different < STATES:
         raise FitError(

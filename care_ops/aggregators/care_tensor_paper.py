@@ -67,7 +67,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     views : Views, optional
         Known groups of judges, as in the paper's synthetic experiments; by default those of S (step A).
 
-    Raises ``FitError`` where the panel has no structure, fewer than seven judges or fewer than ten items a judge;
+    Raises ``FitError`` if the panel has no structure, fewer than seven judges or fewer than ten items a judge;
     its judges make no three views; or the third moment has no four components of positive weight.
     """
     structure = problem.require_structure()

@@ -16,7 +16,7 @@ from care_ops.scores import Array, rows_of
 def common_factor(problem: Problem) -> Aggregate:
     """``factor_analysis``: E[f | scores present] of one common factor of the normal scores; it rises with their mean.
 
-    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary on a panel that
+    Raises ``FitError`` if there are fewer than three judges or ten items, or a judge does not vary on a panel that
     is not sparse.
     """
     if problem.sparse:
@@ -41,7 +41,7 @@ def common_factor(problem: Problem) -> Aggregate:
 def mean_of_families(problem: Problem) -> Aggregate:
     """``families``: the mean of the declared families' means of standardised scores.
 
-    Raises ``FitError`` where a judge does not vary.
+    Raises ``FitError`` if a judge does not vary.
     """
     if not problem.sparse:
         problem.moments.correlation(problem.scores.judges)
@@ -50,7 +50,7 @@ def mean_of_families(problem: Problem) -> Aggregate:
 
 
 def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:
-    """Mean over the families of the mean of their judges, over the scores present, shape (n,); NaN where none is.
+    """Mean over the families of the mean of their judges, over the scores present, shape (n,); NaN if none is.
 
     Parameters
     ----------

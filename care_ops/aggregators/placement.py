@@ -13,9 +13,9 @@ from care_ops.scores import Array
 
 
 def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Aggregate:
-    """Place an aggregate on the declared scale, with the declared threshold; order and decisions stay.
+    """Map an aggregate to the declared scale and threshold without changing the order of items.
 
-    Raises ``FitError`` where the scale of the labels is declared and there are none.
+    Raises ``FitError`` if the scale of the labels is declared and there are none.
     """
     declared = problem.config.calibration
     estimate = aggregate.estimate

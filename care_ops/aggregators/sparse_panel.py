@@ -1,4 +1,4 @@
-"""The label-free estimate of a sparse panel, of which most judges scored few items."""
+"""The label-free estimate of a sparse panel, in which most judges scored few items."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ SPARSE_SHARE = 0.5
 
 
 def estimate_sparse_panel(problem: Problem) -> LabelFree:
-    """Average the common factor and the mean of a panel of which most judges scored few items.
+    """Average the common factor and the mean of a panel in which most judges scored few items.
 
-    One factor is all that can be estimated there, and nothing tells whether it is quality or a bias that many judges
-    share, so both get equal parts.
+    Only one factor can be estimated on such a panel. It may be quality or a bias that many judges share, so the factor
+    and the mean get equal weights.
     """
     model = problem.sparse_factor
     scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)

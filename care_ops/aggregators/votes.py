@@ -10,10 +10,10 @@ from care_ops.sparsity import scales_are_unlike
 
 
 def majority_vote(problem: Problem) -> Aggregate:
-    """``mv``: the most frequent grade, ties to the smaller; with a cut, the share of votes above it.
+    """Estimate by majority vote (``mv``): the most frequent grade, or with a cut the share of votes above it.
 
-    With a cut an item is positive when more than half of its votes are, so ties are negative. Raises ``FitError`` where
-    the judges' scales are unlike.
+    Ties go to the smaller grade. With a cut, an item is positive if more than half of its votes are positive. Raises
+    ``FitError`` if the judges' scales are not comparable.
     """
     values = problem.scores.values
     if scales_are_unlike(values):
@@ -30,13 +30,13 @@ def majority_vote(problem: Problem) -> Aggregate:
 
 
 def average(problem: Problem) -> Aggregate:
-    """``avg``: the mean of the scores present."""
+    """Average the scores present of each item (``avg``)."""
     p = problem.scores.shape[1]
     return Aggregate("avg", problem.panel_mean, threshold=problem.cut, weights=np.full(p, 1.0 / p))
 
 
 def median(problem: Problem) -> Aggregate:
-    """``median``: the median of the scores present."""
+    """Take the median of the scores present of each item (``median``)."""
     values = problem.scores.values
     ordered, count = np.sort(values, axis=1), (~np.isnan(values)).sum(axis=1)  # NaN go last
     rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
@@ -45,10 +45,10 @@ def median(problem: Problem) -> Aggregate:
 
 
 def best_judge(problem: Problem) -> Aggregate:
-    """``best_judge``: the single judge whose scores go best with the labels (Kendall's tau).
+    """Select the judge that correlates best with the labels, by Kendall's tau (``best_judge``).
 
-    A panel is worth what it gains over this judge. A judge that falls as the labels rise is not turned over. Raises
-    ``FitError`` without labels that differ, or where no judge rises with them.
+    The gain over this judge is the value of a panel. A judge with a negative correlation is not reversed. Raises
+    ``FitError`` if labels do not differ, or no judge correlates positively with them.
     """
     rows, labels = problem.labels.rows(problem.scores.item_ids)
     agreements = [_agreement(column[rows], labels) for column in problem.scores.values.T]
@@ -73,7 +73,7 @@ def _agreement(scores: Array, labels: Array) -> float:
 
 
 def modal_grade(values: Array) -> Array:
-    """Most frequent value of each row, ties to the smaller, NaN for an empty row; shape (n,)."""
+    """Return the most frequent value of each row, shape (n,); ties go to the smaller value, an empty row is NaN."""
     ordered = np.sort(values, axis=1)  # NaN go last
     n, p = ordered.shape
     run, best_run = np.ones(n), np.ones(n)

@@ -1,4 +1,4 @@
-"""Weak supervision without confounders: weights from how far judges lie from one another."""
+"""Weak supervision without confounders: weights from the distances between judges."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from care_ops.records import Aggregate
 
 
 def universal_weak_supervision(problem: Problem) -> Aggregate:
-    """``uws``: the mean weighted by inverse estimated error, for continuous scores.
+    """Average continuous scores with weights of inverse estimated error (``uws``).
 
     The error of judge i is the mean over pairs {j, k} of (D_ij + D_ik - D_jk) / 2, where D_ab is the mean squared
-    distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022). Raises ``FitError`` where there
+    distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022). Raises ``FitError`` if there
     are fewer than three judges, or most of them scored few items.
     """
     values = problem.scores.values

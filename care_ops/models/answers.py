@@ -96,7 +96,7 @@ class Answers:
         return counts / totals[self.owner]
 
     def shares(self) -> Array:
-        """Share of each answer among the answers of its judge, shape (columns,)."""
+        """Return the share of each answer among the answers of its judge, shape (columns,)."""
         used = self.counts(np.ones((self.items, 1)))[:, 0]
         totals = np.bincount(self.owner, used, len(self._levels))
         return used / np.maximum(totals[self.owner], 1.0)

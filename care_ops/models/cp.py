@@ -154,7 +154,7 @@ def by_tensorly(
 ) -> list[list[Array]]:
     """Decompose tensors of rank k by tensorly: three factors for each, one column per component, the closest fit first.
 
-    It begins at random, or at ``starts``. Raises ``FitError`` where tensorly is not installed, or a least-squares
+    It begins at random, or at ``starts``. Raises ``FitError`` if tensorly is not installed, or a least-squares
     problem of its own is singular.
     """
     try:
@@ -260,7 +260,7 @@ def _assemble(tensor: Array, factor: Array, views: Views) -> tuple[Array, Array,
 
 
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
-    """Means by singular value decompositions of two pair moments and a Procrustes rotation, (k, p).
+    """Return the means by singular value decompositions of two pair moments and a Procrustes rotation, (k, p).
 
     The paper's "SVD Baseline in Synthetic Experiment": two-way moments determine the means up to one orthogonal
     matrix, which the third moment would fix and this does not. Kept to compare with.

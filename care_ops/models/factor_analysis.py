@@ -160,7 +160,7 @@ def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, 
 
 
 def number_of_factors(correlation: Array, n: int) -> int:
-    """Eigenvalues that judges without anything in common would not reach; at least one, less than half of p.
+    """Return the eigenvalues that judges without anything in common would not reach; at least one, less than half of p.
 
     The limit is the upper edge of the Marchenko-Pastur law, (1 + sqrt(p / n))^2: parallel analysis for many
     judges, without drawing (Dobriban, "Permutation methods for factor analysis and PCA", 2020).

@@ -64,7 +64,7 @@ def remove_feature_effects(
 
 
 def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
-    """Estimate each judge's own slope (p,) on a feature w (n,) of unit variance; None where the evidence is weak."""
+    """Estimate each judge's own slope (p,) on a feature w (n,) of unit variance; None if the evidence is weak."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -114,7 +114,7 @@ def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
 
 
 def unit_feature(feature: Array) -> Array | None:
-    """Standardise a feature, NaN as the mean; None where it is the same for nearly all items."""
+    """Standardise a feature, NaN as the mean; None if it is the same for nearly all items."""
     known = feature[~np.isnan(feature)]
     if len(known) < MIN_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
         return None

@@ -28,7 +28,7 @@ residuals that leave their item out, they were 1.40 times as wide and covered .9
 def draw_means(
     system: System, draws: int, rng: np.random.Generator, *, of_these_items: bool = True, within: float | None = None
 ) -> Array:
-    """Posterior draws of a system's mean label, shape (draws,).
+    """Return the posterior draws of a system's mean label, shape (draws,).
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ def fit_labels(
     plain: Array | None = None,
     seed: int = 0,
 ) -> LabelledFit | None:
-    """Fit quality to some labels; None where the labels do not differ.
+    """Fit quality to some labels; None if the labels do not differ.
 
     Parameters
     ----------

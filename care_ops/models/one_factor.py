@@ -49,7 +49,7 @@ class OneFactor:
         return np.clip(self.loadings, 0.0, None) / (1.0 - self.loadings**2)
 
     def validity(self, weights: Array) -> float:
-        """Correlation of a weighted sum of the judges' standardised scores with the factor."""
+        """Return the correlation of a weighted sum of the judges' standardised scores with the factor."""
         shared = float(weights @ self.loadings)
         return shared / max(float(np.sqrt(shared**2 + weights**2 @ (1.0 - self.loadings**2))), 1e-12)
 

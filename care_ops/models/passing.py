@@ -59,7 +59,7 @@ class System:
 
 
 def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_these_items: bool = True) -> Array:
-    """Posterior draws of a system's share of items with Y = 1, shape (draws,).
+    """Return the posterior draws of a system's share of items with Y = 1, shape (draws,).
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _log_posterior(system: System, grid: _Grid) -> Array:
 
 
 def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
-    """Labels with equal score and answer together: (score, answer, sum of weights)."""
+    """Return the labels with equal score and answer together: (score, answer, sum of weights)."""
     together: dict[tuple[float, float], float] = {}
     for at, label, weight in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
         together[at, label] = together.get((at, label), 0.0) + weight
@@ -185,7 +185,7 @@ def _draw_parameters(log_posterior: Array, grid: _Grid, draws: int, rng: np.rand
 def _shares(
     system: System, intercepts: Array, slopes: Array, rng: np.random.Generator, *, of_these_items: bool
 ) -> Array:
-    """Draws of one system's share, shape (draws,)."""
+    """Return the draws of one system's share, shape (draws,)."""
     n = len(system.scores)
     rest = np.delete(system.scores, system.labelled) if of_these_items and not system.chosen else system.scores
     if not len(rest):

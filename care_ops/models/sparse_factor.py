@@ -93,7 +93,7 @@ def fit(
 
 
 def _items(scores: _Scores, level: Array, loading: Array, variance: Array) -> tuple[Array, Array]:
-    """Mean and variance of each item's quality given its scores."""
+    """Return the mean and variance of each item's quality given its scores."""
     weight = (loading / variance)[scores.judge]
     precision = 1.0 + scores.by_item(weight * loading[scores.judge])
     return scores.by_item(weight * (scores.score - level[scores.judge])) / precision, 1.0 / precision

@@ -11,7 +11,7 @@ from care_ops.scores import Array
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """Conditional means of missing standardised scores given the others, and the variance that this leaves.
+    """Return the conditional means of missing standardised scores given the others, and the variance that this leaves.
 
     Parameters
     ----------

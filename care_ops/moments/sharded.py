@@ -71,11 +71,11 @@ def _error_text(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...
 
 
 def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
-    """Scores of ``judges`` in a shard, (p, m) arrays of at most ``_BATCH_ROWS`` items, NaN where null.
+    """Return the scores of ``judges`` in a shard, (p, m) arrays of at most ``_BATCH_ROWS`` items, NaN where null.
 
     Each array is overwritten by the next one.
 
-    Raises ``UnreadableError`` where the file cannot be read here.
+    Raises ``UnreadableError`` if the file cannot be read here.
     """
     import pyarrow as pa
 
@@ -91,7 +91,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 
     Reads the row groups that the range touches, one at a time, which bounds the memory.
 
-    Raises ``UnreadableError`` where the file cannot be read here.
+    Raises ``UnreadableError`` if the file cannot be read here.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -113,7 +113,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 
 
 def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spread = map) -> Moments:
-    """Moments of the rows of all shards.
+    """Return the moments of the rows of all shards.
 
     Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the rows.
 
@@ -160,7 +160,7 @@ def _moments(found: Moments | UnreadableError) -> Moments:
 
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments | UnreadableError:
-    """Moments of one shard, with one BLAS thread; the error where its file cannot be read here."""
+    """Return the moments of one shard, with one BLAS thread; the error where its file cannot be read here."""
     try:
         with one_blas_thread():
             return accumulate_columns(read_batches(shard, judges), shift)
@@ -171,7 +171,7 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
 def with_part(shard: Shard) -> Shard:
     """Return the shard with its rows.
 
-    Raises ``UnreadableError`` where the file cannot be read.
+    Raises ``UnreadableError`` if the file cannot be read.
     """
     import pyarrow as pa
 

@@ -66,7 +66,7 @@ class Moments:
         return is_crowd(self.count1, self.n) or lacks_pairs(self.count2)
 
     def __add__(self, other: Moments) -> Moments:
-        """Moments of the union of two disjoint sets of items."""
+        """Return the moments of the union of two disjoint sets of items."""
         if not np.array_equal(self.shift, other.shift):
             raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
         sums = (getattr(self, entry.name) + getattr(other, entry.name) for entry in fields(self)[1:])
@@ -81,7 +81,7 @@ class Moments:
 
         ``judges`` are the names that an error speaks of.
 
-        Raises ``FitError`` where a judge has no score, or two judges have no item in common.
+        Raises ``FitError`` if a judge has no score, or two judges have no item in common.
         """
         if (self.count1 == 0).any():
             raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
@@ -96,7 +96,7 @@ class Moments:
         return self.sum2 / self.count2 - partial_mean * partial_mean.T
 
     def standardise(self, values: Array) -> Array:
-        """Scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
+        """Return the scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
         centred = values - self.mean()
         centred /= np.sqrt(np.diag(self.covariance()))
         return centred
@@ -113,7 +113,7 @@ class Moments:
 
         ``judges`` are the names that an error speaks of.
 
-        Raises ``FitError`` where a judge has no variance.
+        Raises ``FitError`` if a judge has no variance.
         """
         covariance = self.covariance(judges)
         variance = np.diag(covariance).copy()
@@ -165,7 +165,7 @@ def _name(judges: Sequence[str] | None, position: int) -> str:
 
 
 def accumulate(values: Array, shift: Array | None = None, *, third: bool = True) -> Moments:
-    """Moments of a block of scores.
+    """Return the moments of a block of scores.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
 
 
 def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = True) -> Moments:
-    """Moments of scores that come in batches, judge by judge as columns do.
+    """Return the moments of scores that come in batches, judge by judge as columns do.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def default_shift(values: Array, rows: int = 1_024) -> Array:
 
 
 def of_panel(values: Array, *, third: bool = True) -> Moments:
-    """Moments of a panel's scores, of order three where they are asked for and the panel is not sparse."""
+    """Return the moments of a panel's scores, of order three where they are asked for and the panel is not sparse."""
     return accumulate(values, third=third and not is_sparse(values))
 
 

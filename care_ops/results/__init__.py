@@ -1,1 +1,1 @@
-"""What is read off a fit: uncertainty, comparisons of systems, drift, agreement, looks of its factors."""
+"""Results from a fit: uncertainty, comparisons of systems, drift, agreement, interpretation of factors."""

@@ -22,7 +22,7 @@ def krippendorff_alpha(values: Array) -> float | None:
     Returns
     -------
     float or None
-        1 is perfect agreement and 0 is that of chance. None where no item has two scores, or all scores are alike.
+        1 is perfect agreement, and 0 is agreement by chance. None if no item has two scores, or all scores are alike.
     """
     present = ~np.isnan(values)
     paired = present.sum(axis=1) >= 2
@@ -50,8 +50,8 @@ def weighted_kappas(values: Array) -> Array:
     Returns
     -------
     (p, p) array
-        NaN on the diagonal, where two judges share no item, and where both give one and the same grade throughout. NaN
-        everywhere where the panel uses more than ``MOST_GRADES`` different scores.
+        NaN on the diagonal, if two judges share no item, and if both always give the same grade. All entries are NaN if
+        the panel uses more than ``MOST_GRADES`` different scores.
     """
     p = values.shape[1]
     kappas = np.full((p, p), np.nan)

@@ -11,7 +11,7 @@ from care_ops.scores import Array
 
 
 def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Spearman correlations and two-sided permutation p-values, each (factors, features); NaN where undefined.
+    """Return the Spearman correlations and two-sided permutation p-values, each (factors, features); NaN if undefined.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def residual_ranks(feature: Array, other: Array) -> Array:
 
 
 def mean_by_unit(values: Array, units: Sequence[str]) -> Array:
-    """Means over split units, whose items are not independent; (n, c) to (units, c), NaN is left out."""
+    """Return the means over split units, whose items are not independent; (n, c) to (units, c), NaN is left out."""
     _, code = np.unique(np.array(units), return_inverse=True)
     present = ~np.isnan(values)
     count = np.column_stack([np.bincount(code, weights=column) for column in present.T.astype(float)])

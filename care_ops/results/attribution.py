@@ -1,13 +1,13 @@
-"""Was it the system or a judge? Sequential tests, each of its own cause, that hold over all runs.
+"""Attribution of a change to a system or to a judge, by sequential tests that hold over all runs.
 
-In each run each judge is asked again about a few answers that it scored when it was anchored, and scores what systems
-say anew.
+In each run each judge scores a few references (answers that it scored when it was anchored) again, and scores new
+answers of the systems.
 
-- A judge's difference is its score of a reference tonight less its score then. Where the judge is as it was, the two
-  may be exchanged, so that their difference is symmetric about 0, whatever the systems do.
-- A system's difference is the mean score of a new answer less that of one from before to the same prompt (to another
-  where there is none), less what the same judges have moved tonight on a reference. Where system and judges are as they
-  were, both parts are symmetric; what all scores of a judge move by cancels.
+- A judge's difference is its new score of a reference minus its old score. If the judge has not changed, the two are
+  exchangeable, so their difference is symmetric about 0, whatever the systems do.
+- A system's difference is the mean score of a new answer minus that of an earlier answer to the same prompt (to another
+  prompt if there is none). The change of the same judges on a reference in this run is subtracted. If neither system
+  nor judges have changed, both parts are symmetric. A shift that all scores of a judge share cancels.
 
 For differences d that are symmetric given those before, the mean of exp(l d) / cosh(l d) is 1 for every l: by it
 somebody who bets on a shift neither wins nor loses, and a capital of 1 ever reaches 1 / a with a probability of at most
@@ -17,10 +17,10 @@ come, and each share waits for its run. The share that has won the most for what
 Two differences that have a score in common are not symmetric together. So they are of different rounds, each with a
 capital of its own; round r, from 1, is told of at a / (r (r + 1)), so that all rounds together have a.
 
-Assumed: a judge's answers to one question are drawn alike, and so are a system's answers from before and anew; which
-answers come anew, or are asked about again, does not follow from scores. What a test cannot see: a change that leaves
-every difference symmetric, such as more noise alone. What a judge does to new answers and not to references is taken
-for the system's.
+Assumptions: the scores of one answer by an unchanged judge have one distribution, and so have the old and new answers
+of an unchanged system. The choice of new answers and of references does not depend on scores. A test cannot detect a
+change that leaves every difference symmetric, such as additional noise. If a judge changes on new answers but not on
+references, the test attributes this change to the system.
 """
 
 from collections import defaultdict, deque
@@ -42,12 +42,12 @@ _BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two scores of a judge, or of two answers of a system.
+    """Difference between two scores of a judge, or between two answers of a system.
 
     Attributes
     ----------
     run_date : int
-        Its day, as ``date.toordinal`` counts.
+        Day of the run, as ``date.toordinal`` counts.
     size : float
         In shares of the scale.
     round : int
@@ -61,7 +61,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a system said: to which prompt, its key, the day on which it was scored, and scores by judge (shares)."""
+    """Answer of a system: its prompt, key, day of scoring, and scores by judge (shares of the scale)."""
 
     prompt: str
     key: str
@@ -74,7 +74,7 @@ References = Mapping[int, Sequence[tuple[str, Mapping[str, float]]]]
 
 
 def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int:
-    """Return the first round in which none of these has been, and mark them as seen."""
+    """Return the first round that none of these scores is in, and mark them as used there."""
     sets = [taken.setdefault(key, set()) for key in keys]
     free = next(k for k in count(1) if not any(k in rounds for rounds in sets))
     for rounds in sets:
@@ -83,7 +83,7 @@ def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int
 
 
 def log_capitals(runs: Sequence[Array]) -> Array:
-    """Logarithm of the capital that the share of each run has won by each run.
+    """Return the logarithm of the capital that the share of each run has won by each run.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | No
     ----------
     found : differences
     false_alarms : float
-        Largest probability, over all runs, that this says so where nothing changed.
+        Largest probability, over all runs, of evidence of a change if nothing changed.
     """
     rounds = defaultdict[int, dict[int, list[float]]](dict)
     for each in found:
@@ -188,12 +188,12 @@ def of_system(
 
 
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
-    """Write a sentence for each judge of which there is evidence."""
+    """Write a sentence for each judge with evidence of a change."""
     message = "Judge {} changed: its scores of the same answers {} {}."
     return [message.format(name, one.direction, one) for name, one in changed.items()]
 
 
 def of_systems(changed: Mapping[str, ChangePoint], judges: Mapping[str, ChangePoint]) -> list[str]:
-    """Write a sentence for each system of which there is evidence, unless one of its judges changed too."""
+    """Write a sentence for each system with evidence of a change, unless one of its judges also changed."""
     held = f" This is held until {', '.join(judges)} is anchored anew." if judges else ""
     return [f"System {name} {one.direction} {one}.{held}" for name, one in changed.items()]

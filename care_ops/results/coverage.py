@@ -37,7 +37,7 @@ class Coverage:
     Attributes
     ----------
     missing : int
-        Scores, of items times judges.
+        Number of missing scores among items times judges.
     few, unscored : int
         Items with one or two scores, and with none.
     not_asked : bool

@@ -12,45 +12,45 @@ from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict
 
 @dataclass(frozen=True)
 class FitStatus:
-    """Record changes of a test set since its published fit.
+    """Changes of a test set since its published fit.
 
     Attributes
     ----------
     failures : tuple of str
         Steps that failed in the last run.
-    held_back : tuple of str
+    blocking_checks : tuple of str
         Checks that block the latest fit.
-    held_fit_version, held_made_at : str or None
-        The version of the blocked fit, and when it was built.
-    changes, moves : tuple of str
-        Inputs of the blocked fit that the published one lacks, and how far the two estimates differ.
-    reading : str
-        The version that is published meanwhile.
+    blocked_fit_version, blocked_built_at : str or None
+        Version of the blocked fit, and the time when it was built.
+    changes, estimate_changes : tuple of str
+        Inputs of the blocked fit that the published fit lacks, and the differences between the two estimates.
+    published_version : str
+        Sentence about the version that stays published while the latest fit is blocked.
     incomplete_judges : tuple of str
         Judges with incomplete scores; the next run asks them.
     stale, notes : tuple of Reason
-        Inputs that the fit does not include yet; and warnings, such as single missing scores.
+        Inputs that the fit does not include yet, and warnings such as single missing scores.
     """
 
     failures: tuple[str, ...] = ()
-    held_back: tuple[str, ...] = ()
-    held_fit_version: str | None = None
-    held_made_at: str | None = None
+    blocking_checks: tuple[str, ...] = ()
+    blocked_fit_version: str | None = None
+    blocked_built_at: str | None = None
     changes: tuple[str, ...] = ()
-    moves: tuple[str, ...] = ()
-    reading: str = ""
+    estimate_changes: tuple[str, ...] = ()
+    published_version: str = ""
     incomplete_judges: tuple[str, ...] = ()
     stale: tuple[Reason, ...] = ()
     notes: tuple[Reason, ...] = ()
 
 
 def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Verdict:
-    """Return the verdict: a failure counts first, then a blocked fit (whose facts are given), then a stale one."""
+    """Return the verdict on a fit: a failure has priority over a blocked fit, and this over a stale one."""
     fit_reasons = [] if facts is None else reasons_of(facts)
     if status.failures:
         return _verdict("failed", _ended(status.failures[0]), [*_since(status), *fit_reasons], facts, remedies)
-    if status.held_back:
-        return _held_back(facts, status, fit_reasons, remedies)
+    if status.blocking_checks:
+        return _blocked(facts, status, fit_reasons, remedies)
     if facts is None:
         stale = status.stale or (Reason("stale", "No fit has been made yet."),)
         return _verdict("stale", stale[0].sentence, [*stale, *status.notes], None, remedies)
@@ -70,26 +70,28 @@ def _verdict(
     return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), version, made_at)
 
 
-def _held_back(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
+def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
     waits = (
         [f"not every item has been scored yet by {listed(status.incomplete_judges, 4)}"]
         if status.incomplete_judges
         else []
     )
-    sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(status.changes or status.held_back[:1])]))}"
+    sentence = (
+        f"A new fit waits for you: {_ended('; '.join([*waits, *(status.changes or status.blocking_checks[:1])]))}"
+    )
     sentences: list[str] = []
     if facts is not None and refused(facts) is None:
         state, first = state_of(facts)
         sentences.append(f"The new fit by itself: {Verdict(state, first.sentence).headline}")
-    sentences += ["; ".join(status.moves)] if status.moves else []
+    sentences += ["; ".join(status.estimate_changes)] if status.estimate_changes else []
     reasons = [Reason("held back", _ended(capital(each))) for each in sentences]
-    if status.reading:
-        reasons.append(Reason("publication", status.reading))
-    reasons += [Reason("held back", _ended(capital(each))) for each in status.held_back]
+    if status.published_version:
+        reasons.append(Reason("publication", status.published_version))
+    reasons += [Reason("held back", _ended(capital(each))) for each in status.blocking_checks]
     reasons += [*status.stale, *status.notes, *fit_reasons]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
     steps = (answer,) if status.incomplete_judges else _steps("held back", facts, remedies)
-    return Verdict("held back", sentence, tuple(reasons), steps, status.held_fit_version, status.held_made_at)
+    return Verdict("held back", sentence, tuple(reasons), steps, status.blocked_fit_version, status.blocked_built_at)
 
 
 def _since(status: FitStatus) -> list[Reason]:

@@ -15,19 +15,19 @@ _BINS = 10
 
 @dataclass(frozen=True)
 class Drift:
-    """An aggregate tonight against the one before.
+    """Differences between an aggregate and the one of the previous run.
 
     Attributes
     ----------
     common : int
-        Items that both have an estimate of.
+        Items that have an estimate in both runs.
     psi, psi_by_chance : float
         Population stability index of all items' estimates, and what equal distributions of these sizes give
         with a probability of about 1 %; NaN below ten items.
     mean_shift : float
         Difference of the means over the earlier standard deviation; NaN below ten items.
     rank_correlation : float
-        Spearman's, over the common items; NaN below ten of them or where one is constant.
+        Spearman's, over the common items; NaN with fewer than ten items or if one aggregate is constant.
     """
 
     common: int
@@ -58,9 +58,9 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
 def population_stability(before: Array, after: Array) -> tuple[float, float]:
     """Compute the population stability index over the deciles of ``before``.
 
-    PSI = sum_b (q_b - p_b) log(q_b / p_b), half an item added to each bin. For equal distributions it is
-    about (1/n + 1/m) times a chi-square of as many degrees of freedom as there are bins less one; the second
-    value is the 99 % point of that.
+    PSI = sum_b (q_b - p_b) log(q_b / p_b), half an item added to each bin. For equal distributions it is about (1/n +
+    1/m) times a chi-square variable with one degree of freedom fewer than bins. The second value is the 99 % quantile
+    of this distribution.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def population_stability(before: Array, after: Array) -> tuple[float, float]:
 
 
 def same_direction(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Cosine of two sets of loadings or weights over the judges that both have; NaN where it is undefined."""
+    """Return the cosine of two sets of loadings or weights over the judges that both have; NaN if it is undefined."""
     common = sorted(before.keys() & after.keys())
     if len(common) < 2:
         return float("nan")
@@ -94,14 +94,14 @@ def same_direction(before: Mapping[str, float], after: Mapping[str, float]) -> f
 
 
 def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[str]:
-    """Judges whose scores are the gold label itself, up to scale.
+    """Return the judges whose scores are the gold label itself, up to scale.
 
     Parameters
     ----------
     values : (n, p) array
         Scores, NaN for missing.
     gold : (n,) array
-        NaN where there is none.
+        NaN if there is none.
 
     Returns
     -------

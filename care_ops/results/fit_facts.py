@@ -29,7 +29,7 @@ CONTRADICTED = 0.7
 class JudgeFacts(JudgeCheck):
     """Admission of a judge, its weight in the estimate and the upper end of its interval.
 
-    ``looks_like`` describes a column that is no judge; ``outside`` states that most scores lie outside the scale.
+    ``looks_like`` describes a column that is not a judge. ``outside`` states that most scores lie outside the scale.
     """
 
     weight: float | None = None
@@ -39,7 +39,7 @@ class JudgeFacts(JudgeCheck):
 
     @property
     def dead(self) -> str | None:
-        """Why its scores have no information; None if they have some."""
+        """Reason why the scores of the judge have no information; None if they have some."""
         if self.admitted or self.entropy > 0.0:  # on a sparse panel one score is enough
             return None
         same = "it gave no score at all" if self.missing_rate >= 1.0 else "it gave the same score to every item"
@@ -47,7 +47,7 @@ class JudgeFacts(JudgeCheck):
 
     @property
     def counts_against(self) -> bool:
-        """Whether its weight is negative, with its whole interval if there is one."""
+        """Whether the weight of the judge is negative, and so is its whole interval, if there is one."""
         upper = self.weight if self.weight_hi is None else self.weight_hi
         return upper is not None and upper < 0.0
 
@@ -75,7 +75,7 @@ class LabelEvidence:
     at_random : float
         Probability that the labels are unrelated to the scores.
     turned : float
-        Correlation of the estimate with what it is without these labels.
+        Correlation of the estimate with the estimate without these labels.
     """
 
     labels: int
@@ -107,7 +107,7 @@ class FitFacts(CareSummary):
     Attributes
     ----------
     judges : tuple of JudgeFacts
-        Also those that are not on the panel.
+        All judges, including those that are not on the panel.
     failure : str or None
         Why ``care`` has no estimate; the other fields are then undefined.
     feature, follows : str and float, optional
@@ -115,7 +115,7 @@ class FitFacts(CareSummary):
     removed : tuple of features
         Features whose effects on judges were removed.
     blind : bool
-        No text features are known.
+        Whether no text features are known.
     followed : tuple of FollowedFeature
         The largest correlation first.
     cautions : tuple of str

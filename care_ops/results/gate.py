@@ -55,8 +55,8 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     Raises
     ------
     InputError
-        The same system twice, a system without items, a margin that is negative or wider than any difference, or as in
-        ``rates_at_looks``.
+        Both systems are the same, a system has no items, the margin is negative or exceeds every possible difference,
+        or ``rates_at_looks`` raises it.
     TooFewLabelsError
         A system has fewer than ``MIN_LABELS``.
     """
@@ -113,13 +113,13 @@ def rogan_gladen(
 ) -> Decision:
     """Gate by the judges' decisions, corrected by their error rates on each system.
 
-    An item passes if its estimate is above the cut. A share q that passes means a share (q + TNR - 1) / (TPR + TNR - 1)
-    that people pass (Rogan and Gladen, American Journal of Epidemiology 1978); all three have Jeffreys posteriors.
+    An item passes if its estimate is above the cut. If the judges pass a share q, people pass a share (q + TNR - 1) /
+    (TPR + TNR - 1) (Rogan and Gladen, American Journal of Epidemiology 1978); all three have Jeffreys posteriors.
 
     Raises
     ------
     InputError
-        Labels are not 0 and 1, or not of a simple random sample.
+        Labels are not 0 and 1, or are not from a simple random sample.
     TooFewLabelsError
         A system has fewer than ``MIN_LABELS`` that pass or that fail.
     """

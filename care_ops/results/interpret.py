@@ -29,7 +29,7 @@ _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
 
 
 def text_features(texts: Sequence[str | None]) -> Array:
-    """Compute the features named in ``FEATURES``, shape (n, 8); NaN where there is no text.
+    """Compute the features named in ``FEATURES``, shape (n, 8); NaN if there is no text.
 
     SMOG is the grade of McLaughlin (1969) by textstat, NaN below three words.
     """
@@ -43,7 +43,8 @@ COUNTED = ("words", "sentences", "list_items", "numbers")
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
     """Count visible properties of each response, on a logarithmic scale: ``COUNTED`` by name, each (n,).
 
-    Of pairs it is the first response less the other one. NaN where a text is missing; empty where all are.
+    For pairs, each value is that of the first response minus that of the second. NaN if a text is missing; empty if all
+    texts are missing.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def _counted(text: str | None) -> list[float]:
 
 
 def check_declared(not_quality: Collection[str], features: Collection[str], where: str) -> None:
-    """Raise ``InputError`` where what is declared to be no part of quality is nothing that is known of the items."""
+    """Raise ``InputError`` if a feature that is declared as not quality is unknown."""
     unknown = [name for name in not_quality if name not in features]
     if unknown:
         known = f"there are {', '.join(features)}" if features else "no item has a text, from which they are counted"
@@ -78,7 +79,7 @@ def check_declared(not_quality: Collection[str], features: Collection[str], wher
 
 
 def feature_correlations(scores: Array, features: Array) -> Array:
-    """Spearman correlation of each factor's score with each feature.
+    """Return the Spearman correlation of each factor's score with each feature.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     Returns
     -------
     (h, f) array
-        NaN where a feature is constant or fewer than ten items have both.
+        NaN if a feature is constant or fewer than ten items have both.
     """
     ranks = [rankdata(score) for score in scores.T]
     out = np.full((scores.shape[1], features.shape[1]), np.nan)

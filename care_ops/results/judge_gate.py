@@ -57,13 +57,13 @@ class PeopleAgreement:
     Attributes
     ----------
     kappa : Statistic or None
-        Cohen's, of passing; None where people or the judge pass all items, or none.
+        Cohen's kappa of pass and fail; None if people or the judge pass all items, or none.
     weighted_kappa : Statistic or None
-        With quadratic weights, of the grades themselves; None where labels are no grades on the judge's scale.
+        Kappa of the grades with quadratic weights; None if labels are not grades on the judge's scale.
     auc : Statistic or None
-        Chance that the judge scores an item that people passed above one that they failed.
+        Probability that the judge scores an item that people passed above one that they failed.
     bias : Statistic
-        Judge less people: in points of the scale where labels are grades, else of the pass rate (.05 is five points).
+        Judge minus people: in points of the scale if labels are grades, else in the pass rate (.05 is five points).
     """
 
     judge: str
@@ -208,7 +208,10 @@ def agreement_with_people(
 
 
 def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
-    """Return kappa with quadratic weights (for 0 and 1 Cohen's): 1 - observed / expected squared difference."""
+    """Return kappa with quadratic weights: 1 - observed / expected squared difference.
+
+    For values of 0 and 1 this is Cohen's kappa.
+    """
     mean, other = float(weight @ first), float(weight @ second)
     observed = float(weight @ (first - second) ** 2)
     expected = float(weight @ (first**2 + second**2)) - 2 * mean * other
@@ -229,7 +232,7 @@ def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., S
 
 
 def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
-    """Return the chance that a passed item is scored above a failed one, ties half."""
+    """Return the probability that a passed item is scored above a failed one; ties count half."""
     passed, failed = weight * people, weight * (1 - people)
     if passed.sum() <= 0 or failed.sum() <= 0:
         return None
@@ -250,5 +253,5 @@ def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Sta
 
 
 def _above(mass: Array) -> Array:
-    """Return the mass above each value, with half of its own."""
+    """Return the weight above each value, plus half of the weight at that value."""
     return mass[::-1].cumsum()[::-1] - 0.5 * mass

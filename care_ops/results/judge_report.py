@@ -78,7 +78,7 @@ class JudgeReport:
     base_rate : Share
         Items that people pass.
     accuracy, assisted : Share
-        By labels, and by labels with the panel's estimate (``rates_of``).
+        Accuracy from the labels alone, and from labels with the panel's estimate (``rates_of``).
     sent : dict share -> error
         Share of wrong decisions if people decide that share, the least certain first.
     misses : tuple of int
@@ -166,7 +166,7 @@ def _certain(share: Share | None) -> Share:
 
 
 def _sent(margin: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
-    """Return the error of what is left to the judge, for each share that is sent to people."""
+    """Return the error of the items that the judge decides, for each share that people decide."""
     errors: dict[float, float] = {}
     for share in (0.0, *SENT):
         kept = margin[rows] >= np.nanquantile(margin, share) if share else np.ones(len(rows), dtype=np.bool_)

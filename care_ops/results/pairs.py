@@ -26,7 +26,7 @@ Pairs = Sequence[tuple[str, ...] | None]
 class Duels(Labelled):
     """Pairs of systems: a high estimate prefers the left answer, and a label is its share of a win, 0 to 1.
 
-    A pair of a system with itself is left out; ``level``, ``of_these_items`` and ``seed`` as in ``rates_of``.
+    A pair of a system with itself is excluded. ``level``, ``of_these_items`` and ``seed`` as in ``rates_of``.
     """
 
     pairs: Pairs = ()
@@ -56,7 +56,7 @@ class Duels(Labelled):
         return DuelRates("share of wins", self.level, best_first, left_out, _duels=self)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Return the share of wins of ``first`` minus that of ``second``, in the pairs where the two met.
+        """Return the share of wins of ``first`` minus the share of ``second`` in their common pairs.
 
         Raises ``InputError`` if they never met, ``FitError`` with fewer than ``MIN_LABELS`` labels of their pairs.
         """
@@ -132,7 +132,7 @@ def duel_gate(duels: Duels, new: str, old: str, margin: float = 0.0) -> Decision
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
     """Return the estimates (m,) in favour of a system, and whether it stood on both sides.
 
-    If it did, the preference for a side is removed: half of what both sides have in common.
+    If the system stood on both sides, half of the common part of both sides is removed: the preference for a side.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]
@@ -142,7 +142,7 @@ def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
 
 
 def _turned(rate: Rate, system: str) -> Rate:
-    """Return the rate of the other one of two systems."""
+    """Return the rate of the opponent of a system."""
     value, lo, hi = rate.by_labels
     ends = {"value": 1 - rate.value, "lo": 1 - rate.hi, "hi": 1 - rate.lo, "by_labels": (1 - value, 1 - hi, 1 - lo)}
     return replace(rate, system=system, by_judges=1 - rate.by_judges, **ends)

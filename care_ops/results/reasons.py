@@ -365,7 +365,7 @@ def _coverage(coverage: Coverage) -> list[Reason]:
 
 
 def _shifted(facts: FitFacts) -> list[Reason]:
-    """Warn where so many judges look misaligned that it may be the others."""
+    """Warn if so many judges look misaligned that the other judges may be the misaligned ones."""
     shifted = [each.judge for each in facts.judges if str(each.reason).startswith("misaligned: agreement")]
     if 5 * len(shifted) < len(shifted) + len(facts.admitted):
         return []

@@ -119,7 +119,7 @@ class _Predictions:
 
     @property
     def bias(self) -> float:
-        """Mean error of the predictions so far."""
+        """Mean error of all earlier predictions."""
         return self._errors / self._count if self._count else 0.0
 
     def of(self, scores: Array | float) -> Array:
@@ -131,7 +131,7 @@ class _Predictions:
         return np.clip(y + slope * (np.asarray(scores) - x), 0.0, 1.0)
 
     def learn(self, score: float, label: float, predicted: float) -> None:
-        """Add a label that was predicted."""
+        """Update the regression with a label and its prediction."""
         self._count += 1
         self._x, self._y = self._x + score, self._y + label
         self._xx, self._xy = self._xx + score**2, self._xy + score * label

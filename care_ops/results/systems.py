@@ -36,9 +36,9 @@ def mean_differences(
     Parameters
     ----------
     estimate : (n,) array
-        NaN is left out.
+        NaN is excluded.
     systems : sequence of n str or None
-        None belongs to no system.
+        None if the item belongs to no system.
     units : sequence of n str
         Split units.
     labels : (n,) array, optional
@@ -81,12 +81,13 @@ def bradley_terry(
     sides: bool = True,
     level: float = 0.9,
 ) -> tuple[dict[str, float], list[Comparison]]:
-    """Estimate strengths of systems from pairs: P(left wins) = expit(s_left - s_right), and every difference.
+    """Estimate strengths of systems from pairs, and all their differences, by the Bradley-Terry model.
 
-    An effect of the left side is a further parameter where the pairs identify it (Davidson and Beaver, Biometrics
-    1977). An estimate between 0 and 1 is a fractional win (quasi-likelihood; Bradley and Terry, 1952; Papke and
-    Wooldridge, 1996). With labels the estimating equation is prediction-powered. One more comparison, half won and of
-    the weight of one split unit, keeps every share off 0 and 1 (Haldane, 1956; Anscombe, 1956).
+    The model is P(left wins) = expit(s_left - s_right). An effect of the left side is added if the pairs identify it
+    (Davidson and Beaver, Biometrics 1977). An estimate between 0 and 1 is a fractional win (quasi-likelihood; Bradley
+    and Terry, 1952; Papke and Wooldridge, 1996). With labels the estimating equation is prediction-powered. A
+    pseudo-comparison that is half won, with the weight of one split unit, keeps every share between 0 and 1 (Haldane,
+    1956; Anscombe, 1956).
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def _by_estimates(games: "_Games") -> tuple[Array, Array, float]:
 
 
 def _by_labels(games: "_Games") -> tuple[Array, Array, float]:
-    """Return the same corrected by labels; without estimates if the correction leaves [0, 1]."""
+    """Return the result of ``_by_estimates`` corrected by labels; without estimates if this leaves [0, 1]."""
     half_won = 1 / len(np.unique(games.unit[games.labelled]))
     strength, inverse, _ = _solve(games, 0.0, half_won, corrected=True)
     label_part, estimate_part = _scores(games, strength)
@@ -195,7 +196,7 @@ def _games(
 
 
 def _distinguishes_sides(design: Array) -> bool:
-    """Return whether the design identifies an effect of the left side."""
+    """Return whether an effect of the left side can be estimated apart from the strengths of the systems."""
     fitted = design @ np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
     return bool(np.abs(fitted - 1.0).max() > 1e-6)
 

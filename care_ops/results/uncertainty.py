@@ -107,10 +107,10 @@ def has_halves(values: Array) -> bool:
 
 
 def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
-    """Whether each item stands on the right side of the median with a probability of .9, given ``sd``, (n,).
+    """Return whether each item stands on the right side of the median with a probability of .9, given ``sd``, (n,).
 
     Where judges err for themselves, 96 to 98 of 100 such items are in the right half; of what judges share ``sd`` knows
-    nothing (``docs/method.md``). False where no judge scored the item.
+    nothing (``docs/method.md``). False if no judge scored the item.
 
     Examples
     --------

@@ -161,7 +161,7 @@ def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
 
 
 def subtract_confounders(factors: Factors) -> Array:
-    """Weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
+    """Return the weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
 
     Where a confounder's loadings overlap with those of quality, the eigenvector of quality leans towards it,
     and this leans it back; where they are orthogonal as assumed, it does harm. An eigenvector has no sign of

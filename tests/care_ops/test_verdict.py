@@ -68,11 +68,17 @@ def topics(facts: FitFacts, topic: str) -> list[Reason]:
         ),
         (replace(CLEAR, former_concerns=("several answers",)), {}, "ambiguous", "Don't use yet", ("earlier release",)),
         (CLEAR, {"stale": (Reason("stale", "The source changed."),)}, "stale", "Waiting", ("The source changed.",)),
-        (CLEAR, {"failures": ("No.",), "held_back": ("Drift.",)}, "failed", "Failed", ("No.",)),
-        (CLEAR, {"held_back": ("it drifts",), "held_fit_version": "e2"}, "held back", "Waiting", ("it drifts",)),
+        (CLEAR, {"failures": ("No.",), "blocking_checks": ("Drift.",)}, "failed", "Failed", ("No.",)),
         (
             CLEAR,
-            {"held_back": ("it lacks",), "changes": ("6 items came",), "incomplete_judges": ("ann", "bob")},
+            {"blocking_checks": ("it drifts",), "blocked_fit_version": "e2"},
+            "held back",
+            "Waiting",
+            ("it drifts",),
+        ),
+        (
+            CLEAR,
+            {"blocking_checks": ("it lacks",), "changes": ("6 items came",), "incomplete_judges": ("ann", "bob")},
             "held back",
             "Waiting",
             ("ann, bob", "6 items came"),
@@ -176,11 +182,11 @@ def test_few_or_unsure_labels_settle_nothing(weak, names):
 
 def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
     """The next run builds another fit."""
-    held = {"held_back": ("7.9% are missing",), "incomplete_judges": ("ann",)}
+    held = {"blocking_checks": ("7.9% are missing",), "incomplete_judges": ("ann",)}
     (step,) = verdict_on(CLEAR, **held).next_steps
     assert step.sentence.startswith("Make sure that the judges named answer, then ")
     assert step.command == REMEDIES.again.command
-    assert verdict_on(CLEAR, held_back=("7.9% are missing",)).next_steps == (REMEDIES.decide,)
+    assert verdict_on(CLEAR, blocking_checks=("7.9% are missing",)).next_steps == (REMEDIES.decide,)
 
 
 @pytest.mark.parametrize(
