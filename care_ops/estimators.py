@@ -1,9 +1,9 @@
-"""Estimators with scikit-learn's conventions, over arrays and nothing else: ``fit``, ``predict``, ``get_params``.
+"""Estimators over arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
 
-An estimator reads a matrix of scores, items in rows and judges in columns, with NaN if a score is missing. ``y`` is
-optional: labels that the fit may see, NaN if there is none. ``predict`` applies the function that a fit is of one
-item's scores (``frozen``), so that new items need no new fit. scikit-learn itself is not imported, except for its
-tags, which only scikit-learn asks for.
+An estimator takes a matrix of scores, with items in rows, judges in columns and NaN for missing scores. ``y`` is
+optional: labels that the fit may use, with NaN for items without a label. ``predict`` scores new items without a new
+fit, by a function of one item's scores (``frozen``). scikit-learn is imported only for its estimator tags, when
+scikit-learn calls for them.
 """
 
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ STRUCTURED = ("care_svd", "care_tensor", "care_tensor_paper")
 
 
 class ArrayError(InputError, ValueError):
-    """An array that no estimator can use; a ``ValueError`` too, as scikit-learn's conventions ask."""
+    """Raised for an array that no estimator can use; also a ``ValueError``, as scikit-learn requires."""
 
 
 class NotFittedError(FitError, ValueError, AttributeError):
-    """Raised by ``predict`` where ``fit`` was not called."""
+    """Raised by ``predict`` if ``fit`` was not called."""
 
 
 @dataclass(eq=False, kw_only=True)
 class PanelEstimator:
-    """What all estimators share.
+    """Base class of all estimators.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class PanelEstimator:
     prevalence : float, optional
         Declared share of items with Q = 1.
     seed : int
-        Of random starts.
+        Seed of the random starts.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class PanelEstimator:
     threshold_ : float or None
         ``estimate > threshold_`` decides Q = 1.
     fidelity_ : float
-        Share of the estimates' variance, on items left out, that follows from one item's scores; ``predict``
-        refuses where it is low.
+        Share of the estimates' variance, on held-out items, that is explained by one item's scores. ``predict`` raises
+        ``FitError`` if it is low.
     n_features_in_ : int
         Number of judges.
     """
@@ -84,12 +84,12 @@ class PanelEstimator:
     seed: int = FitConfig.seed
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Aggregate the scores ``X``, of shape (n, p); ``y`` are labels that the fit may see, NaN for none.
+        """Fit the aggregator to scores ``X`` (n, p) and optional labels ``y`` (n,), with NaN for no label.
 
         Raises
         ------
         ArrayError
-            ``X`` is no matrix of numbers, or ``y`` has another length.
+            ``X`` is not a matrix of numbers, or ``y`` has another length.
         FitError
             The scores allow no fit.
         """
@@ -113,16 +113,16 @@ class PanelEstimator:
         return self
 
     def predict(self, X: ArrayLike) -> Array:  # noqa: N803
-        """Scores of the items ``X``, of shape (m, p), by the function that the fit is; NaN if no judge scored.
+        """Predict the scores of new items ``X`` (m, p); NaN if no judge scored the item.
 
         Raises
         ------
         NotFittedError
-            Before ``fit``.
+            ``fit`` was not called.
         ArrayError
-            The number of columns is not that of the fit.
+            ``X`` does not have as many columns as the fit.
         FitError
-            The fit does not follow from one item's scores.
+            One item's scores do not determine its estimate closely enough.
         """
         if not hasattr(self, "_frozen"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call `fit` first")
@@ -135,7 +135,7 @@ class PanelEstimator:
         return self._frozen.apply(scores)
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:  # noqa: N803
-        """``fit``, and the estimates of its items."""
+        """Fit the aggregator and return the estimates of the items."""
         return self.fit(X, y).estimate_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -168,13 +168,13 @@ class PanelEstimator:
         )
 
     def _config(self) -> FitConfig:
-        """Build the configuration of a fit of one aggregator, with those of its settings that are parameters here."""
+        """Build the fit configuration of one aggregator from the parameters of this estimator."""
         own = self.get_params()
         aggregators = (own.get("aggregator", self._of),)
         return FitConfig.of({**own, "aggregators": aggregators})
 
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
-        """Return the scores with generated names that sort in their order."""
+        """Return the scores with generated item and judge names, whose sorted order is the order of the array."""
         values = _numbers(X)
         n, p = values.shape
         judges = tuple(f"{column:05d}" for column in range(p))
@@ -187,7 +187,7 @@ class PanelEstimator:
 
 @dataclass(eq=False, kw_only=True)
 class CareEstimator(PanelEstimator):
-    """``care``, the recommended score; see docs/method.md.
+    """Recommended estimator (``care``); see docs/method.md.
 
     Examples
     --------
@@ -207,14 +207,14 @@ class CareEstimator(PanelEstimator):
 
 @dataclass(eq=False, kw_only=True)
 class CareSvdEstimator(PanelEstimator):
-    """``care_svd``, for scores that are numbers; see docs/method.md.
+    """CARE-SVD (``care_svd``) for numeric scores; see docs/method.md.
 
     Parameters
     ----------
     gamma, tau :
         Penalties; see ``care_ops.config.StructureConfig``.
     placement :
-        On which scale the answer is; see ``care_ops.config.FitConfig``.
+        Scale of the estimate; see ``care_ops.config.FitConfig``.
     """
 
     _of = "care_svd"
@@ -225,7 +225,7 @@ class CareSvdEstimator(PanelEstimator):
 
 @dataclass(eq=False, kw_only=True)
 class CareTensorEstimator(PanelEstimator):
-    """``care_tensor``, for votes and preferences; see docs/method.md.
+    """CARE-Tensor (``care_tensor``) for votes and preferences; see docs/method.md.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class CareTensorEstimator(PanelEstimator):
 
 @dataclass(eq=False, kw_only=True)
 class AggregatorEstimator(PanelEstimator):
-    """Any other aggregator by its name.
+    """Estimator for any aggregator, selected by name.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class AggregatorEstimator(PanelEstimator):
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803
     """Check a matrix and return it as float64, without infinities.
 
-    Raises ``ArrayError`` if it is sparse, complex, not two-dimensional, empty, or holds what is no number.
+    Raises ``ArrayError`` if it is sparse, complex, not two-dimensional, empty, or has an entry that is not a number.
     """
     if hasattr(X, "toarray"):
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
@@ -288,7 +288,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
 def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
     """Return the given labels, by item.
 
-    Raises ``ArrayError`` if there is not one number an item.
+    Raises ``ArrayError`` if ``y`` does not have one number per item.
     """
     if y is None:
         return NO_LABELS

@@ -1,4 +1,4 @@
-"""The fit of one panel, from scores to aggregates, stage by stage."""
+"""Fit of one panel: moments, structure and aggregates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ Watch = Callable[[str, int, int], None]
 
 
 def unwatched(_what: str, _done: int, _total: int) -> None:
-    """Ignore all progress: a ``Watch`` for callers that need none."""
+    """Ignore all progress reports; a ``Watch`` for callers without a progress display."""
 
 
 Solve = Literal["exactly", "roughly", "not"]
@@ -37,19 +37,19 @@ THIRD_MOMENTS = frozenset(("care_tensor", "care_tensor_paper"))
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of the fit of one panel, in the order of the scores handed in.
+    """Result of the fit of one panel, in the order of the given scores.
 
     Attributes
     ----------
     moments : Moments
         In canonical order of the judges.
     structure : Structure or None
-        In canonical order; None if too few judges or items allow none.
+        In canonical order; None if there are too few judges or items.
     structure_details : dict
-        With ``em_iterations`` and ``em_converged`` where missing scores were filled by EM.
+        With ``em_iterations`` and ``em_converged`` if missing scores were filled by EM.
     aggregates : dict name -> Aggregate
     failures : dict name -> message
-        Aggregators that could not answer, and why.
+        Reason for each aggregator without an estimate.
     """
 
     scores: ScoreMatrix
@@ -69,23 +69,23 @@ def fit_panel(
     weights_only: bool = False,
     watch: Watch = unwatched,
 ) -> Fit:
-    """Moments, structure and every aggregator on one panel.
+    """Fit moments, structure and all configured aggregators to one panel.
 
     Parameters
     ----------
     scores : ScoreMatrix
         Admitted judges only.
     labels : FitLabels
-        Items whose label the fit may see.
+        Labels that the fit may use.
     solve : {"exactly", "roughly", "not"}
-        Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
+        Whether to solve the structure to its certificate, roughly (enough for a resample), or not at all.
     weights_only : bool
-        Whether only weights and loadings of the aggregates are read (``Problem.weights_only``).
+        Whether the caller reads only weights and loadings (``Problem.weights_only``).
 
     Raises
     ------
     FitError
-        Fewer than two judges, or no aggregator could answer.
+        Fewer than two judges, or no aggregator has an estimate.
     """
     if scores.shape[1] < MIN_COLUMNS:
         raise FitError(
@@ -111,7 +111,7 @@ def fit_panel(
 def try_structure(
     moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, effort: Effort = EXACTLY
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
-    """Solve the structure, or return the reason why this panel has none."""
+    """Solve the structure of a panel, or return the reason why it has none."""
     try:
         structure, details = fit_structure(moments, config, judges, effort)
         return structure, details, {}
@@ -120,7 +120,7 @@ def try_structure(
 
 
 def problem_of(scores: ScoreMatrix, config: FitConfig, labels: FitLabels = NO_LABELS) -> Problem:
-    """Build the problem that ``care`` solves on a panel; no structure is solved."""
+    """Build the input of the ``care`` aggregator from scores, without solving the structure."""
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
     return Problem(panel, of_panel(panel.values), None, rng, config, labels)
@@ -137,12 +137,12 @@ def run_aggregators(
     weights_only: bool = False,
     watch: Watch = unwatched,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
-    """Every configured aggregator on one panel.
+    """Run all configured aggregators on one panel.
 
     Parameters
     ----------
     scores : ScoreMatrix
-        In any order; the answer comes back in the same.
+        In any order; the aggregates are returned in the same order.
     moments, structure :
         Moments and structure of the scores in canonical order.
     registry : mapping name -> Aggregator

@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FitLabels:
-    """Items whose label a fit may see.
+    """Labels that a fit may use.
 
     Attributes
     ----------
     labels : mapping item_id -> label
         Finite numbers, on the scale of the gold; the mean where an item has several labels.
     counts : mapping item_id -> float
-        How much an item's label counts, relative to a single one; 1 for items that are not there.
+        Weight of an item's label relative to a single label; 1 for items without an entry.
     sample : mapping item_id -> probability, optional
         The items on which an estimate for all items may rest (a rate, a calibrated probability), with the probability
-        that each had of being labelled. None if all were drawn at random.
+        that each had of being labelled. None if all items were drawn at random.
     shares : bool
         Whether every single label is 0 or 1, so that a mean of several is a share.
     repeats : tuple of str
-        What several labels of one item say of each other, in sentences.
+        Sentences about the agreement of several labels of one item.
     """
 
     labels: Mapping[str, float]
@@ -51,25 +51,25 @@ class FitLabels:
 
     @classmethod
     def of(cls, labels: Labels) -> FitLabels:
-        """All labels, and on which of them estimates may rest."""
+        """Build the fit labels from all labels, with the probability sample that estimates may use."""
         return cls(labels.values, labels.counts, labels.sample, labels.binary, tuple(labels.repeats()))
 
     @property
     def binary(self) -> bool:
-        """Whether the labels are 0 and 1, or shares of such."""
+        """Whether the labels are 0 and 1, or shares of such labels."""
         return self.shares or all(label in (0.0, 1.0) for label in self.labels.values())
 
     @property
     def left_out(self) -> int:
-        """Items whose label a fit sees and no estimate may rest on."""
+        """Items with a label that the fit uses but estimates for all items may not."""
         return 0 if self.sample is None else len(self.labels) - len(self.sample)
 
     def content(self) -> list[tuple[str, float, float, float | None]]:
-        """Every item with its label, what it counts and its probability, sorted: what a fit by them is made of."""
+        """Every item with its label, weight and probability, sorted, for the hash of the inputs."""
         return [(i, self.labels[i], self.counts.get(i, 1.0), self.chance_of(i)) for i in sorted(self.labels)]
 
     def chance_of(self, item_id: str) -> float | None:
-        """Probability with which a labelled item was to be labelled; None if no estimate may rest on its label."""
+        """Return the probability of drawing a labelled item; None if estimates may not use its label."""
         return 1.0 if self.sample is None else self.sample.get(item_id)
 
     def weights(self, item_ids: Sequence[str]) -> NDArray[np.float64]:

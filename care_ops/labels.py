@@ -1,10 +1,10 @@
-"""Labels: what people said of items, and how each of the items came to be labelled.
+"""Labels by people, and the way in which each labelled item was chosen.
 
-A fit may be helped by any label. An estimate for all items (a rate, the calibration of a probability, a judge's report)
-may rest only on labels of a probability sample: on items that were drawn at random, or with a probability that is
-known, by whose inverse they are weighted (Horvitz and Thompson, Journal of the American Statistical Association 1952).
+A fit may use any label. An estimate for all items (a rate, the calibration of a probability, a judge's report) may rest
+only on labels of a probability sample: on items that were drawn at random or with a known probability, weighted by its
+inverse (Horvitz and Thompson, Journal of the American Statistical Association 1952).
 
-People err, too. Where an item has several labels, their spread shows how much one label is worth (the intraclass
+People also make errors. If an item has several labels, their spread shows how much one label is worth (the intraclass
 correlation of Shrout and Fleiss, Psychological Bulletin 1979), and k labels of an item count as k / (1 + (k - 1) ICC).
 """
 
@@ -26,15 +26,15 @@ Drawn = Literal["random", "chosen"]
 
 @dataclass(frozen=True)
 class Label:
-    """What one person said of one item.
+    """Label that one person gave to one item.
 
     Attributes
     ----------
     drawn : {"random", "chosen"}
-        Whether the item was drawn at random or picked for what is known of it.
+        Whether the item was drawn at random or chosen by its properties.
     probability : float, optional
-        With which the item was to be labelled; by default it is the same for all items drawn at random, and not known
-        of those that were chosen.
+        Probability with which the item was drawn. The default is an equal probability for items drawn at random, and an
+        unknown one for chosen items.
     rater, labelled_at : str, optional
         Who labelled it, and when.
     """
@@ -57,12 +57,12 @@ class Label:
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels in the order in which they were given; an item may have several.
+    """Labels in the order of the input; an item may have several labels.
 
     Attributes
     ----------
     given : tuple of Label
-        Those of one item agree on how it was drawn.
+        All labels of an item have the same ``drawn`` and ``probability``.
     """
 
     given: tuple[Label, ...] = ()
@@ -89,7 +89,7 @@ class Labels:
 
     @cached_property
     def by_item(self) -> Mapping[str, tuple[Label, ...]]:
-        """The labels of each item."""
+        """Labels of each item."""
         labels: dict[str, tuple[Label, ...]] = {}
         for label in self.given:
             labels[label.item_id] = (*labels.get(label.item_id, ()), label)
@@ -97,7 +97,7 @@ class Labels:
 
     @cached_property
     def opinions(self) -> Mapping[str, list[float]]:
-        """The mean label of each rater, by item; a label that does not say whose it is, is of a rater of its own."""
+        """Mean label of each rater, by item; a label without a rater counts as a separate rater."""
         by_rater: dict[str, dict[object, list[float]]] = {item: {} for item in self.by_item}
         for k, label in enumerate(self.given):
             by_rater[label.item_id].setdefault(label.rater or k, []).append(label.value)
@@ -105,7 +105,7 @@ class Labels:
 
     @cached_property
     def values(self) -> Mapping[str, float]:
-        """The mean opinion on each item."""
+        """Mean over raters of their labels, by item."""
         return {item: sum(opinions) / len(opinions) for item, opinions in self.opinions.items()}
 
     @property
@@ -128,7 +128,7 @@ class Labels:
     def reliability(self) -> float | None:
         """Correlation of two people's labels of one item (ICC of a one-way design, 0 to 1); None if no item has two.
 
-        It is 1 where all labels are alike, because then nothing shows that people err.
+        It is 1 if all labels are equal, because there is then no evidence of errors.
         """
         groups = list(self.opinions.values())
         total, items = sum(map(len, groups)), len(groups)
@@ -143,9 +143,9 @@ class Labels:
 
     @cached_property
     def counts(self) -> Mapping[str, float]:
-        """Weight of each item's mean label relative to a single label; items with one label, 1, are left out.
+        """Weight of each item's mean label relative to a single label; items with one label (weight 1) are omitted.
 
-        The variance of a single label over that of the mean of k, with the noise that repeats show.
+        The weight is the variance of a single label over that of the mean of k labels, from the noise among repeats.
         """
         alike = 1.0 if self.reliability is None else self.reliability
         return {
@@ -156,7 +156,7 @@ class Labels:
 
     @cached_property
     def sample(self) -> Mapping[str, float]:
-        """The items on which estimates may rest, and the probability of each; 1 where all have the same.
+        """Items of the probability sample, and the probability of each; 1 if all have the same.
 
         These are items drawn at random, and chosen ones whose probability is known.
         """
@@ -168,10 +168,10 @@ class Labels:
 
     @cached_property
     def first(self) -> Mapping[str, float]:
-        """The first label of each item, the items in the order in which these came.
+        """First label of each item, with the items ordered by their first label.
 
-        That is the order of ``labelled_at`` where every label has one that is a date and time in ISO 8601, and
-        otherwise the order of the rows.
+        That is the order of ``labelled_at`` if every label has an ISO 8601 date and time, and otherwise the order of
+        the rows.
         """
         times = [_time(label) for label in self.given]
         order = list(range(len(self.given)))
@@ -184,11 +184,11 @@ class Labels:
 
     @property
     def left_out(self) -> int:
-        """Labelled items on which no estimate may rest."""
+        """Labelled items outside the probability sample, which estimates do not use."""
         return len(self.by_item) - len(self.sample)
 
     def sentences(self) -> list[str]:
-        """How the labels came, for a person to check."""
+        """Describe how the labelled items were chosen, for a person to check."""
         items = self.by_item
         random = sum(labels[0].drawn == "random" for labels in items.values())
         lines = [
@@ -202,7 +202,7 @@ class Labels:
         return [*lines, *self.repeats()]
 
     def repeats(self) -> list[str]:
-        """Describe how several labels of one item agree; return nothing where no item has several."""
+        """Describe the agreement of labels of one item; return nothing if no item has several labels."""
         if self.reliability is None:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
             return [f"{counted(again, 'item')} with several labels by one rater, which count as one"] if again else []
@@ -220,7 +220,7 @@ class Labels:
 
 
 def _time(label: Label) -> float | None:
-    """When it was given, in seconds; a time without a zone is taken for UTC."""
+    """Return the time of a label in seconds; a time without a zone is read as UTC."""
     try:
         when = datetime.fromisoformat(label.labelled_at or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is kept and shown of a fit, as records: each is computed, stored and read back as one and the same class.
+"""Records of a fit, each with one class for computing, storing and reading.
 
 ``warehouse.documents`` writes any of them as JSON and reads it back. An array becomes nested lists, with null for NaN.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AsLists:
-    """Marks the arrays of a record for its reader, which makes them of nested lists of numbers and null."""
+    """Annotation for arrays that are stored as nested lists of numbers and null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """How pydantic reads such an array; a ``ValueError`` says that it holds something else."""
@@ -45,14 +45,14 @@ else:  # numpy need not be imported to know what is stored
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """What admission found about one judge.
+    """Result of the admission of one judge.
 
     Attributes
     ----------
     reason : str or None
         Why the judge is not admitted.
     notes : str or None
-        What is told about the judge without any consequence.
+        Remarks about the judge that do not affect its admission.
     missing_rate : float
         Share of the scores that are missing or out of range.
     mode_share : float
@@ -78,7 +78,7 @@ class JudgeCheck:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Proof of how far a solution is from optimal.
+    """Bound on the distance of a solution from the optimum.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Certificate:
     gap : float
         ``(primal - dual) / max(1, |primal|)``.
     tolerance : float
-        The gap asked for.
+        The required gap.
     converged : bool
         Whether ``gap <= tolerance``.
     """
@@ -102,27 +102,27 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """The answer of one aggregator. A field that its method does not define is None.
+    """Result of one aggregator; fields that the method does not define are None.
 
     Attributes
     ----------
     estimate : (n,) array
-        One number an item, on the panel's scale; NaN if no judge scored it.
+        One number per item, on the panel's scale; NaN if no judge scored it.
     threshold : float, optional
         ``estimate > threshold`` decides Q = 1.
     sd : (n,) array, optional
         Posterior standard deviation of the estimate.
     p_quality : (n,) array, optional
-        P(Q = 1), only where it is calibrated.
+        P(Q = 1), only if it is calibrated.
     weights : (p,) array, optional
         Weight of each judge, summing to one in absolute value.
     loadings : (p, h) array, optional
         Each judge on each factor.
     latent : (n,) array, optional
-        Quality before it was placed on the panel's scale: of most aggregators it does not change when a judge's scale
-        does (law 3).
+        Quality before it was mapped to the panel's scale. For most aggregators it does not depend on the judges' scales
+        (law 3).
     labels_used : int
-        Labels that the answer rests on.
+        Number of labels that the estimate uses.
     details : dict
         JSON-able provenance: penalties, rule, certificate, views, warnings.
     """
@@ -149,7 +149,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Intervals:
-    """How far one aggregator's weights and loadings would move: the ends of percentile intervals.
+    """Percentile intervals of the weights and loadings of one aggregator.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Intervals:
     loadings_lo, loadings_hi : (p, h) arrays, optional
         Of the loadings. The factors of each resample are matched to the columns by direction.
     resamples : int
-        Number of resamples in which the aggregator could answer.
+        Number of resamples in which the aggregator has an estimate.
     """
 
     judges: tuple[str, ...]
@@ -172,7 +172,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of one aggregate against gold. A metric that this kind of gold does not define is None.
+    """Metrics of one aggregate against gold; None for metrics that this kind of gold does not define.
 
     Attributes
     ----------
@@ -189,9 +189,9 @@ class Evaluation:
     accuracy, balanced_accuracy : float
         Share of right decisions at the aggregate's own threshold, and its mean over both classes (binary gold).
     risk_coverage : float
-        How well doubt finds the errors at the aggregate's threshold (``risk_coverage_gain``).
+        How well uncertainty predicts errors at the aggregate's threshold (``risk_coverage_gain``).
     calibration_error : float
-        Calibration error of the aggregate's probabilities, where it gives some (``calibration_error``).
+        Calibration error of the aggregate's probabilities, if it has any (``calibration_error``).
     """
 
     n: int
@@ -206,26 +206,27 @@ class Evaluation:
 
     @property
     def order(self) -> float | None:
-        """How well the items are ordered: AUC where gold has two values, else Kendall's tau."""
+        """Metric of the order of items: AUC if gold has two values, else Kendall's tau."""
         return self.tau if self.auc is None else self.auc
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference of system ``first`` less system ``second``.
+    """Difference of two systems: ``first`` minus ``second``.
 
     Attributes
     ----------
     difference, lo, hi : float
-        The difference and the ends of its interval: in points of the estimate, in points of the labels where
+        The difference and the ends of its interval: in points of the estimate, in points of the labels if
         ``labels_used`` > 0, and in log odds of winning for pairwise items.
     units : int
         Split units behind the difference.
     labels_used : int
-        Labels that corrected the difference. 0 means that it is what the judges see, with what they all get wrong.
+        Number of labels that corrected the difference. If it is 0, the difference includes all errors that the judges
+        share.
     trust : float or None
-        Weight of the estimates beside the labels (the lambda of PPI++), between 0 and 1; 1 without labels. None if
-        the labels' own model says how they count.
+        Weight of the estimates relative to the labels (the lambda of PPI++), between 0 and 1; 1 without labels. None if
+        the model of the labels determines their weight.
     """
 
     first: str
@@ -240,14 +241,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """A judge or a system of which there is evidence that it has changed.
+    """Evidence that a judge or a system has changed.
 
     Attributes
     ----------
     run_date : int
-        On which the change most likely came.
+        Most likely day of the change.
     detected : int
-        On which the evidence was enough.
+        Day on which there was enough evidence.
     shift : float
         Mean difference from ``run_date`` until ``detected``, in shares of the scale.
     """
@@ -258,10 +259,10 @@ class ChangePoint:
 
     @property
     def direction(self) -> str:
-        """Whether scores rose or fell."""
+        """Direction of the change: whether scores rose or fell."""
         return "rose" if self.shift > 0 else "fell"
 
     def __str__(self) -> str:
-        """When and by how much, as the end of a sentence."""
+        """Return the day and the size of the change, as the end of a sentence."""
         days = (date.fromordinal(day).isoformat() for day in (self.run_date, self.detected))
         return "by {:.3f} of the scale on {} (told on {})".format(abs(self.shift), *days)
