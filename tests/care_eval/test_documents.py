@@ -42,7 +42,7 @@ def test_the_lines_that_a_researcher_writes_run(files):
         exec(compile(first, str(PAGE), "exec"), names)
         exec(compile(second, str(PAGE), "exec"), names)
     assert "\nCARE fit of scores.csv: 60 items, 5 of 5 judges" in printed.getvalue()
-    assert len(names["answer"]) == 60
+    assert len(names["estimates"]) == 60
     assert list(names["scores"])[:2] == ["item_id", "care"]
     assert (files / "report.html").is_file()
     assert names["new"].shape == (5,)
