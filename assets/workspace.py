@@ -240,7 +240,7 @@ class Workspace:
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
             return self.two_directions(testset)
-        return f"families names {unknown[0]!r}, which is no judge of test set {testset!r}; there are {listed(known)}"
+        return f"families names {unknown[0]!r}, which is not a judge of test set {testset!r}; there are {listed(known)}"
 
     def two_directions(self, testset: str) -> str | None:
         """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""

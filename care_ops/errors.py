@@ -84,7 +84,7 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
             raise
         place = where[-1] if isinstance(where, list) else where
         message = f"{type(error).__name__}: {str(error)[:_LONGEST]}".removesuffix(": ")
-        message = "its parts are in one another, too deep to be read" if isinstance(error, RecursionError) else message
+        message = "it is nested too deeply to be read" if isinstance(error, RecursionError) else message
         raise kind(sentence(f"{place}: cannot be read ({message}); {remedy}")) from error
 
 

@@ -265,7 +265,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
         values = raw.astype(np.float64)
     except ValueError as error:
         raise ArrayError(
-            f"X holds what is no number ({error}); give numbers, with NaN where a score is missing"
+            f"X holds a value that is not a number ({error}); give numbers, with NaN where a score is missing"
         ) from error
     except TypeError as error:
         if "NAType" not in str(error):  # of other objects scikit-learn's checks ask for this very error
@@ -295,7 +295,9 @@ def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
     try:
         labels = np.asarray(y, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise ArrayError(f"y holds what is no number ({error}); give labels as numbers, NaN for none") from error
+        raise ArrayError(
+            f"y holds a value that is not a number ({error}); give labels as numbers, with NaN for no label"
+        ) from error
     if labels.shape != (len(item_ids),):
         raise ArrayError(f"y has shape {labels.shape}; give a label, or NaN, for each of {len(item_ids)} items")
     return FitLabels({item: float(label) for item, label in zip(item_ids, labels, strict=True) if not np.isnan(label)})

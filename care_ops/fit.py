@@ -89,8 +89,8 @@ def fit_panel(
     """
     if scores.shape[1] < MIN_COLUMNS:
         raise FitError(
-            f"fit: a panel needs at least two judges, there is {scores.shape[1]} "
-            f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"
+            f"fit: a plain average needs at least two judges and CARE needs three, but the panel has {scores.shape[1]} "
+            f"({', '.join(scores.judges) or 'none'}); add judges, or loosen the admission rule"
         )
     canonical = scores.canonical()
     third = solve == "exactly" or not THIRD_MOMENTS.isdisjoint(config.aggregators)

@@ -81,7 +81,9 @@ def brought_to_one_scale(
     declared = dict(declared or {})
     unknown = sorted(set(declared) - set(scores.judges))
     if unknown:
-        raise InputError(f"a scale is declared of {unknown[0]!r}, which is no judge; there are {listed(scores.judges)}")
+        raise InputError(
+            f"a scale is declared of {unknown[0]!r}, which is not a judge; there are {listed(scores.judges)}"
+        )
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     undeclared = {judge: column for judge, column in columns.items() if judge not in declared}
     panel = scale or _scale_of_most(undeclared)

@@ -189,8 +189,8 @@ class Actors:
                     self._lost += 1
                     if self._lost > _MAX_LOST:
                         raise JudgeError(
-                            f"judge {spec.name!r}: {self._lost} of its actors died ({error}); the batches that came "
-                            "back are kept, and the next run continues from there"
+                            f"judge {spec.name!r}: {self._lost} of its actors died ({error}); the finished batches are "
+                            "kept, and the next run continues after them"
                         ) from error
                     _log.warning("Judge %r: an actor died (%s); its batches are sent again.", spec.name, error)
                     waiting.give_back(self._end(worker))
@@ -239,7 +239,10 @@ class Actors:
             ) from error
         self._largest, self._in_flight = max(1, len(piece.items) // _PIECES), 1
         sizes = spec.name, len(piece.items), self._largest
-        _log.warning("Judge %r: out of memory on a batch of %d; it goes on with batches of %d, one at a time.", *sizes)
+        _log.warning(
+            "Judge %r: out of memory on a batch of %d questions; CARE continues with batches of %d, one at a time.",
+            *sizes,
+        )
 
     def _end(self, worker: Any) -> list[Piece]:
         """End an actor; returns the pieces that it held."""
@@ -257,7 +260,7 @@ def _must_fit(ray: Any, spec: JudgeSpec) -> None:
     gpus, available = spec.engine.gpus, float(ray.cluster_resources().get("GPU", 0.0))
     if gpus > available:
         raise JudgeError(
-            f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {available:g}; set num_gpus: 0 in its engine to "
+            f"judge {spec.name!r} needs {gpus:g} GPU(s), but Ray has {available:g}; set num_gpus: 0 in its engine to "
             "run it on the CPU, or name a cluster in RAY_ADDRESS or care.yaml"
         )
 

@@ -24,7 +24,7 @@ def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tup
             found = hub.HfApi().repo_info(repository, repo_type=kind, timeout=20)
         except errors.RepositoryNotFoundError as error:
             raise JudgeError(
-                f"the hub has no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account "
-                "that may see it; correct the name in its file"
+                f"the hub has no repository {repository!r}, or the repository is private; correct the name in its "
+                "file, or set HF_TOKEN to the token of an account with access"
             ) from error
     return str(found.sha), bool(found.gated)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-FROM_A_FILE = "its scores were read from a file, so that it cannot be asked again"
+FROM_A_FILE = "its scores were read from a file, so it cannot be asked again"
 """Why a recorded judge is not asked, as a part of a sentence."""
 
 ONE = "score"

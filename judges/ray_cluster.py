@@ -75,7 +75,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
         except (AuthenticationError, ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
             if attempt == _ATTEMPTS or not isinstance(error, temporary) or _is_permanent(error):
                 raise JudgeError(_why_not_connected(address, source, error)) from error
-            _log.warning("Ray did not start a client (%s); it is tried again.", _in_short(error))
+            _log.warning("Ray did not start a client (%s); CARE tries again.", _in_short(error))
             ray.shutdown()
             time.sleep(0.5 * 2**attempt)
 
@@ -109,7 +109,9 @@ def _must_answer(address: str, source: str) -> None:
     """Refuse an address at which nothing listens: ``ray.init`` would wait there, and ignore signals."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
-        raise JudgeError(f"{source} is {address}; give it as host:port or ray://host:port, or unset it")
+        raise JudgeError(
+            f"{source} is {address}, which is not an address of Ray; write host:port or ray://host:port, or unset it"
+        )
     try:
         with closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_TIMEOUT_S)):
             pass

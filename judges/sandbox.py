@@ -54,7 +54,7 @@ class ProgramFile:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); correct the path of the program") from error
         except UnicodeDecodeError as error:
-            raise InputError(f"{path}: is no text in UTF-8 ({error.reason}); save the program as UTF-8") from error
+            raise InputError(f"{path}: is not UTF-8 text ({error.reason}); save the program as UTF-8") from error
 
 
 def available() -> Kind:

@@ -97,13 +97,15 @@ def _give_up_rights() -> None:
     prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
     place = ctypes.create_string_buffer(fprog)
     if prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or prctl(_PR_SET_SECCOMP, 2, ctypes.addressof(place), 0, 0):
-        raise OSError(ctypes.get_errno(), "this kernel takes no filter of system calls, which the sandbox needs")
+        raise OSError(
+            ctypes.get_errno(), "this kernel does not accept a filter of system calls, which the sandbox needs"
+        )
 
 
 def _filter(machine: str) -> bytes:
     """Assemble the filter of system calls: instructions of classic BPF, 8 bytes each."""
     if machine not in _MACHINES:
-        raise OSError(f"the sandbox knows no system calls of a processor {machine!r}; run it on x86_64 or aarch64")
+        raise OSError(f"the sandbox does not support the processor {machine!r}; run it on x86_64 or aarch64")
     architecture, column = _MACHINES[machine]
     load, equal, above, has_bits, end = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill = 0x7FFF0000, 0x80000000

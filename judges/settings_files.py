@@ -56,13 +56,15 @@ def load_yaml(
     """
     try:
         if path.stat().st_size > _LONGEST_BYTES:
-            raise InputError(f"{path}: has more than {_LONGEST_BYTES:,} bytes, which no such file needs; shorten it")
+            raise InputError(
+                f"{path}: is longer than {_LONGEST_BYTES:,} bytes, the limit for a settings file; shorten it"
+            )
         loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
         node = loader.get_single_node()
         if _spread(node, {}) > _MOST_VALUES:
             raise InputError(
-                f"{path}: its aliases (*) expand to more than {_MOST_VALUES:,} values; write them out, and let no "
-                "alias contain itself"
+                f"{path}: its aliases (*) expand to more than {_MOST_VALUES:,} values; write the values out, and "
+                "remove an alias that contains itself"
             )
         data = None if node is None else loader.construct_document(node)
     except FileNotFoundError as error:
@@ -100,7 +102,7 @@ def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved:
             continue
         if holders[-1].pop(name) != constant:
             instead = f"write {moved[path]} instead" if path in moved else f"it is always {constant}"
-            raise InputError(f"{path} is no setting any more: {instead}; delete the line")
+            raise InputError(f"{path} is no longer a setting: {instead}; delete the line")
         if groups and not holders[-1]:
             del holders[-2][groups[-1]]
     return content
@@ -140,6 +142,6 @@ def explain(error: ValidationError, kind: type[BaseModel] | None = None, content
             message = f"{what}is {_PATTERNS[problem['loc'][-1]]}"
         elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))
-            message = f"is no setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
+            message = f"is not a setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
         problems.append(f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {message}")
     return "; ".join(problems)

@@ -181,7 +181,7 @@ class LanguageModel(EngineBase):
     @model_validator(mode="after")
     def _paper_has_no_fence(self) -> Self:
         if self.fence and self.profile != "care":
-            raise ValueError(f"fence: the paper asked without one; leave out fence, or profile: {self.profile}")
+            raise ValueError(f"fence: the paper's prompts have no fence; remove fence, or profile: {self.profile}")
         return self
 
     def with_template(self, name: str | None) -> Self:
@@ -219,7 +219,7 @@ def _frozen_options(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if reserved := sorted(RESERVED & set(value)):
-        raise ValueError(f"vllm: {', '.join(reserved)} cannot be set here; the engine's own settings decide it")
+        raise ValueError(f"vllm: {', '.join(reserved)} cannot be set here; use the engine's own settings")
     return tuple(sorted(value.items()))
 
 
@@ -259,11 +259,11 @@ class LocalModel(LanguageModel):
     @model_validator(mode="after")
     def _gpus_are_used(self) -> LocalModel:
         if self.kind != "vllm" and (self.vllm or self.parallel != (1, 1) or self.gpus > 1):
-            raise ValueError("a model is spread over several GPUs, and takes options of vLLM, with kind: vllm only")
+            raise ValueError("several GPUs and options of vLLM need kind: vllm; change kind, or remove these settings")
         if self.num_gpus is not None and self.num_gpus > 1 and self.num_gpus != self.parallel[0] * self.parallel[1]:
             raise ValueError(
-                f"num_gpus is {self.num_gpus:g}, which no whole number of groups of {self.parallel[0]} GPUs "
-                "(tensor_parallel) makes; leave num_gpus out, or give a multiple"
+                f"num_gpus is {self.num_gpus:g}, which is not a multiple of {self.parallel[0]} (tensor_parallel); "
+                "remove num_gpus, or give a multiple"
             )
         return self
 
@@ -400,21 +400,19 @@ class OpenAIEngine(LanguageModel):
     @model_validator(mode="after")
     def _settings_agree(self) -> OpenAIEngine:
         if self.price_cached is not None and None in (self.price_in, self.price_out):
-            raise ValueError("price_cached: set price_in and price_out with it")
+            raise ValueError("price_cached: price_in and price_out are missing; set them too")
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
             raise ValueError("spend_limit: with price_in and price_out at 0 nothing is ever spent; set the prices")
         if self.prompt == "raw":
             raise ValueError("prompt: a chat endpoint takes no raw prompts; leave this setting out")
         if self.form and self.reasoning_effort:
             raise ValueError(
-                f"reasoning_effort: {self.form}'s form has a field of its own for it; put it in extra_body"
+                f"reasoning_effort: {self.form}'s form has its own field for it; put that field into extra_body"
             )
         if self.form and self.batch:
-            raise ValueError(f"batch: {self.form}'s own form takes no files of OpenAI's kind; leave batch out")
+            raise ValueError(f"batch: {self.form}'s form has no batch files; remove batch")
         if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
-            raise ValueError(
-                f"extra_body: {', '.join(taken)} cannot be set here; the engine's other settings decide it"
-            )
+            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use the engine's other settings")
         return self
 
 

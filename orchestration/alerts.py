@@ -308,7 +308,7 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
         failed = AlertError(
-            f"the {setting} at {host} did not accept what was sent ({type(error).__name__}); check `alerts.{setting}`"
+            f"the {setting} at {host} did not accept the message ({type(error).__name__}); check `alerts.{setting}`"
         )
         failed.answered = isinstance(error, httpx.HTTPStatusError)
         raise failed from None

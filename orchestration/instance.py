@@ -140,8 +140,8 @@ def _opened(home: Path) -> dg.DagsterInstance:
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
         if unset := _unset_variables(error):
             raise WarehouseError(
-                f"{home / 'dagster.yaml'} takes {', '.join(unset)} from the environment, where nothing of that name is "
-                "set; type the command in a container of the deployment, or set what the deployment sets"
+                f"{home / 'dagster.yaml'} needs {', '.join(unset)} from the environment, but they are not set; run the "
+                "command in a container of the deployment, or set them as the deployment does"
             ) from None
         reason = str(error).strip().splitlines()[0]
         raise WarehouseError(

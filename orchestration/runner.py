@@ -212,7 +212,7 @@ def _steps(
             experiments = set[str]()
         yield launches
     else:
-        _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
+        _logger.warning("After %d steps there is still work; the next `care run` continues.", _MOST_STEPS)
         return
     if outcome.materialised:
         report_unchanged(workspace, instance, stale)

@@ -172,7 +172,9 @@ def _weekdays(days: str) -> frozenset[int]:
     for part in days.split(","):
         first, dash, last = ("0-6" if part == "*" else part).partition("-")
         if not all(re.fullmatch("[0-7]", day) for day in ([first, last] if dash else [first])):
-            raise ValueError(f"{days!r} names no days of the week; give them as in cron: 1-5 is Monday to Friday")
+            raise ValueError(
+                f"{days!r} is not a list of weekdays; write them as in cron, such as 1-5 for Monday to Friday"
+            )
         if dash and first > last:
             raise ValueError(f"{part} ends before it begins; 0 is Sunday and so is 7, so 5-7 is Friday to Sunday")
         found.update(day % 7 for day in range(int(first), int(last or first) + 1))
@@ -222,7 +224,9 @@ class AlertSettings(_Declared):
                 f"alerts.{setting}: the environment variable {name} is not set; set it, or leave `{setting}` out"
             )
         if not re.fullmatch(_ADDRESS, address):
-            raise InputError(f"alerts.{setting}: the environment variable {name} holds no https address; correct it")
+            raise InputError(
+                f"alerts.{setting}: the environment variable {name} does not hold an https address; correct it"
+            )
         return address
 
 
@@ -372,8 +376,8 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
             if original is None or isinstance(original.source, VersionsSource):
                 names = ", ".join(name for name, t in testsets.items() if not isinstance(t.source, VersionsSource))
                 raise InputError(
-                    f"{folder}: {spec.name!r} cannot be versions of {spec.source.of!r}, which is no test set with "
-                    f"its own items; choose one of {names}"
+                    f"{folder}: {spec.name!r} cannot be versions of {spec.source.of!r}, which is not a test set with "
+                    f"its own items; in `of`, name one of {names}"
                 )
     return testsets
 
@@ -443,7 +447,10 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
     if not known.engine.needs.recordings:
         raise InputError(f"{path}: judge {judge!r} is recorded here, but a judge of that name has a YAML file")
     if family is not None and known.family is not None and family != known.family:
-        raise InputError(f"{path}: judge {judge!r} declares family {family!r} here and {known.family!r} elsewhere")
+        raise InputError(
+            f"{path}: judge {judge!r} declares family {family!r} here and {known.family!r} elsewhere; declare one "
+            "family"
+        )
     judges[judge] = known.model_copy(
         update={"testsets": (*(known.testsets or ()), testset), "family": known.family or family}
     )

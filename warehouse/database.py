@@ -173,8 +173,8 @@ class Warehouse:
                     raise
                 if time.monotonic() > deadline:
                     raise WarehouseError(
-                        f"{self.path}: another process has held the warehouse for {_LOCK_WAIT_S:.0f} s; "
-                        "close whatever has it open"
+                        f"{self.path}: another process has held the warehouse for {_LOCK_WAIT_S:.0f} s; close the "
+                        "program that has it open"
                     ) from error
                 if not waiting:
                     _log.info("%s: waiting for another process that has the database open.", self.path)
@@ -193,8 +193,8 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if version is not None:
         raise WarehouseError(
-            f"the warehouse has schema {version}, this release of CARE has {SCHEMA_VERSION}; `care run` rebuilds it "
-            "from the parts"
+            f"the warehouse has schema {version}, but this release of CARE has schema {SCHEMA_VERSION}; `care run` "
+            "rebuilds it from the parts"
         )
     connection.begin()
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))
@@ -219,6 +219,6 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
         raise WarehouseError(
             f"the warehouse was made by CARE {row[1]} (schema {row[0]}); this is CARE {release()} (schema "
             f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database, and `care run` rebuilds "
-            "from the parts what this release knows of"
+            "from the parts what this release can read"
         )
     return int(row[0])

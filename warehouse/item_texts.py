@@ -39,7 +39,9 @@ class ItemTexts:
             if end == len(wanted):
                 break
         if len(records) != len(wanted):
-            raise WarehouseError(f"{self._path}: it has fewer items than when it was read first; run again")
+            raise WarehouseError(
+                f"{self._path}: it has fewer items now than when it was first read; run the command again"
+            )
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:

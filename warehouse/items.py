@@ -54,8 +54,8 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
     """Raise ``InputError`` if a scored item is not among the ``items`` of the table ``where``."""
     if missing := [item_id for item_id in scored if item_id not in items]:
         raise InputError(
-            f"{where}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add them, or correct "
-            "the item ids"
+            f"{where}: {len(missing)} scored item(s), such as {missing[0]!r}, are not in this table; add them, or "
+            "correct the item ids"
         )
 
 
@@ -94,7 +94,8 @@ def systems_in(
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(
-            f"{where}: {', '.join(columns)} name systems; give one column, or of pairs the left and the right"
+            f"{where}: {', '.join(columns)} are given as columns of systems; give one column, or two for pairs, "
+            "the left one first"
         )
     named = named_in(metadata, columns, where)
     first, known = columns[0] if columns else "", {key for item in metadata for key in item}
@@ -103,10 +104,13 @@ def systems_in(
     if len(columns) == 1 and (paired or (other != first and other in known)):
         both = " and ".join(map(repr, sorted({first, other}))) if other in known else "left and right"
         raise InputError(
-            f"{where}: these are pairs, and {first!r} names one of the two; give both columns (--system twice): {both}"
+            f"{where}: these are pairs, but {first!r} names only one of the two systems; give both columns "
+            f"(--system twice): {both}"
         )
     if len(columns) == 2 and not paired and any(response for response, _ in answers):
-        raise InputError(f"{where}: two columns are for pairs, and these items have one answer each; give one column")
+        raise InputError(
+            f"{where}: two columns of systems need pairs, but these items have one answer each; give one column"
+        )
     return named
 
 

@@ -87,7 +87,9 @@ def _write(released: ReleasedSet, clone: Path, folder: Path) -> None:
         judged = list(_rows(path))
         for key, row in zip(_keys(judged, released.by), judged, strict=True):
             if key not in item_of:
-                raise InputError(f"{path}: {released.by} {key[0][:60]!r} belongs to no row of {released.items}")
+                raise InputError(
+                    f"{path}: {released.by} {key[0][:60]!r} does not belong to any row of {released.items}"
+                )
             score = _score(row["parsed_output"], *released.scale)
             scores.append((item_of[key], path.stem, "" if score is None else score))
     folder.mkdir(parents=True, exist_ok=True)

@@ -291,9 +291,9 @@ def unsealed(text: str) -> dict[str, Any]:
     try:
         document: Any = json.loads(text)
     except RecursionError:
-        raise ValueError("its parts are in one another, too deep to be read") from None
+        raise ValueError("it is nested too deeply to be read") from None
     if not isinstance(document, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     content: dict[str, Any] = document
     if content.pop(_SEAL, None) != digest(content):
         raise ValueError("its content is not what was written")
@@ -314,9 +314,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
         if path.is_dir():
             raise DamagedError(f"{path}: {_IS_A_FOLDER}") from None
         if isinstance(error, OSError) and error.errno is not None:
-            raise WarehouseError(
-                f"{path}: the system does not let it be read ({error.strerror}); mend that and run again"
-            ) from None
+            raise WarehouseError(f"{path}: it cannot be read ({error.strerror}); correct this, and run again") from None
         reason = sentence((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
         raise DamagedError(f"{path}: it is damaged ({reason})") from None
 

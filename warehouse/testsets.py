@@ -151,7 +151,8 @@ class FilesSource(_Declared):
     def _no_query(cls, items: str) -> str:
         if items.lower().endswith(".sql"):
             raise ValueError(
-                f"{items}: the rows of a query can change unnoticed, without its file; write them to a Parquet file"
+                f"{items}: the result of a query can change while its file stays the same; write the rows to a "
+                "Parquet file"
             )
         return items
 
@@ -253,7 +254,7 @@ class VersionsSource(_Declared):
         available = (*TRANSFORMATIONS, *TRIGGERS)
         for change in changes:
             if change not in available:
-                raise ValueError(f"no change {change!r}; there are {', '.join(available)}")
+                raise ValueError(f"no change {change!r}; choose one of {', '.join(available)}")
         if len(set(changes)) < len(changes):
             raise ValueError("the same change is named twice; name each once")
         return changes

@@ -103,6 +103,6 @@ def read_details(aggregate: Aggregate, kind: type[D]) -> D:
         return record_of(kind, aggregate.details)
     except ValueError as error:
         raise WarehouseError(
-            f"the details of {aggregate.name} are not as this release writes them ({error}); `care run` makes the fit "
-            "again"
+            f"the details of {aggregate.name} are not in this release's format ({error}); run `care run` to rebuild "
+            "the fit"
         ) from None

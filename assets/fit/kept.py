@@ -28,8 +28,7 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
     """
     if panel_is_newer(folder):
         raise FitError(
-            "the panel was rebuilt after the fit, so the two do not match; the run that rebuilt it, or the next "
-            "`care run`, rebuilds the fit and then this"
+            "the panel was rebuilt after the fit, so the two do not match; run `care run` to rebuild the fit"
         )
     return folder.read_panel(), folder.read(FitDocument)
 

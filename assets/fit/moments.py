@@ -61,4 +61,6 @@ def _summed(folder: "FitFolder", shards: "list[Shard]", judges: tuple[str, ...],
         return moments_of_shards(shards, judges, workspace.workers.map)
     except UnreadableError as error:
         folder.read_panel()
-        raise WarehouseError(f"{error}, though it is sound here") from None
+        raise WarehouseError(
+            f"{error}, but the file is intact on this machine; give all workers the same folder"
+        ) from None

@@ -206,7 +206,10 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             try:
                 session.run(spec, items_asked, sink, context)  # type: ignore[arg-type]
             except StoppedError as error:
-                raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
+                raise JudgeError(
+                    f"the canary of judge {judge!r} stopped: {error}; set `canary: {{items: 0}}` in care.yaml to turn "
+                    "the canary off"
+                ) from None
             finally:
                 account.record()
     scores = {where: [then.score for (testset, _), then in kept.items() if testset == where] for where in sources}

@@ -139,8 +139,8 @@ def check_template(workspace: Workspace, judge: str, testset: str, there: Collec
         return
     if "response_2" in there and "response_2" not in template.shown:
         raise JudgeError(
-            f"template {template.name!r} shows one answer, and items of {testset} are pairs of answers; leave it "
-            f"out of `testsets` in the file of judge {judge!r}, or give it a `template` that shows `response_2`"
+            f"template {template.name!r} shows one answer, but items of {testset} are pairs of answers; leave it out "
+            f"of `testsets` in the file of judge {judge!r}, or give it a `template` that shows `response_2`"
         )
     if template.pairwise and (wrong := workspace.two_directions(testset)):
         raise JudgeError(wrong)

@@ -112,7 +112,7 @@ def _materialisation(
     judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
     batches = open_batches(workspace, judge, testset)
     if loaded.n_missing > sum(batch.items for batch in batches):
-        raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; `care run` asks for them")
+        raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; run `care run` to get them")
     is_silent = loaded.n_items and not loaded.n_ok
     if is_silent and not batches and not has_abstained(workspace, judge, loaded.statuses):
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))

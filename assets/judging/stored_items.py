@@ -31,7 +31,7 @@ class StoredItems(ItemSource):
         items = [judge_item(record) for record in self._texts.at(positions)]
         if any(item.key != self.keys[position] for item, position in zip(items, positions, strict=True)):
             raise WarehouseError(
-                f"the items of test set {self._testset!r} were replaced while a judge was being asked about them; what "
-                "was answered is kept, and `care run` asks about the new ones"
+                f"the items of test set {self._testset!r} were replaced while a judge was scoring them; finished "
+                "scores are kept; run `care run` to score the new items"
             )
         return items

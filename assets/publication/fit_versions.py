@@ -272,7 +272,10 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     Raises ``InputError`` if they are of different test sets, or one lacks the aggregator.
     """
     if before.testset != after.testset:
-        raise InputError(f"{before.fit_version} is of {before.testset!r} and {after.fit_version} of {after.testset!r}")
+        raise InputError(
+            f"fit {before.fit_version} is of {before.testset!r}, but {after.fit_version} is of {after.testset!r}; "
+            "compare fits of one test set"
+        )
     fits = [kept_fit(workspace, version, aggregator) for version in (before, after)]
     old, new = (fit.weights for fit in fits)
     both = sorted({judge for fit in fits for judge in fit.judges})

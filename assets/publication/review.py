@@ -181,7 +181,7 @@ def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
     version_id = workspace.fit_folder(testset).read(FitDocument).fit_version
     version = workspace.fits.find_fit_version(testset, version_id)
     if version is None:
-        raise WarehouseError(f"fit {version_id} of {testset!r} is gone or damaged; `care run` builds it again")
+        raise WarehouseError(f"fit {version_id} of {testset!r} is missing or damaged; run `care run` to rebuild it")
     return version
 
 

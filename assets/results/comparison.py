@@ -152,8 +152,8 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
     low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
     if np.isin(panel.values[~np.isnan(panel.values)], (1.0, 2.0)).all() and low < high:
         raise FitError(
-            "systems: scores of the pairs are 1 and 2, which do not name a winner; write A where the first answer is "
-            "better and B where the second is"
+            "systems: scores of the pairs are 1 and 2, which do not name a winner; write A if the first answer is "
+            "better and B if the second is"
         )
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(

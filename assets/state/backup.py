@@ -47,11 +47,11 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """
     path = path.parent.resolve() / path.name
     if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is no folder; make it, or name another file for the backup")
+        raise InputError(f"{path.parent} is not a folder; create it, or name another file for the backup")
     copied = [*_files(workspace)]
     linked = {file.parent.resolve() for file, _ in copied}
     if path.parent in linked or any(path.is_relative_to(own.resolve()) for own in (workspace.root, workspace.data)):
-        raise InputError(f"{path} lies in the workspace, which is what can be lost; name a file on another disk")
+        raise InputError(f"{path} is inside the workspace, so both could be lost together; name a file on another disk")
     with replacing(path) as temporary:
         temporary.touch(0o600)
         with tarfile.open(temporary, "w", dereference=True) as archive:
@@ -79,10 +79,10 @@ def unpack(path: Path, folder: Path) -> int:
             assert archive.fileobj is not None
             archive.fileobj.seek(archive.offset)  # ``tarfile`` accepts a file that is cut off at a header
             if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-                raise InputError(f"{path} ends too early; name a backup of a workspace that is whole")
+                raise InputError(f"{path} is incomplete; name a complete backup of a workspace")
             settings = Path(half) / "care.yaml"
             if not settings.is_file():
-                raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")
+                raise InputError(f"{path} does not contain care.yaml; name a backup of a workspace")
             _keep_data_within(settings)
             for made in Path(half).iterdir():
                 made.rename(folder / made.name)
@@ -120,7 +120,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
     lost = {*workspace.parts.testsets()} - there
     wrong += [f"test set {name}, or the fit that was published of it, is not in the database" for name in lost]
     if wrong:
-        raise WarehouseError(f"this backup does not bring everything back: {'; '.join(wrong)}")
+        raise WarehouseError(f"this backup does not restore everything: {'; '.join(wrong)}")
     return rows
 
 

@@ -102,8 +102,8 @@ def _decided(labels: Labels, cut: float | None) -> Labels:
     grades = [label.value for label in labels.given]
     if cut is None or not min(grades) <= cut < max(grades):
         raise InputError(
-            f"the labels are grades from {min(grades):g} to {max(grades):g}, and a judge's report compares what it "
-            "passes with what people pass: give the grade above which both pass an answer, as --cut "
+            f"the labels are grades from {min(grades):g} to {max(grades):g}, and a judge's report needs to know which "
+            "grades pass; give the grade above which an answer passes, such as --cut "
             f"{(min(grades) + max(grades)) / 2:g}, or labels of 0 and 1"
         )
     return Labels(tuple(replace(label, value=float(label.value > cut)) for label in labels.given))
@@ -124,7 +124,7 @@ def _cut(judge: str, scores: Array, declared: float | None) -> float:
         return declared
     if len(values) != 2:
         raise InputError(
-            f"{judge} gives {len(values)} different scores; --cut is the score above which it passes an answer"
+            f"{judge} gives {len(values)} different scores; give the score above which it passes an answer with --cut"
         )
     return float(values.mean())
 

@@ -83,8 +83,8 @@ class LabelFile:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise InputError(
-                    f"{path}: its columns are {', '.join(reader.fieldnames or ())}, and labels are collected in a file "
-                    f"with the columns {', '.join(COLUMNS)}; name another file with --out"
+                    f"{path}: the file is not a label file: it has the columns {', '.join(reader.fieldnames or ())}, "
+                    f"but needs {', '.join(COLUMNS)}; name another file with --out"
                 )
             rows = [LabelRow(**{name: as_meant(row[name] or "") for name in COLUMNS}) for row in reader]
         if rows:
@@ -133,7 +133,9 @@ class LabelFile:
         """Raise ``InputError`` if a row's item is not among these items."""
         unknown = next((row.item_id for row in self.rows if row.item_id not in items), None)
         if unknown is not None:
-            raise InputError(f"{self.path}: item {unknown!r} is not among the items; name another file with --out")
+            raise InputError(
+                f"{self.path}: item {unknown!r} is not in the table of items; name another file with --out"
+            )
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
         """Merge other labels under the file's lock: into unlabelled rows, otherwise as a second label.
@@ -146,8 +148,8 @@ class LabelFile:
         unknown = [label.item_id for label in labels if label.item_id not in known]
         if unknown:
             raise InputError(
-                f"{len(unknown)} item(s), the first is {unknown[0]!r}, are not in {self.path}; export it, and fill in "
-                "the column `label` of that file"
+                f"{len(unknown)} item(s), such as {unknown[0]!r}, are not in {self.path}; export that file, and fill "
+                "in its column `label`"
             )
         filled = repeated = 0
         for label in labels:

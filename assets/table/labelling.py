@@ -32,11 +32,11 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
         return []
     if any(row.probability for row in known):
         raise InputError(
-            f"the file has {len(items)} items, a sample with unequal probabilities, which cannot be enlarged to "
-            f"{count}; label what it has, or draw another file with --out"
+            f"the file has {len(items)} items, drawn with unequal probabilities, so CARE cannot add items to reach "
+            f"{count}; label the items it has, or draw another file with --out"
         )
     if count > len(item_ids):
-        raise InputError(f"{count} items are to be labelled, and there are {len(item_ids)}; lower --count")
+        raise InputError(f"--count is {count}, but there are only {len(item_ids)} items; lower it")
     rest, rng = sorted(set(item_ids) - set(items)), np.random.default_rng([seed, len(items)])
     return [LabelRow(rest[int(k)]) for k in rng.choice(len(rest), count - len(items), replace=False)]
 
@@ -52,7 +52,10 @@ def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[La
     single = sorted(item for item, rows in by_item.items() if len(rows) == 1 and rows[0].label)
     missing = repeats - sum(len(rows) > 1 for rows in by_item.values())
     if missing > len(single):
-        raise InputError(f"{repeats} items are to have a second label, and {len(single)} have a first one; label more")
+        raise InputError(
+            f"{repeats} second labels need more items with a first label than the {len(single)} there are; label more "
+            "items"
+        )
     drawn = np.random.default_rng([seed, 1]).choice(len(single), max(missing, 0), replace=False)
     first = [by_item[single[int(k)]][0] for k in drawn]
     return [LabelRow(row.item_id, drawn=row.drawn, probability=row.probability) for row in first]
@@ -66,7 +69,7 @@ def labels_for_width(
     Raises ``InputError`` if the width is not positive.
     """
     if width <= 0:
-        raise InputError(f"--width is half an interval, above 0; got {width:g}")
+        raise InputError(f"--width is {width:g}; give half the width of an interval, above 0")
     if panel is None or len(labels.sample) < MIN_LABELS:
         needed = (float(norm.ppf((1 + level) / 2)) / width) ** 2 * 0.25
         why = "labels of 0 and 1 of which half pass, without help from the judges" + (

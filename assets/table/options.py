@@ -90,7 +90,7 @@ def table_config(options: FitOptions) -> TableConfig:
             f"; did you mean {name!r}?" for name in get_close_matches(unknown[0], FitOptions.__annotations__, 1)
         )
         names = ", ".join(sorted(FitOptions.__annotations__))
-        raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}{near}")
+        raise InputError(f"a fit has no option {unknown[0]!r}; its options are {names}{near}")
     given |= {name: names_of(given[name]) for name in _NAMES if name in given}
     if given.get("shuffled"):
         given["not_quality"] = (*given.get("not_quality", ()), POSITION)

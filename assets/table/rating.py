@@ -116,12 +116,9 @@ def gate_table(
 ) -> Decision:
     """Decide between two systems; raises the errors of ``rate_table`` and of the gates of ``care_ops.results``."""
     if not config.systems:
-        raise InputError("a gate compares two systems; name the column of the items with the system, --system")
+        raise InputError("a gate compares two systems; name the items' column of systems with --system")
     if method == "rogan-gladen" and (options.get("sequential") or len(config.systems) == 2):
-        raise InputError(
-            "rogan-gladen corrects the share of each system's answers that passes, for one look; use ppi for pairs and "
-            "for many looks"
-        )
+        raise InputError("rogan-gladen works only for single answers and one look; for pairs or several looks, use ppi")
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, options)
     watch("comparing the systems", 1, 2)
@@ -131,7 +128,7 @@ def gate_table(
     if method == "ppi":
         return gate(sample, new, old, margin=margin, level=level, seed=seed)
     if cut is None:
-        raise InputError("rogan-gladen needs the score above which judges pass an answer; give --cut")
+        raise InputError("rogan-gladen needs a pass mark; give the score above which judges pass an answer with --cut")
     return rogan_gladen(sample, cut, new, old, margin=margin, level=level, seed=seed)
 
 
@@ -147,13 +144,16 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
     if paired:
         labels = labels.as_shares(bounds or label_scale(labels.values.values(), config.fit.scale))
     elif bounds is not None and not sequential:
-        raise InputError("--label-bounds is for --sequential and for pairs; leave the bounds of labels out")
+        raise InputError("--label-bounds is only for --sequential and for pairs; remove it")
     panel, _ = admit(table, config)
     estimate = recommended_estimate(panel, config.fit, table.labels)
     item_ids = panel.item_ids
     chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
     if sequential and len(set(chance.tolist())) > 1:
-        raise InputError("a confidence sequence needs a simple random sample; these items had different probabilities")
+        raise InputError(
+            "--sequential needs a simple random sample, but these items were drawn with different probabilities; "
+            "remove it"
+        )
     row_of = {item: row for row, item in enumerate(item_ids)}
     given = labels.first if sequential else labels.values
     usable = {item: value for item, value in given.items() if item in labels.sample and item in row_of}
@@ -170,7 +170,8 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
     if (k := options.get("pass_k", 1)) != 1:
         if paired or sequential:
             raise InputError(
-                f"pass^{k} is about answers and one look; leave out --sequential, or name one system column"
+                f"pass^{k} works only for single answers and one look; leave out --sequential, or name one system "
+                "column"
             )
         return passes_of_tasks(sample, item_columns(table).units(), k)
     return Duels(**vars(sample), pairs=named) if paired else sample
@@ -193,9 +194,7 @@ def workspace_table(
     """Return the panel of a test set as a table, and its settings; ``InputError`` if nothing names systems."""
     systems = workspace.systems_of(testset, columns)
     if not systems:
-        raise InputError(
-            f"test set {testset!r} names no systems; give their column (--system, or `systems` in its file)"
-        )
+        raise InputError(f"test set {testset!r} has no column of systems; name it (--system, or `systems` in its file)")
     scores = workspace.fit_folder(testset).read_panel()
     records = {record.item_id: record for record in workspace.parts.read_items(testset)}
     config = TableConfig(workspace.fit_config(testset), workspace.admission, systems=systems)
@@ -235,13 +234,13 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     scored = set(table.scores.item_ids)
     unknown = [item for item in labels.values if item not in scored]
     if unknown:
-        called = f"; items with scores are called {table.scores.item_ids[0]!r} and the like"
-        raise InputError(f"{len(unknown)} label(s) are of items without scores, the first is {unknown[0]!r}{called}")
+        called = f"; use the ids of items with scores, such as {table.scores.item_ids[0]!r}"
+        raise InputError(f"{len(unknown)} label(s) are of items without scores, such as {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.labels.labels]
     if twice:
         raise InputError(
-            f"{len(twice)} item(s), the first is {twice[0]!r}, are both in --labels and in --fit-labels; a score that "
-            "has seen a label cannot be corrected by it, so give each label to one of the two"
+            f"{len(twice)} item(s), such as {twice[0]!r}, are in both --labels and --fit-labels; a label that the fit "
+            "has used cannot correct its scores, so give each label to only one of the two"
         )
     if not labels.sample:
         raise InputError(

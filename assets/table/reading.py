@@ -212,6 +212,9 @@ def reading_options(
         raise InputError(f"--decimal is {decimal!r}; use '.' or ','")
     words = tuple(word.strip() for word in (grades.split(",") if isinstance(grades, str) else grades or ()))
     if len({word.casefold() for word in words if word}) < len(words):
-        raise InputError(f"--grades is {', '.join(words)!r}; give each word once, the lowest first, as poor,fair,good")
+        wrong = "an empty word" if "" in words else "a repeated word"
+        raise InputError(
+            f"--grades {', '.join(words)!r} has {wrong}; give each word once, the lowest first, as poor,fair,good"
+        )
     given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet, "grades": words}
     return ReadingOptions.model_validate(given)

@@ -138,7 +138,10 @@ def check_size(scores: ScoreMatrix) -> None:
     """Raise ``FitError`` for a panel that is too small for a factor."""
     n, p = scores.shape
     if p < MIN_JUDGES or n < MIN_ITEMS:
-        raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
+        raise FitError(
+            f"factor analysis: at least three judges and ten items are needed, but the panel has {p} judges and {n} "
+            "items; add more"
+        )
 
 
 def unit_weights(weights: Array) -> Array:

@@ -145,7 +145,9 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
         if best is None or separation > best[0]:
             best = (separation, np.real(eigenvectors))
     if best is None:
-        raise FitError(f"tensor: no contraction of the third moment has {k} real components")
+        raise FitError(
+            f"tensor: the third moment cannot be decomposed into {k} real components; use another aggregator"
+        )
     return left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
 
 

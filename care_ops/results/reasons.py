@@ -248,13 +248,13 @@ def _gates(facts: FitFacts) -> list[Reason]:
         more = [f"{x.judge}: about {x.more_labels:,} more labels would decide." for x in facts.gates if x.more_labels]
         return [Reason("labels", gates_sentence(facts.gates), detail=" ".join(more))]
     missing = {
-        "labels": "that takes labels of people, drawn at random",
-        "cut": "labels and scores have different scales, so give the score that passes, `--cut`",
+        "labels": "too few items have labels of people. Label items drawn at random",
+        "cut": "gold and scores have different scales. Set the pass mark with `--cut`",
     }
     if not facts.gate_needs:
         return []
     sentence = (
-        f"May the panel or a judge gate a release? Not yet: {missing[facts.gate_needs]}; then run `care judges report`."
+        f"May the panel or a judge gate a release? Not yet: {missing[facts.gate_needs]}, then run `care judges report`."
     )
     return [Reason("labels", sentence)]
 

@@ -72,8 +72,8 @@ class Context:
         engine = spec.engine
         if not isinstance(engine, LanguageModel) or engine.template is None:
             raise InputError(
-                f"judge {spec.name!r} has no prompt template, nor has the test set; add template: NAME to the judge's "
-                "engine, or prompt: NAME to the test set"
+                f"neither judge {spec.name!r} nor the test set has a prompt template; add template: NAME to the "
+                "judge's engine, or prompt: NAME to the test set"
             )
         variant = "paper" if engine.profile == "paper" else None
         return find(engine.template, self.root / "prompts", variant, fenced=engine.fence)

@@ -99,7 +99,7 @@ def _model_there(engine: LocalModel) -> tuple[str, str]:
             return "fails", f"{folder} lacks {', '.join(missing) or 'safetensors weights'}"
         return "ok", f"model in {folder}"
     if engine.revision is None:
-        return "fails", f"{engine.model} is no folder on this machine, and a repository needs a revision"
+        return "fails", f"{engine.model} is not a folder on this machine, and a repository needs a revision"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "fails", f"{engine.model} is not in the local cache and HF_HUB_OFFLINE is set; fetch it first"
     return "warns", f"{engine.model} is not in the local cache and will be fetched"

@@ -252,7 +252,7 @@ class Endpoint:
                 raise ValueError
         except ValueError:
             raise JudgeError(
-                f"judge {name!r}: base_url {engine.where!r} is no address; write https://HOST/v1"
+                f"judge {name!r}: base_url {engine.where!r} is not a web address; write https://HOST/v1"
             ) from None
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
         self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
@@ -364,8 +364,8 @@ def proxy_of(address: str) -> httpx.Proxy | None:
         if found.url.host and ("socks" not in found.url.scheme or find_spec("socksio")):
             return found
     raise JudgeError(
-        f"the environment variable {kind.upper()}_PROXY names no proxy that can be used here; write http://HOST:PORT, "
-        "unset it, or, where it names one by SOCKS, `pip install socksio`"
+        f"the proxy in the environment variable {kind.upper()}_PROXY cannot be used; write http://HOST:PORT, or unset "
+        "the variable; a SOCKS proxy needs `pip install socksio`"
     )
 
 
@@ -400,8 +400,8 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
     for header, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^`|~\w-]+", header, re.ASCII) or not re.fullmatch(r"[\x20-\x7e]*", value):
             raise JudgeError(
-                f"judge {name!r}: the header {header!r} has characters that no request can carry; correct its name in "
-                "the judge's file, or its value there or in the environment"
+                f"judge {name!r}: the name or value of the header {header!r} has characters that HTTP does not allow; "
+                "correct it in the judge's file, or correct the environment variable that holds the value"
             )
     return headers, secrets
 
@@ -412,7 +412,7 @@ def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     Raises ``NoAnswerError`` if they are too many, or compressed in a way that was not asked for.
     """
     if encoding not in ("", "identity", "gzip", "deflate"):
-        raise NoAnswerError(f"the answer is packed as {encoding[:50]!r}, which was not asked for")
+        raise NoAnswerError(f"the answer is compressed as {encoding[:50]!r}, which CARE did not request")
     unpack = zlib.decompressobj(47) if encoding in ("gzip", "deflate") else None
     whole, came = bytearray(), 0
     for chunk in chunks:
@@ -420,7 +420,7 @@ def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
         try:
             whole += chunk if unpack is None else unpack.decompress(chunk, MOST_BYTES + 1 - len(whole))
         except zlib.error as error:
-            raise NoAnswerError("the answer cannot be unpacked") from error
+            raise NoAnswerError("the answer cannot be decompressed") from error
         if max(came, len(whole)) > MOST_BYTES:
             raise NoAnswerError(f"the answer is longer than {MOST_BYTES:,} bytes")
     return bytes(whole)

@@ -32,7 +32,10 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
         case ProgramEngine() as engine:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
-            raise JudgeError(f"judge {spec.name!r} is recorded: its version is that of the scores in its file")
+            raise JudgeError(
+                f"judge {spec.name!r} is recorded, so it has no engine version; use the version of the scores in its "
+                "file"
+            )
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
             template.answers(spec.scale)
@@ -90,7 +93,8 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
             return SandboxedJudgeEngine(engine, context.program(spec), spec.scale)
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is recorded: it has the scores of its file and cannot be asked for others"
+                f"judge {spec.name!r} is recorded, so it cannot score new items; add their scores to its file, or "
+                "choose another judge"
             )
         case OpenAIEngine() as engine:
             from judges.engines.openai import OpenAIJudgeEngine
@@ -107,8 +111,8 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> None:
     if not context.path(engine.model).is_dir() and engine.revision is None:
         raise JudgeError(
-            f"judge {spec.name!r}: {engine.model!r} is no folder on this machine, and a repository needs revision: "
-            "COMMIT in the judge's engine, 40 hexadecimal digits, so that scores have a known model"
+            f"judge {spec.name!r}: {engine.model!r} is not a folder on this machine, and a repository needs a commit; "
+            "add revision: COMMIT (40 hexadecimal digits) to the judge's engine"
         )
 
 

@@ -81,9 +81,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         price = engine.price
         if price is None and self._purses:
             raise JudgeError(
-                f"judge {spec.name!r} has a spend_limit, which cannot be kept without prices; set price_in and "
-                "price_out in its engine to the vendor's, in US dollars per million tokens (0 where it costs nothing), "
-                "or remove spend_limit"
+                f"judge {spec.name!r} has a spend_limit but no prices, so CARE cannot enforce the limit; set price_in "
+                "and price_out in its engine (US dollars per million tokens, 0 if the model is free), or remove "
+                "spend_limit"
             )
         self._price = price or Price(0.0, 0.0, 0.0, "")
         self._endpoint = Endpoint(spec.name, engine)
@@ -178,8 +178,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             except TemporaryError as error:
                 if not (error.too_fast or self._answered_by) and self._silence.acquire(blocking=False):  # warn once
                     _log.warning(
-                        "Judge %r: the endpoint gives no answer (%s); each question is asked up to %d time(s), and the "
-                        "judge stops where too many fail.",
+                        "Judge %r: the endpoint gives no answer (%s); each question is asked up to %d time(s), and "
+                        "the judge stops if too many fail.",
                         *(self._name, error.raw, 1 + self._engine.retries),
                     )
                 failed, fast = failed + (not error.too_fast), fast + error.too_fast

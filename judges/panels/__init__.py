@@ -47,7 +47,7 @@ def find(name: str) -> Preset:
     Raises ``InputError`` if there is none; the message lists those that exist.
     """
     if name not in names():
-        raise InputError(f"no panel {name!r}; there are {', '.join(names())}")
+        raise InputError(f"no panel {name!r}; choose one of {', '.join(names())}")
     given = load_yaml(_FOLDER / f"{name}.yaml")
     chosen = given.get("programs", [])
     chosen = programs.names() if chosen == "all" else chosen

@@ -74,7 +74,7 @@ class Template(BaseModel):
     @classmethod
     def _one_criterion(cls, data: Any) -> Any:
         if isinstance(data, dict) and "criteria" in data:
-            raise ValueError(f"criteria is no setting any more; {_ONE_CRITERION}")
+            raise ValueError(f"criteria is no longer a setting; {_ONE_CRITERION}")
         return data
 
     @model_validator(mode="after")
@@ -109,11 +109,13 @@ class Template(BaseModel):
         if self.values is None:
             if scale is None or not all(float(end).is_integer() for end in scale):
                 raise JudgeError(
-                    f"template {self.name!r} asks on the test set's scale, which must be whole numbers, not {scale}; "
-                    "add scale: [low, high] to the test set or the judge"
+                    f"template {self.name!r} needs a scale whose ends are whole numbers, not {scale}; add scale: [low, "
+                    "high] to the test set or the judge"
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
-                raise JudgeError(f"template {self.name!r} asks on the scale {scale}, which is too long; shorten it")
+                raise JudgeError(
+                    f"template {self.name!r} cannot use the scale {scale}, which has too many answers; shorten it"
+                )
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):
             return {str(v): place + self.shift for place, v in enumerate(self.values)}
@@ -193,7 +195,7 @@ def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
             """Return a character or a part; Jinja would also return attributes of this name."""
             if isinstance(obj, str) and isinstance(argument, int):
                 return obj[argument : argument + 1 or None]
-            raise TemplateRuntimeError(f"a part is a number or a range such as response[:2000], not [{argument!r}]")
+            raise TemplateRuntimeError(f"write an index or a range such as response[:2000], not [{argument!r}]")
 
     environment = Environment(undefined=StrictUndefined, autoescape=False)
     environment.globals.clear()  # range, dict, lipsum, cycler
@@ -202,7 +204,9 @@ def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
         kind = getattr(node, "name", "") if isinstance(node, nodes.Filter) else type(node).__name__
         if kind not in _ALLOWED | _FILTERS:
             able = f"names, parts such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
-            raise JudgeError(f"line {node.lineno} of a prompt template has {kind!r}, but it may have only {able}")
+            raise JudgeError(
+                f"line {node.lineno} of a prompt template uses {kind!r}, which is not allowed; use only {able}"
+            )
     names = {name.name for name in parsed.find_all(nodes.Name)}
     for output in parsed.find_all(nodes.Output) if fenced else ():
         output.nodes = [_in_fence(shown) for shown in output.nodes]

@@ -128,8 +128,8 @@ def refuse_without_terminal(export: str, take_back: str) -> None:
     """
     if not sys.stdin.isatty():
         raise InputError(
-            f"there is no terminal to ask in; write the items to a table with `{export}`, fill in its column `label`, "
-            f"and take it back with `{take_back}`"
+            f"this command needs a terminal to ask in; without one, write the items to a table with `{export}`, fill "
+            f"in its column `label`, and import it with `{take_back}`"
         )
 
 
@@ -191,7 +191,7 @@ def _answer(answers: Answers) -> str | float:
         label = answers.label_of(typed)
         if label is not None:
             return label
-        console.print(f"{typed!r} is no answer; {answers.offered()}")
+        console.print(f"{typed!r} is not an answer; {answers.offered()}")
 
 
 def labelling_progress(file: LabelFile) -> str:

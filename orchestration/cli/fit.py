@@ -93,8 +93,10 @@ def fit(
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     if other := write_files(result, folder):
-        notice = f"has other labels than this fit was given of {len(other)} item(s), the first is {other[0]!r}"
-        errors.print(f"{folder / TO_LABEL} {notice}: it keeps them, so correct them there", style="yellow")
+        notice = f"has labels of {len(other)} item(s), such as {other[0]!r}, that differ from this fit's labels"
+        errors.print(
+            f"{folder / TO_LABEL} {notice}; CARE did not change the file, so correct the labels there", style="yellow"
+        )
     effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)
     if result.verdict.state == "failed":
@@ -131,7 +133,7 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
     if page.systems.systems and not as_json:
         show_systems(page, f"systems, by {page.systems.aggregator}")
     for name, why in page.failures.items():
-        errors.print(f"could not answer: {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
+        errors.print(f"no estimate from {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
     print_verdict(result.verdict, errors if as_json else console, everything=everything)
     if as_json:
         return

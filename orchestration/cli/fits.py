@@ -52,7 +52,7 @@ def _end(outcome: Outcome, published: str) -> None:
     pages = any(asset in (*FIT, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
     if pages and outcome.left_to_daemon:
-        errors.print("a run of Dagster is under way for this workspace; the pages are left to it", style="yellow")
+        errors.print("a Dagster run is in progress for this workspace; it updates the pages", style="yellow")
     elif pages:
         errors.print(
             "fails: the fit is published, but its pages still show the former one; correct what failed, then run "

@@ -54,7 +54,7 @@ def judge_report(
     table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
-        errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide")
+        errors.print(f"{found.ties} ties are left out, because the report compares a judge with decided labels")
     people = [*([] if found.panel is None else [found.panel]), *(report.people for report in found.reports)]
     advice = {each.judge: may_gate(each, bar, by) for each in people}
     if json:

@@ -164,7 +164,9 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     from assets.report.names import refuse_alike
 
     if outside := [name for name in files if {"/", "\\"} & {*name}]:
-        raise InputError(f"judge name {outside[0]!r} has a slash and cannot name a file in {folder}; leave it out")
+        raise InputError(
+            f"judge name {outside[0]!r} has a slash, so it cannot be a file name in {folder}; remove the slash"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     refuse_alike("judge", [*sorted(path.stem for path in folder.glob("*.y*ml")), *files], folder)
     existing = [judge for judge in files if (folder / f"{judge}.yaml").exists()]
@@ -232,7 +234,10 @@ def try_judge(
     errors.print(f"passes: it scores the good answer {verdict.spread:g} above the bad one", style="green")
     if verdict.length_gain is not None and verdict.length_gain > verdict.spread:
         more = verdict.length_gain - verdict.spread
-        errors.print(f"but the bad answer, padded, {more:g} above the good one: it likes length", style="yellow")
+        errors.print(
+            f"but it scores the bad answer with padding {more:g} above the good one: it may reward length",
+            style="yellow",
+        )
 
 
 def _answers_twice(
@@ -293,7 +298,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
         if loaded.judge(name).engine.needs.recordings:
             raise InputError(f"judge {name!r}: {FROM_A_FILE}")
         if loaded.canary.items == 0:
-            raise InputError("care.yaml: `canary: {items: 0}` lets no judge be asked again; give a number of items")
+            raise InputError("care.yaml: `canary: {items: 0}` turns the canary off; give a number of items above 0")
         with workspace_instance(loaded) as instance:
             outcome = run_launches(build_defs(loaded.root, loaded), loaded, instance, _launches(loaded, name))
             found = last_retest(instance, name)
@@ -301,7 +306,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
     if outcome.failures:
         raise typer.Exit(1)
     if found is None:
-        console.print(f"{name}: it has scored no item yet; `care run` has it score them")
+        console.print(f"{name}: the judge has no scores yet; run `care run` first")
     elif found.moved is None:
         console.print(f"{name}: it answered none of {found.items} items")
     else:

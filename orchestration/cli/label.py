@@ -140,8 +140,8 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int,
     item_ids = list(subject.items)
     if not any(map(texts_of, subject.items.values())):
         raise InputError(
-            "no item has a text that could be shown; call the columns of the items prompt and response (of pairs "
-            "prompt, response_a and response_b)"
+            "no item has a text to show; name the columns of the items prompt and response (for pairs: prompt, "
+            "response_a and response_b)"
         )
     count = min(_COUNT, len(item_ids)) if count is None else count
     added = rows_to_label(file.rows, item_ids, count=count, seed=seed)
@@ -195,7 +195,9 @@ def _write_out(
 
     waiting = [row for row in file.rows if not row.label]
     if not waiting:
-        raise InputError(f"{file.path}: every item has a label; ask about more with --count, or again with --repeat")
+        raise InputError(
+            f"{file.path}: every item has a label; draw more items with --count, or ask for second labels with --repeat"
+        )
     if page:
         texts = [texts_of(subject.items[row.item_id]) for row in waiting]
         rows = [(blinded(row.item_id), row.drawn, row.probability, t) for row, t in zip(waiting, texts, strict=True)]
@@ -220,4 +222,4 @@ def _print_setting(testset: str, path: Path, root: Path) -> None:
     root = root.absolute()
     shown = path.absolute().relative_to(root) if path.absolute().is_relative_to(root) else path.absolute()
     if testset not in read_settings(root).labels:
-        console.print(f"a fit sees these labels once care.yaml says so: labels: {{{testset}: {shown}}}")
+        console.print(f"to use these labels in fits, add to care.yaml: labels: {{{testset}: {shown}}}")

@@ -93,7 +93,7 @@ def rate(
     from care_ops.results.rates import labels_needed
 
     if sequential and width is not None:
-        raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
+        raise InputError("--width is only for intervals of one look; leave out either --width or --sequential")
     if workspace is not None:
         tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         if labels is None:
@@ -267,7 +267,9 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, fit_version: 
 
     kept = find(loaded, fit_version)
     if kept.testset != testset:
-        raise InputError(f"fit {kept.fit_version} is of {kept.testset!r}, not of {testset!r}")
+        raise InputError(
+            f"fit {kept.fit_version} is of {kept.testset!r}, not of {testset!r}; name a fit of this test set"
+        )
     judges, items = changed_since(loaded, kept, labels.values)
     reasons = [
         f"{len(names)} {what} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"

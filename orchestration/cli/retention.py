@@ -66,7 +66,7 @@ def forget(
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages again")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
-    console.print(f"may still hold it, since CARE does not touch your own files: {own_files}; backups of data/")
+    console.print(f"CARE does not change your own files, so these may still hold it: {own_files}; backups of data/")
     labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
         console.print(
@@ -96,8 +96,8 @@ def backup(
         console.print(f"not in the backup, because it is outside of {loaded.root}: {listed}; keep a copy of it")
     target = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
     console.print(
-        f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore "
-        f"{shlex.quote(str(file))}{target} --check` tries whether it can be restored; no judge is asked again"
+        f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore {shlex.quote(str(file))}{target} "
+        "--check` checks whether it can be restored, without asking a judge"
     )
 
 
@@ -119,14 +119,16 @@ def restore(
     if folder is None and not check:
         raise InputError("name the folder that becomes the workspace, or try the backup with --check")
     if check and folder is not None and not folder.is_dir():
-        raise InputError(f"{folder} is no folder; with --check name one that exists, or none")
+        raise InputError(f"{folder} is not a folder; with --check, name a folder that exists, or no folder")
     place = TemporaryDirectory(prefix="care-restore-", dir=folder) if check else nullcontext(str(folder))
     with place as target:
         files = unpack(file, Path(target))
         try:
             rows = read_back(load_workspace(Path(target)))
         except InputError as error:
-            raise WarehouseError(f"{error}. Of your own files a backup holds those in the workspace's folder") from None
+            raise WarehouseError(
+                f"{error}. A backup holds only those of your own files that are in the workspace's folder"
+            ) from None
     show(rows, f"{files} files, read whole", as_json=False)
     made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` goes on with it"
     console.print(f"{file} can be restored" if check else made)

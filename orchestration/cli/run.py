@@ -169,8 +169,8 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
     if outcome.left_to_daemon:
         errors.print(
-            f"Dagster has {outcome.left_to_daemon} run(s) or backfill(s) waiting for this workspace; "
-            "what depends on them is left to it",
+            f"Dagster has {outcome.left_to_daemon} run(s) or backfill(s) waiting for this workspace; Dagster also "
+            "builds the assets that depend on them",
             style="yellow",
         )
     for sentence in batch_messages(loaded):
@@ -198,8 +198,8 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
     with workspace_instance(loaded) as instance, progress_bar(prints_above=False) as display:
         if launcher := launcher_that_ends_runs_of_commands(instance):
             raise WarehouseError(
-                f"{loaded.root} is served by a deployment whose {launcher} would take the runs of this command for "
-                "lost; materialise what you want in Dagster's UI, or wait for the daemon, which asks for what is stale"
+                f"{loaded.root} is served by a deployment whose {launcher} would treat the runs of this command as "
+                "lost; materialise assets in Dagster's UI, or wait for the daemon, which materialises stale ones"
             )
         task = display.add_task("looking for what is stale", total=None)
 
@@ -272,7 +272,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         show([asdict(row) for row in rows], "", as_json=True)
         return
     if not rows:
-        console.print("every judge has scored every item: `care run` would ask nobody")
+        console.print("every judge has scored every item: `care run` would ask no judge")
         return
 
     def printed(row: Forecast) -> dict[str, Any]:
@@ -295,7 +295,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
 
     show([printed(row) for row in rows], "What `care run` would ask", as_json=False)
     if not any(row.questions or row.given_up or row.failure for row in rows):
-        console.print("all these scores are recorded: `care run` reads them and asks nobody")
+        console.print("all these scores are recorded: `care run` reads them and asks no judge")
         return
     known = [row.seconds for row in rows if row.seconds is not None]
     unpriced = sorted({row.judge for row in rows if row.dollars is None})

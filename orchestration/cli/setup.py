@@ -61,7 +61,10 @@ def init(
         add = f"; `care testsets add --from {scores} --workspace {quoted}` adds a test set to it" if scores else ""
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already{add or '; choose another folder'}")
     if scores is not None and template is not None:
-        raise InputError("--from fills the workspace from a table; leave out --template, or --from")
+        raise InputError(
+            "--from and --template cannot be combined, because --from creates the workspace from a table; leave out "
+            "one of them"
+        )
     if scores is not None:
         name = testset_of(folder, scores, items, judges, system or (), scale or (), form, None)
         _folders(folder)
@@ -119,9 +122,9 @@ def testset_of(
     written = testset_yaml(folder, name, table, scores, items, Declared(*of_scales, system, form.columns, form.reading))
     file.write_text(written, encoding="utf-8")
     m, p = table.scores.shape
-    console.print(f"wrote {file}: test set {name}, {m} items, {p} recorded judges; nobody will be asked.")
+    console.print(f"wrote {file}: test set {name}, {m} items, {p} recorded judges; `care run` asks no judge.")
     if not table.scores.families:
-        console.print(f"Which judges share a base model? Say it in the block `families` at the end of {file}.")
+        console.print(f"Which judges share a base model? Name them in the block `families` at the end of {file}.")
     return name
 
 

@@ -98,7 +98,7 @@ def _print_experiments(loaded: Workspace) -> None:
     from orchestration.instance import failed_last, workspace_instance
 
     if stale := stale_findings(loaded):
-        console.print(f"experiments out of date: {', '.join(stale)}")
+        console.print(f"stale experiments: {', '.join(stale)}")
     with workspace_instance(loaded) as instance:
         failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
     if failed:

@@ -54,7 +54,7 @@ OF_FILES = {
     "item": (str, "Column of item ids; by default found by its name."),
     "judge": (list[str], "Column that names the judge of each row; or, repeated, the column of each judge."),
     "score": (str, "Column of scores, in a table with one row for each score."),
-    "drop": (list[str], "Column that is no judge, in a table with a column for each judge; repeatable."),
+    "drop": (list[str], "Column that is not a judge, in a table with a column for each judge; repeatable."),
     **{name: (str, f"{words} By default found.") for name, words in explained(ReadingOptions).items()},
     "decimal": (str, "Decimal mark of numbers in a text file: '.' or ','."),
 }

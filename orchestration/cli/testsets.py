@@ -63,15 +63,17 @@ def add_testset(
     folder.mkdir(parents=True, exist_ok=True)
     if released is not None:
         if name is not None or every or scores is not None:
-            raise InputError("--released adds the published test sets under their own names; give it without others")
+            raise InputError(
+                "--released adds the published test sets under their own names; give it without other names"
+            )
         for path in add_released(released, workspace, folder) or [folder]:
-            console.print(f"wrote {path}" if path != folder else "they are there already")
+            console.print(f"wrote {path}" if path != folder else "these test sets exist already")
         return
     if scores is not None and not every:
         setup.testset_of(workspace, scores, items, judges, system or (), scale or (), form, name)
         return
     if every == (name is not None) or scores is not None:
-        raise InputError("give the name of a test set in the catalog, or --all, or a table of your own by --from")
+        raise InputError("give the name of a test set in the catalog, or --all, or a table of your own with --from")
     tables.refuse_given(setup.ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
     for each in catalog.names() if name is None else [name]:
         text, path = catalog.text(each), folder / f"{each}.yaml"

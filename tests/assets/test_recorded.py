@@ -93,7 +93,7 @@ def test_only_what_is_not_there_is_stored(recorded, monkeypatch):
 
 def test_scores_of_items_that_are_not_there_are_refused_as_care_fit_refuses_them(recorded):
     record(recorded, i77="3", i78="4")
-    with pytest.raises(InputError, match=r"one\.csv: 2 scored item\(s\) are not in it, the first is 'i77'"):
+    with pytest.raises(InputError, match=r"one\.csv: 2 scored item\(s\), such as 'i77', are not in this table"):
         store(recorded)
     assert stored(recorded)[0] == {}
     forgotten = [{"item": forgotten_key("one", item)} for item in ("i77", "i78")]

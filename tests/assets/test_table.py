@@ -186,7 +186,7 @@ def test_the_number_of_the_better_answer_is_never_read_in_reverse(rng):
     """A winner that is called 1 or 2: with the scale 1 to 2 the second answer's votes would be the first one's."""
     config = replace(CONFIG, systems=("left", "right"))
     for fit in (config.fit, replace(config.fit, scale=(1.0, 2.0))):
-        with pytest.raises(FitError, match="write A where the first"):
+        with pytest.raises(FitError, match="write A if the first"):
             fit_table(duels(rng, 1.0, 2.0)[0], replace(config, fit=fit))
     with pytest.raises(FitError, match="upper end prefers the left answer"):
         fit_table(duels(rng, 1.0, -1.0)[0], config)

@@ -95,7 +95,10 @@ def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path)
     assert done.exit_code == 0, done.output
     below = str(tmp_path / "scores.csv" / "out")
     refused = CliRunner().invoke(app, [*paths, "--intervals", "0", "--out", below])
-    assert (refused.exit_code, f"{below}: no folder can be made there" in " ".join(refused.output.split())) == (2, True)
+    assert (refused.exit_code, f"{below}: the folder cannot be created" in " ".join(refused.output.split())) == (
+        2,
+        True,
+    )
     result = care_eval.fit(wide, items=items, scale=(0, 10), gamma=2.0, seed=3, intervals=20)
     assert result.save(tmp_path / "library") == tmp_path / "library"
     for name in ("aggregates.parquet", "judges.parquet"):
@@ -152,7 +155,7 @@ def test_labels_by_item_may_have_numbers_for_ids_and_words_for_labels(wide):
 def test_options_have_the_names_of_the_command_and_a_wrong_one_names_the_nearest(wide, items):
     named = care_eval.fit(wide, items=items.assign(extra=range(80)), feature="extra", aggregator="avg", intervals=0)
     assert list(named.aggregates) == ["avg"]
-    with pytest.raises(care_eval.InputError, match=r"no option 'agregators' of a fit; .*did you mean 'aggregators'\?"):
+    with pytest.raises(care_eval.InputError, match=r"a fit has no option 'agregators'; .*did you mean 'aggregators'\?"):
         care_eval.fit(wide, agregators="avg")
     with pytest.raises(TypeError, match="gate has no argument 'margins'; did you mean margin"):
         care_eval.gate(wide, "new", "old", {}, margins=0.1, items=items, system="model")
@@ -193,7 +196,7 @@ def test_columns_are_named_where_their_names_are_unclear(wide):
         ({"item_id": ["a", "b"], "x": [1]}, {}, "scores: columns differ in length"),
         ({"item_id": ["a", "b"], "x": [1, "b"]}, {}, "scores: cannot be read"),
         ({"item_id": ["a", "b"], "x": [1, 2]}, {}, "there is one judge, 'x'"),
-        ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"gama": 1}, "no option 'gama' of a fit"),
+        ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"gama": 1}, "a fit has no option 'gama'"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"aggregators": []}, "no aggregator is named; there are"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau is -1; give a value above 0"),
         (np.ones((3, 2)), {}, "cannot read a numpy ndarray"),

@@ -133,7 +133,7 @@ def test_a_fitted_estimator_survives_a_pickle(scores):
         ([[1.0, 2.0]], "1 sample"),
         ([[1.0], [2.0]], r"1 feature\(s\)"),
         ([[1.0, np.inf], [2.0, 1.0]], "infinity"),
-        ([["good", "bad"], ["bad", "bad"]], "holds what is no number"),
+        ([["good", "bad"], ["bad", "bad"]], "holds a value that is not a number"),
         (np.empty((0, 3)), "0 sample"),
         ([[1j, 2.0], [2.0, 1.0]], "Complex data not supported"),
         (pd.DataFrame({"a": [1, None], "b": [2, 3]}, dtype="Int64"), r'X.astype\("float64"\)'),
@@ -155,7 +155,9 @@ def test_a_masked_score_is_a_missing_one(scores):
 def test_labels_families_and_columns_must_fit_the_scores(scores):
     with pytest.raises(InputError, match=r"y has shape \(3,\); give a label, or NaN, for each of 300 items"):
         CareEstimator().fit(scores, [1, 2, 3])
-    with pytest.raises(InputError, match=r"y holds what is no number \(could not .*'a'\); give labels as numbers"):
+    with pytest.raises(
+        InputError, match=r"y holds a value that is not a number \(could not .*'a'\); give labels as numbers"
+    ):
         CareEstimator().fit(scores, ["a"] * 300)
     with pytest.raises(InputError, match="there are 2 families for 6 judges"):
         CareEstimator(families=["a", "b"]).fit(scores)

@@ -259,7 +259,9 @@ def test_a_judge_is_stopped_if_too_much_of_a_batch_fails_with_an_early_warning(s
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])
 def test_a_judge_with_a_limit_and_without_prices_is_not_asked(serve, prices):
     server = serve(lambda *_: answer("7"))
-    with pytest.raises(JudgeError, match="'api' has a spend_limit, which cannot be kept without prices; set price_in"):
+    with pytest.raises(
+        JudgeError, match="'api' has a spend_limit but no prices, so CARE cannot enforce the limit; set price_in"
+    ):
         scores(server, spend_limit=1.0, **prices)
     assert server.requests == []
     assert scores(server, **prices)[0].score == 7.0

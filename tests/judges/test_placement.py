@@ -94,7 +94,7 @@ def test_placement_of_every_kind(tmp_path):
         c = place([[judge(f"next{k}", tmp_path)] for k in range(3)], PoolConfig(), tmp_path / "c")
         d = place([[judge(f"half{k}", tmp_path, num_gpus=0.5)] for k in range(2)], PoolConfig(), tmp_path / "c")
         f = place([[judge("greedy", tmp_path)]], PoolConfig(actors=3), tmp_path / "c")
-        with pytest.raises(JudgeError, match="asks for 2 GPU"):
+        with pytest.raises(JudgeError, match="needs 2 GPU"):
             place([[judge("two", tmp_path, tensor_parallel=2)]], PoolConfig(), tmp_path / "c")
     assert [load.gpus for load in c.loads] == [("0",)] * 3
     halves = [load for load in d.loads if load.model.startswith("half")]
@@ -138,7 +138,10 @@ def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, 
     assert kept["none"] == []
     assert list(failed) == ["none"]
     assert "'none' ran out of memory on a single question (CUDA out of memory: 1 prompts)" in failed["none"]
-    assert "'tight': out of memory on a batch of 10; it goes on with batches of 2, one at a time" in caplog.text
+    assert (
+        "'tight': out of memory on a batch of 10 questions; CARE continues with batches of 2, one at a time"
+        in caplog.text
+    )
     loads = Counter(load.model for load in loads_in(tmp_path / "log"))
     assert (loads["plenty"], loads["tight"]) == (1, 2)
 
@@ -146,8 +149,8 @@ def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_gpus": 3, "tensor_parallel": 2}, "num_gpus is 3, which no whole number of groups of 2 GPUs"),
-        ({"kind": "transformers", "tensor_parallel": 2}, "with kind: vllm only"),
+        ({"num_gpus": 3, "tensor_parallel": 2}, "num_gpus is 3, which is not a multiple of 2"),
+        ({"kind": "transformers", "tensor_parallel": 2}, "need kind: vllm"),
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],
 )

@@ -55,7 +55,7 @@ def test_an_aspect_makes_another_question():
 def test_a_missing_gpu_is_reported_at_once(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     engine = LocalModel(kind="vllm", model=str(tmp_path), template="quality", num_gpus=64)
-    with Pool(PoolConfig()) as pool, pytest.raises(JudgeError, match="asks for 64 GPU"):
+    with Pool(PoolConfig()) as pool, pytest.raises(JudgeError, match="needs 64 GPU"):
         pool.run(JudgeSpec(name="big", engine=engine), [Item("a", "q", "r")], lambda *_: None)
 
 

@@ -148,10 +148,10 @@ def test_items_that_are_replaced_while_a_judge_is_asked_are_not_taken_for_the_ol
     source = StoredItems(store, "one")
     store.write_items("one", [*workspace.records[:5], ItemRecord("i5", "q", "another"), *workspace.records[6:]])
     assert source.read([4])[0].response == "answer 4"
-    with pytest.raises(WarehouseError, match="'one' were replaced while a judge was being asked"):
+    with pytest.raises(WarehouseError, match="'one' were replaced while a judge was scoring"):
         source.read([4, 5])
     store.write_items("one", workspace.records[:3])
-    with pytest.raises(WarehouseError, match="fewer items than when it was read first"):
+    with pytest.raises(WarehouseError, match="fewer items now than when it was first read"):
         source.read([4])
 
 

@@ -333,7 +333,7 @@ def test_the_heartbeat_is_sent_once_and_only_without_failures(hook, tmp_path):
         ("alerts: {heartbeat: 'ftp://x'}", "heartbeat must be an https address"),
         ("alerts: {webhook: '${NOT_SET_ANYWHERE}'}", "NOT_SET_ANYWHERE is not set"),
         ("nightly: {zone: Mars/Olympus}", "no time zone"),
-        ("nightly: {days: '9'}", "names no days of the week"),
+        ("nightly: {days: '9'}", "is not a list of weekdays"),
         ("nightly: {days: 6-1}", "ends before it begins"),
     ],
 )
@@ -350,7 +350,7 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
     post(settings, ALERT)
     assert [each["what"] for each in taken] == [ALERT.what]
     monkeypatch.setenv("CARE_TEST_HOOK", "a secret that is no address")
-    with pytest.raises(InputError, match="CARE_TEST_HOOK holds no https address") as caught:
+    with pytest.raises(InputError, match="CARE_TEST_HOOK does not hold an https address") as caught:
         post(settings, ALERT)
     assert "secret" not in str(caught.value)
 

@@ -66,7 +66,7 @@ def test_a_drill_finds_a_part_that_rotted_within_the_backup(copied, tmp_path, pa
     with tarfile.open(tmp_path / "rotten.tar", "w") as archive:
         archive.add(unpacked, arcname=".")
     shown = typed("admin", "restore", str(tmp_path / "rotten.tar"), "--check", code=1)
-    assert "does not bring everything back" in shown
+    assert "does not restore everything" in shown
     assert damaged.name in shown.replace(" ", "")
 
 
@@ -99,12 +99,12 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     table.unlink()
     shown = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
     assert "table.csv: no such file" in shown
-    assert "a backup holds those in the workspace's folder" in shown
+    assert "that are in the workspace's folder" in shown
 
 
 def test_a_restore_names_a_folder_or_is_a_drill(copied, tmp_path):
     assert "--check" in typed("admin", "restore", str(copied[1]), code=2)
-    assert "is no folder" in typed("admin", "restore", str(copied[1]), str(tmp_path / "missing"), "--check", code=2)
+    assert "is not a folder" in typed("admin", "restore", str(copied[1]), str(tmp_path / "missing"), "--check", code=2)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(workspace_a
     (workspace_after_run / ".venv" / "large").write_text("not part of a workspace")
     file = tmp_path / "backups" / "mine.tar"
     file.parent.mkdir()
-    assert "--check` tries whether it can be restored" in care(workspace_after_run, "admin", "backup", str(file))
+    assert "--check` checks whether it can be restored" in care(workspace_after_run, "admin", "backup", str(file))
     assert list(file.parent.iterdir()) == [file], "no temporary file stays"
     with tarfile.open(file) as archive:
         names = archive.getnames()
@@ -175,7 +175,7 @@ def test_a_backup_within_what_it_protects_is_refused(tmp_path):
     (root / "care.yaml").write_text("{}\n")
     (root / "more").symlink_to(linked)
     (linked / "gold.csv").write_text("id,gold\n1,1\n")
-    assert "is no folder" in care(root, "admin", "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
+    assert "is not a folder" in care(root, "admin", "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
     for within in (root, root / "data", root / "more", linked):
         shown = care(root, "admin", "backup", str(within / "mine.tar"), code=2)
         assert "name a file on another disk" in shown

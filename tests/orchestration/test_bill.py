@@ -212,5 +212,5 @@ def test_prices_are_those_of_the_dated_table_unless_the_file_has_its_own():
     assert (own.read, own.cached, own.written, own.source) == (1.0, 1.0, 2.0, "the judge's file")
     assert own.of(1e6, 1e6, 5e5) == 3.0
     assert engine(base_url="http://127.0.0.1:8000/v1").price is None, "the same name elsewhere costs something else"
-    with pytest.raises(ValueError, match="price_cached: set price_in and price_out"):
+    with pytest.raises(ValueError, match="price_cached: price_in and price_out are missing"):
         engine(price_cached=1.0)

@@ -182,5 +182,5 @@ def test_why_a_judge_has_no_retest_is_reported(workspace):
     assert "`canary: {items: 0}`" in why_no_retest(load_workspace(folder), "api")
     assert "give a number of items" in care(folder, "judges", "retest", "api", code=2)
     assert "cannot be asked again" in care(folder, "judges", "retest", "read", code=2)
-    with pytest.raises(JudgeError, match="'read': its scores were read from a file, so that it cannot be asked again"):
+    with pytest.raises(JudgeError, match="'read': its scores were read from a file, so it cannot be asked again"):
         ask_judge_again(loaded, "read")

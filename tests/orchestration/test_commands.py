@@ -62,7 +62,7 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv", "--system", "model")
     scale = ("--scale", "0", "10", "--scale", "hundred=0:100")
     printed = care("init", folder, "--from", tables / "scores.csv", *given, *scale)
-    assert "90 items, 6 recorded judges; nobody will be asked" in printed
+    assert "90 items, 6 recorded judges; `care run` asks no judge" in printed
     assert f"Next: care run --workspace {folder}" in printed
     assert "families" not in printed, "they are declared"
     assert len((folder / "care.yaml").read_text().splitlines()) <= 25
@@ -76,7 +76,7 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     assert read.values[:, read.judges.index("hundred")].max() <= 10
     forecast = json.loads(care("run", "--workspace", folder, "--dry-run", "--json"))
     assert {row["questions"] for row in forecast} == {0}
-    assert "asks nobody" in care("run", "--workspace", folder, "--dry-run")
+    assert "asks no judge" in care("run", "--workspace", folder, "--dry-run")
     assert "there is a workspace already" in care("init", folder, "--from", tables / "scores.csv", code=2)
 
 
@@ -145,7 +145,7 @@ def test_care_label_is_not_advised_where_no_item_has_a_text(tables):
     printed = " ".join(care("status", "--workspace", folder).split())
     assert "to_label-long.csv" in printed
     assert "care label" not in printed, "it has nothing to show, and refuses"
-    assert "could be shown" in " ".join(care("label", "long", "--workspace", folder, code=2).split())
+    assert "no item has a text to show" in " ".join(care("label", "long", "--workspace", folder, code=2).split())
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_a_table_without_families_is_reported_where_to_declare_them(tables):
     declare(file, {"gpt-a": "openai", "qwen": "qwen"})
     assert load_workspace(folder).judge("gpt-a").family == "openai"
     file.write_text(file.read_text().replace("qwen:", "qwem:"))
-    wrong = "families names 'qwem', which is no judge of test set 'scores'; there are claude, gpt-a"
+    wrong = "families names 'qwem', which is not a judge of test set 'scores'; there are claude, gpt-a"
     assert wrong in " ".join(care("doctor", "--workspace", folder, code=1).replace("│", "").split())
 
 
@@ -309,4 +309,4 @@ def test_families_declared_after_the_first_run_make_another_fit(tables):
     families = load_workspace(folder).fit_folder("scores").read_panel().families
     assert families == {"gpt-a": "openai", "gpt-b": "openai"}
     file.write_text(file.read_text().replace("gpt-a: openai", "gpt: openai"))
-    assert "families names 'gpt', which is no judge" in "".join(run(folder).failures.values())
+    assert "families names 'gpt', which is not a judge" in "".join(run(folder).failures.values())

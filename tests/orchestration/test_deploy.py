@@ -172,9 +172,9 @@ def test_a_command_outside_of_the_deployment_names_the_missing_variables(tmp_pat
         monkeypatch.delenv(f"DAGSTER_POSTGRES_{name}", raising=False)
     printed = " ".join(care(folder, "status", code=1).split())
     assert (
-        "takes DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER" in printed
+        "needs DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER" in printed
     )
-    assert "from the environment, where nothing of that name is set" in printed
+    assert "from the environment, but they are not set" in printed
 
 
 def test_each_guarantee_names_a_test():

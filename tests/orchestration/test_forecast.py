@@ -113,7 +113,7 @@ def test_a_template_of_one_answer_is_refused_for_pairs_and_its_scale_is_reported
     (workspace_after_run / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
     (workspace_after_run / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
     write_judge(workspace_after_run, endpoint, "api")
-    refused = "template 'quality' shows one answer, and items of pairs are pairs of answers; leave it out of `testsets`"
+    refused = "template 'quality' shows one answer, but items of pairs are pairs of answers; leave it out of `testsets`"
     scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores are converted"
     one, pairs = care_json(workspace_after_run, "run", "--dry-run", "--json", "--judge", "api")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)

@@ -200,7 +200,7 @@ def test_a_run_of_a_command_is_refused_where_monitoring_would_look_for_its_pod(t
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     monkeypatch.setenv("CARE_WORKSPACE", str(folder))
     printed = " ".join(care(folder, "run", code=1).split())
-    assert "K8sRunLauncher would take the runs of this command for lost" in printed
+    assert "K8sRunLauncher would treat the runs of this command as lost" in printed
     assert "missing" in care(folder, "status"), "commands that only look work, and nothing was made"
 
 

@@ -131,7 +131,7 @@ def test_one_key_answers_and_a_kill_in_the_middle_loses_nothing(folder):
     assert "Is this answer good?" in first
     assert "press y = yes, n = no; u undoes" in first
     refused = " ".join(terminal.press("x", asks="q ends\r\n").split())
-    assert refused == "'x' is no answer; press y = yes, n = no; u undoes, s skips, q ends"
+    assert refused == "'x' is not an answer; press y = yes, n = no; u undoes, s skips, q ends"
     assert item_on(second) != item_on(first)
     again = terminal.press("u")
     assert item_on(again) == item_on(first)
@@ -209,7 +209,7 @@ def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
     command = [sys.executable, "-m", "orchestration.cli", "label", *map(str, words)]
     piped = subprocess.run(command, input="y\n", capture_output=True, text=True, check=False)
     assert (piped.returncode, piped.stdout) == (2, "")
-    assert "there is no terminal to ask in" in piped.stderr
+    assert "this command needs a terminal to ask in" in piped.stderr
     assert not (folder / "labels.csv").exists()
     typed = re.findall(r"`(care label[^`]*)`", piped.stderr)
     for k, line in enumerate(typed):
@@ -245,7 +245,7 @@ def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
     assert (len(labels), len(labels.sample), set(labels.values.values())) == (16, 8, {0.5})
     write(folder / "out.csv", ("item_id", "label"), [("nobody", 1)])
     code, message = care(folder, "--import", folder / "out.csv")
-    assert (code, "1 item(s), the first is 'nobody', are not in" in message) == (2, True)
+    assert (code, "1 item(s), such as 'nobody', are not in" in message) == (2, True)
 
 
 def test_labelling_hides_the_system(folder):
@@ -357,7 +357,7 @@ def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(f
     assert len({row["item_id"] for row in more}) == 12
     write(folder / "labels.csv", COLUMNS, [("i00", "", "chosen", 0.5, "", ""), ("i01", "", "chosen", 0.9, "", "")])
     code, message = care(folder, "--count", 20, "--export", folder / "out.csv")
-    assert (code, "a sample with unequal probabilities, which cannot be enlarged to 20" in message) == (2, True)
+    assert (code, "drawn with unequal probabilities, so CARE cannot add items to reach 20" in message) == (2, True)
 
 
 @pytest.mark.slow
@@ -376,16 +376,16 @@ def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp
     waiting = [row["item_id"] for row in rows_of(folder / "labels" / "one.csv")]
     assert [row[0] for row in given_on(tmp_path / "page.html")["rows"]] == waiting
     result = CliRunner().invoke(app, command)
-    assert (result.exit_code, "there is no terminal to ask in" in result.output) == (2, True)
+    assert (result.exit_code, "this command needs a terminal to ask in" in result.output) == (2, True)
 
 
 def test_what_is_wrong_is_named(folder):
     cases = {
         ("--answers", "q=1,n=0"): "--answers is 'q=1,n=0'; give single keys",
         ("--answers", "12-1"): "--answers is '12-1'; a range begins with its lowest label",
-        (): "there is no terminal to ask in",
-        ("--count", 50): "50 items are to be labelled, and there are 40; lower --count",
-        ("--width", 0): "--width is half an interval, above 0",
+        (): "this command needs a terminal to ask in",
+        ("--count", 50): "--count is 50, but there are only 40 items; lower it",
+        ("--width", 0): "give half the width of an interval, above 0",
         ("--html", folder / "out.csv"): "a page is written to a file whose name ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported as CSV",
     }
@@ -394,8 +394,8 @@ def test_what_is_wrong_is_named(folder):
         assert (code, sentence in message) == (2, True), message
         assert not (folder / "labels.csv").exists()
     for item, sentence in {
-        "i00": "every item has a label; ask about more",
-        "zz": "item 'zz' is not among the items",
+        "i00": "every item has a label; draw more",
+        "zz": "item 'zz' is not in the table of items",
     }.items():
         write(folder / "labels.csv", COLUMNS, [(item, 1, "random", "", "ann", "2026-11-25")])
         for option in ("--html", "--export"):
@@ -405,7 +405,7 @@ def test_what_is_wrong_is_named(folder):
             assert (code, sentence in message) == (2, True), message
     (folder / "labels.csv").write_text("item_id,label\ni00,1\n")
     code, message = care(folder)
-    assert (code, "its columns are item_id, label, and labels are collected in" in message) == (2, True), message
+    assert (code, "it has the columns item_id, label, but needs" in message) == (2, True), message
     result = CliRunner().invoke(app, ["label"])
     assert (result.exit_code, "name a test set of the workspace, or give --items" in result.output) == (2, True)
 

@@ -104,7 +104,7 @@ def published(folder):
 
 def test_a_bad_word_among_the_labels_of_one_test_set_fails_only_that_one(two):
     (two / "one_labels.csv").write_text(LABELS + "i4,goood\n")
-    sentence = "one_labels.csv: column 'label' holds 'goood' (line 5), where a finite number is needed"
+    sentence = "one_labels.csv: column 'label' holds 'goood' (line 5), but a finite number is needed"
     ended = " ".join(care(two, "run", code=1).split())
     assert ended.count(sentence) == 2, "in the verdict, and of what failed"
     assert "one: FAILED. Labels cannot be read: " in ended

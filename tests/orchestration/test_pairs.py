@@ -116,7 +116,7 @@ def test_the_library_returns_what_the_commands_print(here):
     for name in ("system", "systems"):
         fit = care_eval.fit(tables["scores"], items=tables["items"], intervals=0, **{name: both})
         assert fit.table.page.systems.systems[0].system == "new"
-    with pytest.raises(InputError, match="these are pairs, and 'model_a' names one of the two"):
+    with pytest.raises(InputError, match="these are pairs, but 'model_a' names only one of the two"):
         care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system="model_a")
 
 
@@ -136,8 +136,23 @@ def test_a_form_that_does_not_apply_is_refused_in_a_sentence(here):
     cases = {
         (*gate, "old", *rest, "--system", "model_a"): "give both columns (--system twice): 'model_a' and 'model_b'",
         ("rate", scores, *rest, "--system", "model_b"): "give both columns (--system twice): 'model_a' and 'model_b'",
-        ("rate", scores, *rest, "--system", "model_a", "--system", "model_a"): "model_a, model_a name systems",
-        ("rate", scores, *rest, *TWICE, "--system", "prompt"): "model_a, model_b, prompt name systems",
+        (
+            "rate",
+            scores,
+            *rest,
+            "--system",
+            "model_a",
+            "--system",
+            "model_a",
+        ): "model_a, model_a are given as columns of systems",
+        (
+            "rate",
+            scores,
+            *rest,
+            *TWICE,
+            "--system",
+            "prompt",
+        ): "model_a, model_b, prompt are given as columns of systems",
         (
             "rate",
             scores,
@@ -148,7 +163,7 @@ def test_a_form_that_does_not_apply_is_refused_in_a_sentence(here):
             "maker",
         ): "have one answer each; give one column",
         (*gate, "third", *rest, *TWICE): "no pair has a system 'third'; there are new, old",
-        (*gate, "old", *rest, *TWICE, "--method", "rogan-gladen", "--cut", 0.5): "use ppi for pairs",
+        (*gate, "old", *rest, *TWICE, "--method", "rogan-gladen", "--cut", 0.5): "for pairs or several looks, use ppi",
         ("rate", *of_outside): "3 is no label of a pair, which lies between 0",
         ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items is for tables",
     }

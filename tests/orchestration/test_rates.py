@@ -94,11 +94,9 @@ def test_a_gate_for_many_looks_decides_and_refuses_what_it_cannot_promise(folder
     assert (decision.outcome, decision.difference.lo, row["chance_better"]) == (row["outcome"], row["lo"], None)
     rated = care_eval.rate(scores, labels, items=items, system="model", sequential=True, population=True)
     assert rated.difference("new", "old") == decision.difference
-    assert (
-        "use ppi for pairs and for many looks" in of_systems(folder, *gate, "--method", "rogan-gladen", "--cut", 0)[2]
-    )
+    assert "for pairs or several looks, use ppi" in of_systems(folder, *gate, "--method", "rogan-gladen", "--cut", 0)[2]
     assert "for intervals of one look" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
-    assert "is for --sequential" in of_systems(folder, "rate", "--label-bounds", 0, 1)[2]
+    assert "is only for --sequential" in of_systems(folder, "rate", "--label-bounds", 0, 1)[2]
     weighted = [
         (*line.split(","), 0.1 + 0.2 * (k % 2))
         for k, line in enumerate((folder / "labels.csv").read_text().split()[1:])
@@ -211,7 +209,7 @@ def test_what_is_wrong_is_named(folder):
     write(folder / "picked.csv", ("item_id", "label", "drawn"), [("new-000", 1, "chosen"), ("old-200", 0, "chosen")])
     write(folder / "chance.csv", ("item_id", "label", "chance"), [("new-000", 1, 1.5)])
     cases = {
-        ("--labels", folder / "strange.csv"): "label(s) are of items without scores, the first is 'nobody'",
+        ("--labels", folder / "strange.csv"): "label(s) are of items without scores, such as 'nobody'",
         ("--labels", folder / "chance.csv"): "the probability of item 'new-000' is 1.5; give one in (0, 1]",
         ("--labels", folder / "picked.csv"): "all 2 labelled items were chosen with an unknown probability",
         ("--labels", folder / "labels.csv", "--system", "model"): "--system model: give --items",
@@ -272,7 +270,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     assert "pairs its verdict depends on the order" in care(*given, "--orders", folder / "orders.csv")[1]
     write(folder / "one.csv", ("item_id", "judge", "order", "score"), orders[:9])
     code, _, output = care(*given, "--orders", folder / "one.csv")
-    assert (code, "order names 1 orders; a pair is shown in two" in output) == (2, True), output
+    assert (code, "the column order has 1 orders; give exactly two" in output) == (2, True), output
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
         ("--by", "nothing"): "use kappa, weighted_kappa, auc",
@@ -282,7 +280,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         code, _, output = care(*given, *options)
         assert (code, sentence in output) == (2, True), output
     code, _, output = care(*given[:-2])
-    assert (code, "--cut is the score above which it passes an answer" in output) == (2, True), output
+    assert (code, "give the score above which it passes an answer with --cut" in output) == (2, True), output
 
 
 def test_a_judge_may_gate_where_its_interval_is_above_the_bar(folder):

@@ -97,12 +97,12 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
-        ("panel: {min_gain: 0.1}", "panel.min_gain is no setting any more: it is always 0.25; delete the line"),
+        ("panel: {min_gain: 0.1}", "panel.min_gain is no longer a setting: it is always 0.25; delete the line"),
         (
             "moments: {dask_workers: 4}",
-            "moments.dask_workers is no setting any more: write `dask: {workers: N}` instead",
+            "moments.dask_workers is no longer a setting: write `dask: {workers: N}` instead",
         ),
-        ("fit: {not_quality: [words]}", "fit.not_quality is no setting any more: write `not_quality` in the file of a"),
+        ("fit: {not_quality: [words]}", "fit.not_quality is no longer a setting: write `not_quality` in the file of a"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ('nightly: {at: "25:00"}', "nightly.at: '25:00' is no time of day; give hours and minutes, like 02:00"),
         *(
@@ -112,11 +112,14 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
                 "labels: {one: https://host/labels.csv}",
             )
         ),
-        ("ray: {adress: auto}", "ray.adress: is no setting here; delete it"),
-        ("gamma: 1", "gamma: is no setting here; write it under fit"),
-        ("fit: {absent: failed}", "fit.absent: is no setting here; write it under panel"),
-        ("data: abfs://container/care", "an address of an unknown kind; give a path of this machine, or one of s3://"),
-        ("data: s3://key:secret@bucket/care", "credentials are not written into files"),
+        ("ray: {adress: auto}", "ray.adress: is not a setting here; delete it"),
+        ("gamma: 1", "gamma: is not a setting here; write it under fit"),
+        ("fit: {absent: failed}", "fit.absent: is not a setting here; write it under panel"),
+        (
+            "data: abfs://container/care",
+            "an address with an unknown scheme; give a path of this machine, or one of s3://",
+        ),
+        ("data: s3://key:secret@bucket/care", "give credentials in environment variables only"),
     ],
 )
 def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):
@@ -132,7 +135,7 @@ def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):
 def test_a_misplaced_setting_is_reported_its_place(tmp_path, source, place):
     path = tmp_path / "one.yaml"
     path.write_text(f"families: {{a: one}}\nsource: {source}\n")
-    with pytest.raises(InputError, match=rf"one.yaml: .*families: is no setting here; write it under {place}(;|$)"):
+    with pytest.raises(InputError, match=rf"one.yaml: .*families: is not a setting here; write it under {place}(;|$)"):
         read_model(path, TestsetSpec)
 
 
@@ -145,7 +148,7 @@ def test_settings_of_earlier_versions_are_ignored_at_their_constants(tmp_path):
     assert read(tmp_path, yaml.safe_dump(former)) == Settings()
     for path in RETIRED:
         group, _, name = path.rpartition(".")
-        with pytest.raises(InputError, match=rf"care\.yaml: {path} is no setting any more: .*; delete the line"):
+        with pytest.raises(InputError, match=rf"care\.yaml: {path} is no longer a setting: .*; delete the line"):
             read(tmp_path, yaml.safe_dump({group: {name: 7}} if group else {name: 7}))
 
 

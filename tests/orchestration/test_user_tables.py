@@ -151,7 +151,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     assert "the judges are 'a', 'b', 'c', 'reward'" in printed
     assert "'unnamed column 1' (has no name, as an index has none), 'comment' (holds text)" in printed
     assert f"missing scores: {blank.sum()} of 480" in printed
-    assert "could not answer" not in printed
+    assert "no estimate from" not in printed
     document = json.loads((folder / "fit.json").read_text())
     assert reported in " ".join(document["provenance"]["readings"][0]["notes"])
     assert reported in html.unescape((folder / "report.html").read_text())
@@ -177,7 +177,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--scale", "rewad=0:100"), "a scale is declared of 'rewad', which is no judge; there are a, b, c, reward"),
+        (("--scale", "rewad=0:100"), "a scale is declared of 'rewad', which is not a judge; there are a, b, c, reward"),
         (("--scale", "reward=100"), "--scale is 'reward=100'; give the lowest and the highest score"),
         (("--scale", "reward=100:0"), "the scale is 100.0 to 0.0; give two numbers, the lowest score first"),
         (("--scale", "1", "10", "--scale", "0", "9"), "--scale is given twice; give it once"),

@@ -23,7 +23,7 @@ EDITED = 3
 ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy", "thoroughness")
 CARE = "fit: {resamples: 20, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)\w+")
-_REPAIR = re.compile(r"`care |put it back|put the parts back|mend that|move it away|no such file|not valid YAML")
+_REPAIR = re.compile(r"`care |put it back|put the parts back|correct this|move it away|no such file|not valid YAML")
 """Words of a message about the remedy."""
 
 _HISTORY_OF_DAGSTER = re.compile(r"compute_logs/|history/runs/[0-9a-f-]{36}\.db$|schedules\.db$")

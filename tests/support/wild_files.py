@@ -143,7 +143,7 @@ def _encoded() -> list[WildFile]:
     tabs, windows = WIDE.replace(",", "\t").encode("utf-16"), WIDE.replace("\n", "\r\n").encode("utf-8-sig")
     lines = "".join(json.dumps({"item_id": item, **scores}) + "\n" for item, scores in PANEL.items()).encode()
     cut, not_utf8 = gzip.compress((WIDE * 999).encode())[:-20], "line 3, with the byte 0xe9, is not UTF-8"
-    unread_words = "column 'a' holds 'C' (1,000 times, first in line 4), where"
+    unread_words = "column 'a' holds 'C' (1,000 times, first in line 4), but"
     return [
         WildFile("excel.csv", "byte order mark and CRLF", windows, sentences=("mark",)),
         WildFile("utf16.csv", "UTF-16, as Excel's Unicode text", tabs, sentences=("UTF-16",)),
@@ -158,7 +158,7 @@ def _encoded() -> list[WildFile]:
         WildFile("counter.csv", "counted", counted.encode(), read_counted, ("'number of row' (counts the rows)",)),
         WildFile("unknown_words.csv", "words, some unknown", words.encode(), refused=unread_words),
         WildFile("lines.jsonl.gz", "JSON lines, compressed", gzip.compress(lines)),
-        WildFile("parquet.csv", "Parquet", _parquet({"item_id": ["x"]}), refused="a Parquet file by its first"),
+        WildFile("parquet.csv", "Parquet", _parquet({"item_id": ["x"]}), refused="starts like a Parquet file"),
     ]
 
 
@@ -192,7 +192,7 @@ def _typed() -> list[WildFile]:
     books: list[tuple[str, Mapping[str, Sequence[Sequence[object]]], ScoreTable, tuple[str, ...], str | None]] = [
         ("sheet", {"scores": sheet, "empty": []}, PANEL, ("sheet 'scores'",), None),
         ("numbers", {"scores": [[None], *numbered]}, read_numbered, (), None),
-        ("sheets", {"May": sheet, "June": sheet}, PANEL, (), "2 sheets hold something, 'May', 'June'"),
+        ("sheets", {"May": sheet, "June": sheet}, PANEL, (), "2 sheets have content, 'May', 'June'"),
         ("words", {"scores": [*numbered, [9, "a", "good"]]}, PANEL, (), mixed),
         ("title", {"scores": titled}, PANEL, (), "no column is called item_id"),
     ]

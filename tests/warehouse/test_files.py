@@ -84,7 +84,7 @@ def test_items_take_named_columns_and_leave_dropped_ones(tmp_path):
     ]
     with pytest.raises(InputError, match="no column 'nope'"):
         read_items(tmp_path / "items.csv", ItemColumns(item_id="id", gold="nope"))
-    with pytest.raises(InputError, match="no row where"):
+    with pytest.raises(InputError, match="no row matches"):
         read_items(tmp_path / "items.csv", columns, {"kind": "z"})
     with pytest.raises(InputError, match="no column 'lek'; the columns are 'id', 'text', 'label', 'leak'"):
         read_items(tmp_path / "items.csv", columns, drop=("leak", "lek"))
@@ -253,7 +253,7 @@ def test_unreadable_frames_are_refused_with_a_reason(frame, words):
 
 
 def test_a_query_is_no_source_of_items():
-    with pytest.raises(ValueError, match="write them to a Parquet file"):
+    with pytest.raises(ValueError, match="write the rows to a Parquet file"):
         FilesSource(items="items.sql")
 
 
@@ -334,7 +334,7 @@ def test_text_that_a_writer_calls_bytes_is_text(tmp_path):
     assert read_scores(path, report=readings.append).scores.item_ids == ("x", "y")
     assert [(one.column, one.why) for one in readings[0].left_out] == [("image", "holds bytes")]
     pq.write_table(pa.table({"item_id": [{"k": 1}], "a": [1], "b": [2]}), path)
-    with pytest.raises(InputError, match="item_id holds struct<k: int64>, where names are needed"):
+    with pytest.raises(InputError, match="item_id holds struct<k: int64>, but names are needed"):
         read_scores(path)
 
 
@@ -404,7 +404,7 @@ def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
             '{"item_id": "a", "prompt": "p"}\n{"item_id": "b", "prompt": %s}\n',
             "line 2 (maximum recursion depth exceeded",
         ),
-        ('[{"item_id": "a", "prompt": %s}]', "its parts are in one another, too deep to be read"),
+        ('[{"item_id": "a", "prompt": %s}]', "it is nested too deeply to be read"),
     ],
 )
 def test_deeply_nested_json_is_refused(tmp_path, text, where):

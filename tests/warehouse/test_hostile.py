@@ -130,7 +130,7 @@ def test_reading_takes_time_in_proportion_to_the_columns():
 
 def test_objects_with_a_key_each_ask_for_no_square_of_cells(tmp_path):
     lines = "".join(json.dumps({"item_id": f"i{k}", f"k{k}": 1}) + "\n" for k in range(5000))
-    assert "few of them each; write a row for each" in refusal(write(tmp_path, "s.jsonl", lines))
+    assert "only a few of them; write a row for each" in refusal(write(tmp_path, "s.jsonl", lines))
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])

@@ -250,7 +250,7 @@ def test_what_is_no_file_of_the_tool_is_refused_in_a_sentence(kind, tmp_path):
             read_import(kind, path)
         assert str(tmp_path) in str(caught.value)
         assert len(str(caught.value)) < 600
-    with pytest.raises(InputError, match="there is no import 'word'; there are inspect_ai"):
+    with pytest.raises(InputError, match="there is no importer 'word'; choose one of inspect_ai"):
         read_import("word", tmp_path)
 
 

@@ -119,7 +119,7 @@ class Collector:
                     try:
                         yield parsed(line)
                     except ValueError as error:
-                        raise InputError(f"{path}: line {number} is no JSON: {error}") from error
+                        raise InputError(f"{path}: line {number} is not valid JSON: {error}") from error
 
     def add_item(self, record: ItemRecord) -> None:
         """Add an item; for a known item, overwrite the fields that the new record has."""
@@ -169,7 +169,7 @@ class Collector:
         for judge, count in self._repeated.items():
             self.note(f"judge {judge!r} has scored {count:,} item(s) more than once: the last score counts")
         if not any(score is not None for score in self._scores.values()):
-            raise InputError(f"{self.source}: there is no score in it" + "".join(f"; {note}" for note in self._notes))
+            raise InputError(f"{self.source}: the file has no scores" + "".join(f"; {note}" for note in self._notes))
         return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
 
     def _add_number(self, item_id: str, judge: str, value: Any) -> None:
@@ -259,7 +259,7 @@ def files_of(path: Path, pattern: str, what: str) -> list[Path]:
         raise InputError(f"{path}: no such file or folder")
     files = sorted(each for each in path.rglob(pattern) if each.is_file())
     if not files:
-        raise InputError(f"{path}: no {what} in this folder; they are called {pattern}")
+        raise InputError(f"{path}: no {what} in this folder; their names match {pattern}")
     return files
 
 

@@ -39,8 +39,8 @@ def read(path: Path, collector: Collector) -> None:
     tasks = sorted({str(log["eval"].get("task")) for _, log in whole})
     if len(tasks) > 1:
         raise InputError(
-            f"{path}: these are logs of {len(tasks)} tasks ({', '.join(tasks)}); import those of one task at a time, "
-            "from a folder of their own"
+            f"{path}: these are logs of {len(tasks)} tasks ({', '.join(tasks)}); import the logs of one task at a "
+            "time, each task from its own folder"
         )
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
         collector.opening(file)
@@ -56,7 +56,7 @@ def _files(path: Path) -> list[Path]:
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
     logs = [file for file in files if file.name not in ("logs.json", "eval-set.json")]
     if not logs:
-        raise InputError(f"{path}: no log of inspect_ai in this folder; they end in .json or .eval")
+        raise InputError(f"{path}: no log of inspect_ai in this folder; their names end in .json or .eval")
     return logs
 
 
@@ -65,7 +65,8 @@ def _log(collector: Collector, path: Path) -> dict[str, Any]:
     log = _archive(collector, path) if path.suffix == ".eval" else collector.document(path)
     if log.get("version") != 2:
         raise InputError(
-            f"{path}: a log of version {log.get('version')!r}; version 2 is known, as `inspect log convert` makes"
+            f"{path}: the log has version {log.get('version')!r}, but CARE reads version 2; convert it with "
+            "`inspect log convert`"
         )
     return log
 

@@ -27,7 +27,8 @@ def read(path: Path, collector: Collector) -> None:
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise InputError(
-            f"{path}: {len(files)} files of annotations ({names}), which may hold the same; give one of them"
+            f"{path}: there are {len(files)} files of annotations ({names}), which may hold the same annotations; "
+            "give one file"
         )
     spans = sorted(path.glob("spans.*")) if path.is_dir() else []
     for span in (span for file in spans for span in _rows(collector, file)):

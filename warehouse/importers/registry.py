@@ -46,7 +46,7 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
-        raise InputError(f"there is no import {kind!r}; there are {', '.join(IMPORTERS)}")
+        raise InputError(f"there is no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
     total = sum(each.is_file() for each in path.rglob("*")) if watch is not None and path.is_dir() else 1
     opened = [path]
 

@@ -25,7 +25,9 @@ def read(path: Path, collector: Collector) -> None:
     files = files_of(path, "*.csv", f"judges of {_TOOL}")
     folders = sorted({str(file.parent) for file in files})
     if len(folders) > 1:
-        raise InputError(f"{path}: judges of {len(folders)} sets ({listed(folders, 4)}); give the folder of one set")
+        raise InputError(
+            f"{path}: the folder has judges of {len(folders)} sets ({listed(folders, 4)}); give the folder of one set"
+        )
     first: list[str] = []
     for file in files:
         ids = _add(collector, file)

@@ -20,17 +20,19 @@ def usable_address(address: str) -> str:
     is_folder = parts.scheme == "file"
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(
-            f"the {parts.scheme} address has more than a bucket and a path; credentials are not written into files, "
-            "give them by the environment of the process"
+            f"the {parts.scheme} address has more than a bucket and a path; remove the excess, and give credentials in "
+            "environment variables only"
         )
     if parts.scheme not in SCHEMES:
         names = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise ValueError(f"{address} is an address of an unknown kind; give a path of this machine, or one of {names}")
+        raise ValueError(
+            f"{address} is an address with an unknown scheme; give a path of this machine, or one of {names}"
+        )
     if is_folder == bool(parts.netloc) or (is_folder and parts.path in ("", "/")):
         expected = "folder; give it as file:///path/to/folder" if is_folder else "bucket; give it as s3://bucket/path"
-        raise ValueError(f"{address} names no {expected}")
+        raise ValueError(f"{address} has no {expected}; add it")
     if "//" in parts.path or {".", ".."} & set(parts.path.split("/")):
-        raise ValueError(f"{address} has a folder without a name of its own in its path; write it without // and ..")
+        raise ValueError(f"{address} has an empty or relative folder in its path; write it without // and ..")
     return address.rstrip("/")
 
 

@@ -179,13 +179,13 @@ class StoreCopy(Record):
         kept = self.index.fact(_ADDRESS)
         if kept is not None and kept != self.address:
             raise InputError(
-                f"{self.folder} is a copy of {kept}, and care.yaml has `data: {self.address}`; move the folder away, "
-                "and the next command fetches a copy of that one"
+                f"{self.folder} is a copy of {kept}, but care.yaml has `data: {self.address}`; move the folder away, "
+                "and the next command fetches a copy of the new address"
             )
         if kept is None and both_have_files:
             raise InputError(
-                f"{self.folder} holds files of its own, and {self.address} holds others; move the folder away to work "
-                "with those of the store, or give an address where nothing is yet to have the folder copied there"
+                f"{self.folder} and {self.address} hold different files; to work with the store's files, move the "
+                "folder away; to copy the folder into a store, give an empty address"
             )
         self.index.keep(_ADDRESS, self.address)
 

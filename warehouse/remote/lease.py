@@ -92,7 +92,7 @@ class Lease:
             if self._own() is not None:
                 self._objects.delete([KEY])
         except WarehouseError as error:
-            _log.warning("The lease could not be given back and ends in %.0f s (%s).", VALID_S, error)
+            _log.warning("The lease could not be released and expires in %.0f s (%s).", VALID_S, error)
 
     @property
     def holds(self) -> bool:
@@ -103,14 +103,13 @@ class Lease:
         """Raise ``WarehouseError`` if this process does not hold the lease or has lost it."""
         if not self.holds:
             raise WarehouseError(
-                f"{self._objects.address} is written only by commands that hold its lease, and this one does not; "
-                "run `care run`, which does"
+                f"nothing was written to {self._objects.address}, because this command does not hold its lease; run "
+                "`care run`, which takes the lease"
             )
         if self._lost or time.monotonic() - self._renewed > VALID_S:
             raise WarehouseError(
-                f"{self._objects.address} is no longer held by this process, because it could not be reached for "
-                f"{VALID_S:.0f} s or another machine has taken it over; run the same command again, which goes on "
-                "where this one ended"
+                f"this process has lost its lease of {self._objects.address}: the store could not be reached for "
+                f"{VALID_S:.0f} s, or another machine has taken the lease; run the same command again to continue"
             )
 
     def _renew_until_end(self) -> None:

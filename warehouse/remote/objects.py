@@ -55,7 +55,7 @@ class Objects:
             from obstore.store import from_url
         except ImportError:
             raise InputError(
-                f"data in care.yaml is {self.address}, for which obstore is needed; {how_to_install('stores')}"
+                f"data in care.yaml is {self.address}, which needs obstore; {how_to_install('stores')}"
             ) from None
         if self.address.startswith("file:"):
             return from_url(self.address, mkdir=True)

@@ -95,7 +95,7 @@ def within_memory(where: object) -> Generator[None]:
         yield
     except MemoryError as error:
         raise InputError(
-            f"{where}: takes more than the {(free or 0) / 1e9:.1f} GB of memory that are free; split it, leave columns "
+            f"{where}: needs more than the {(free or 0) / 1e9:.1f} GB of free memory; split the file, leave columns "
             "out, or read it on a larger machine"
         ) from error
     finally:
@@ -116,6 +116,6 @@ def refuse_size(path: Path, unpacked: int) -> None:
     packed = path.stat().st_size
     if unpacked > max(_SMALL, _MAX_RATIO * packed):
         raise InputError(
-            f"{path}: {packed:,} bytes unpack to {unpacked:,} or more, as those of a damaged or malicious "
-            "file do; if that is meant, unpack it, and give what comes out"
+            f"{path}: {packed:,} bytes unpack to {unpacked:,} or more, which suggests a damaged or malicious file; if "
+            "the file is sound, unpack it, and give the unpacked file"
         )

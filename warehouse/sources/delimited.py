@@ -151,7 +151,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
         ) from error
     sample = text[:_SAMPLE_CHARACTERS]
     if not sample.strip():
-        raise InputError(f"{path}: the file is empty; it needs a line of names and at least one row")
+        raise InputError(f"{path}: the file is empty; it needs a header line and at least one row")
     if "\0" in sample:
         raise InputError(
             f"{path}: holds NUL characters, as UTF-16 does where it is read as {encoding.upper()}; "
@@ -192,7 +192,7 @@ def _refuse_uneven(text: _DelimitedText, width: int) -> None:
     elif width == 1:
         hint = f"let the names of the columns be the first line; or {hint}"
     places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
-    raise InputError(f"{text.path}: the line of names has {width}, but there are {places}; {hint}")
+    raise InputError(f"{text.path}: the header line has {width}, but there are {places}; {hint}")
 
 
 def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -150,9 +150,15 @@ def read_orders(source: TableSource, report: Report = ignore_reading) -> dict[st
     order = named(input_table.name, input_table.names, "order")
     orders = identifiers(input_table, order)
     if judge is None or score is None:
-        raise InputError(f"{input_table.name}: orders are a table of item_id, judge, order, score")
+        raise InputError(
+            f"{input_table.name}: scores by order need the columns item_id, judge, order and score; add those that are "
+            "missing"
+        )
     if len(orders.names) != 2:
-        raise InputError(f"{input_table.name}: {order} names {len(orders.names)} orders; a pair is shown in two")
+        raise InputError(
+            f"{input_table.name}: the column {order} has {len(orders.names)} orders; give exactly two, as a pair is "
+            "shown in two orders"
+        )
     matrices: dict[str, ScoreMatrix] = {}
     for k, name in enumerate(orders.names):
         shown = replace(input_table, table=input_table.table.take(np.flatnonzero(orders.codes == k)))
@@ -200,7 +206,7 @@ def read_items(
     if repeated_by(input_table, [item]) is not None:
         chosen = list({int(ids.codes[k]): k for k in reversed(chosen)}.values())[::-1]
     if not chosen:
-        raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
+        raise InputError(f"{input_table.name}: no row matches `where` ({dict(where or {})}); correct it")
     refuse_repeated_items(input_table, item, ids, rows=np.array(chosen, dtype=np.intp))
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     notes += [f"kept with them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
@@ -446,7 +452,7 @@ def _wide(
     if count is None:
         refuse_repeated_items(input_table, item, items, _remedy_of_repeated(input_table))
     refuse_spaces(input_table, "the name of a judge", judges)
-    no_judge = "; leave a column that is no judge out with --drop"
+    no_judge = "; leave out a column that is not a judge with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
     if count is not None:
         values = np.column_stack([means(column, items.codes.astype(np.intp), len(items.names)) for column in values.T])

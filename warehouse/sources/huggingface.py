@@ -38,7 +38,7 @@ def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = (
 
     chosen = [(k, row) for k, row in enumerate(rows) if wanted(row)]
     if not chosen:
-        raise InputError(f"{name}: no row is left by where: {source.where}; correct it")
+        raise InputError(f"{name}: no row matches where: {source.where}; correct it")
     if source.sample is not None and source.sample < len(chosen):
         draw = np.random.default_rng(source.seed).permutation(len(chosen))[: source.sample]
         chosen = [chosen[k] for k in sorted(draw)]
@@ -120,7 +120,9 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name}: gold {path!r} holds {value!r}, no number; add gold.values for words") from error
+        raise InputError(
+            f"{name}: gold {path!r} holds {value!r}, which is not a number; add gold.values for words"
+        ) from error
 
 
 def _first(row: Any, paths: str, name: str) -> Any:
@@ -137,7 +139,7 @@ def _at(row: Any, path: str, name: str) -> Any:
             value = value[int(position)] if position else value[key]
         except (KeyError, IndexError, TypeError) as error:
             columns = ", ".join(row) if isinstance(row, Mapping) else "nothing"
-            raise InputError(f"{name}: no {path!r} in a row; its columns are {columns}") from error
+            raise InputError(f"{name}: a row has no {path!r}; its columns are {columns}") from error
     return value
 
 

@@ -90,7 +90,7 @@ def encoding_of(path: Path, name: str) -> str:
         with io.TextIOWrapper(io.BytesIO(), name) as text:  # accepts encodings of text only
             return codecs.lookup(text.encoding).name
     except (LookupError, ValueError) as error:
-        raise InputError(f"{path}: there is no encoding {name!r}; cp1252 and utf-16 are examples") from error
+        raise InputError(f"{path}: there is no encoding {name!r}; give a name such as cp1252 or utf-16") from error
 
 
 def open_stream(path: Path) -> pa.NativeFile:

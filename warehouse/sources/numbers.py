@@ -145,9 +145,9 @@ def numbers(
             order_helps |= all(str(cell).replace(" ", "").isalpha() for cell in cells)
     if refused:
         raise InputError(
-            f"{input_table.name}: {'; '.join(refused)}, where a finite number is needed, or a word such as "
-            f"{WORD_EXAMPLES}; correct that, or leave it empty if it is missing{remedy}"
-            f"{f'; {HOW_TO_ORDER}' if order_helps else ''}"
+            f"{input_table.name}: {'; '.join(refused)}, but a finite number is needed, or a word such as "
+            f"{WORD_EXAMPLES}; correct that, or leave it empty if it is "
+            f"missing{remedy}{f'; {HOW_TO_ORDER}' if order_helps else ''}"
         )
     words = +words
     return np.column_stack([read[name].values for name in columns]), [_words_note(words), *notes] if words else notes
@@ -163,7 +163,7 @@ def _read(input_table: InputTable, name: str, decimal: Decimal) -> _Column:
     if any(is_kind(kind) for is_kind in _NUMERIC):
         values = pc.cast(column.cast(kind), pa.float64(), safe=False).to_numpy()
         return _Column(["", ""], np.isinf(values).astype(np.int8), [_IS_NUMBER, _IS_REFUSED], [], None, values)
-    raise InputError(f"{input_table.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
+    raise InputError(f"{input_table.name}: column {name!r} holds {kind}, not numbers; name another, or leave it out")
 
 
 def _read_cells(input_table: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal) -> _Column:
@@ -254,8 +254,8 @@ def _mixtures(input_table: InputTable, name: str, column: _Column, judges: Ident
             beyond = others & ((values < 0) | (values > 1))
             if kind != _IS_WORD:
                 raise InputError(
-                    f"{input_table.name}: column {name!r} holds {shown(theirs, others)}, so a judge mixes "
-                    f"{kind} and others; write all of them in one way"
+                    f"{input_table.name}: column {name!r} holds {shown(theirs, others)}, so one judge mixes {kind} "
+                    "with other scores; write all scores of one judge in the same form"
                 )
             if beyond.any():
                 raise InputError(

@@ -57,7 +57,7 @@ def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     except IsolatedError as error:
         if str(error) == _NO_TABLE:
             raise InputError(
-                f"{path}: there is no statement that gives a table, or there are several; write one SELECT"
+                f"{path}: the file must have exactly one statement that returns a table; write one SELECT"
             ) from error
         hint = "; a query reads files in its own folder and below" if "Permission Error" in str(error) else ""
         raise InputError(f"{path}: the query fails: {error}{hint}") from error

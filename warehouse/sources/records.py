@@ -60,7 +60,7 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
         try:
             document = json.load(text, object_pairs_hook=_unique_keys)
         except json.JSONDecodeError as error:
-            raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
+            raise InputError(f"{path}: is neither one JSON document nor one object per line: {error}") from error
     records, where = _columns_as_rows(document) or _listed_records(path, document)
     parser, table = f"Python's json, {where}", _table_of(path, records)
     return InputTable(str(path), table, parser, locate=lambda rows: [f"record {row + 1}" for row in rows])
@@ -78,7 +78,7 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     name = _chosen_sheet(path, sheets, options.sheet)
     rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]
     if not rows:
-        raise InputError(f"{path}: sheet {name!r} is empty; it needs a row of names and at least one more")
+        raise InputError(f"{path}: sheet {name!r} is empty; it needs a header row and at least one more row")
     numbers = [number for number, _ in rows[1:]]
     names = name_columns([str(cell) for cell in rows[0][1]])
     refuse_repeated(str(path), names)
@@ -94,8 +94,8 @@ def _sheets(path: Path) -> dict[str, list[list[Any]]]:
         cells = run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MAX_GB, seconds=_MAX_S)
     except TooLargeError as error:
         raise InputError(
-            f"{path}: takes more than {_MAX_GB} GB or {_MAX_S} s, as one cell far from the others does; "
-            "save the sheet as CSV"
+            f"{path}: reading it takes more than {_MAX_GB} GB or {_MAX_S} s, perhaps because one cell is far from the "
+            "others; save the sheet as CSV"
         ) from error
     except IsolatedError as error:
         reason = str(error).partition(": ")[2]
@@ -109,8 +109,8 @@ def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | 
     filled = [name for name, rows in sheets.items() if any(cell != "" for row in rows for cell in row)]
     if wanted is None and len(filled) > 1:
         raise InputError(
-            f"{path}: {len(filled)} sheets hold something, {', '.join(map(repr, filled))}; "
-            "name one with --sheet (reading.sheet in a workspace)"
+            f"{path}: {len(filled)} sheets have content, {', '.join(map(repr, filled))}; name one with --sheet "
+            "(reading.sheet in a workspace)"
         )
     return wanted or (filled or list(sheets))[0]
 
@@ -135,7 +135,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
     record = dict(pairs)
     if len(record) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+        raise ValueError(f"the key {twice!r} appears twice in one object")
     return record
 
 
@@ -152,12 +152,9 @@ def _lines(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
             if isinstance(record, dict):
                 yield number, record
             elif line:
-                refused.append(f"line {number} ({type(record).__name__}, no object)")
+                refused.append(f"line {number} ({type(record).__name__}, not an object)")
     if refused:
-        raise InputError(
-            f"{path}: each line must be one JSON object, which is not so in {listed(refused, 5)}; correct or remove "
-            "these lines"
-        )
+        raise InputError(f"{path}: each line must be one JSON object; correct or remove {listed(refused, 5)}")
 
 
 def _listed_records(path: Path, document: Any) -> tuple[list[Record], str]:
@@ -168,12 +165,12 @@ def _listed_records(path: Path, document: Any) -> tuple[list[Record], str]:
         if len(lists) != 1:
             keys = listed([repr(key) for key in document])
             raise InputError(
-                f"{path}: the document is an object of {keys}, of which {len(lists)} are lists of objects; write "
-                "a list of objects, one a row (pandas: orient='records')"
+                f"{path}: the document is an object of {keys}, and {len(lists)} of its values are lists of objects; "
+                "write one list of objects, one for each row (pandas: orient='records')"
             )
         document, where = document[lists[0]], f"the list of objects under {lists[0]!r}"
     if not _are_records(document):
-        raise InputError(f"{path}: is to be a list of objects, one a row, and at least one; write it so")
+        raise InputError(f"{path}: is not a list of one or more objects; write one object for each row")
     return document, where
 
 
@@ -207,8 +204,8 @@ def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
         filled, rows = filled + sum(map(len, batch)), rows + len(batch)
         if rows * len(names) > max(_MAX_CELLS, _MAX_TIMES_FILLED * filled):
             raise InputError(
-                f"{path}: {rows:,} objects have {len(names):,} different keys, and few of them each; write a row for "
-                "each item, judge and score"
+                f"{path}: {rows:,} objects have {len(names):,} different keys, but each has only a few of them; write "
+                "a row for each item, judge and score"
             )
         parts.append((len(batch), {name: array_of([record.get(name) for record in batch]) for name in names}))
     return pa.table({name: _joined([part.get(name, pa.nulls(size)) for size, part in parts]) for name in names})

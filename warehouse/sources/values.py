@@ -25,7 +25,7 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
     """
     kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
-        raise InputError(f"{input_table.name}: {column} holds {kind}, where names are needed; make it a column of text")
+        raise InputError(f"{input_table.name}: {column} holds {kind}, but names are needed; make it a column of text")
     names, codes = distinct(input_table.table.column(column))
     if column != column.strip():
         names = [name.strip() for name in names]
@@ -127,5 +127,5 @@ def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) ->
         other = plain.setdefault(name.strip(), name)
         if other != name:
             raise InputError(
-                f"{input_table.name}: {column} is {other!r} and {name!r}, which differ only in spaces; write one"
+                f"{input_table.name}: {column} is {other!r} and {name!r}, which differ only in spaces; use one spelling"
             )
