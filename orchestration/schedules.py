@@ -26,7 +26,7 @@ def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Setti
         default_status=dg.DefaultScheduleStatus.STOPPED
         if settings.nightly is None
         else dg.DefaultScheduleStatus.RUNNING,
-        description="Requests what is stale at its hour; `stale_assets_sensor` requests what follows from that.",
+        description="Requests stale assets at its hour; `stale_assets_sensor` then requests downstream assets.",
     )
     def nightly_schedule(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
         from orchestration.instance import delete_old_runs

@@ -67,7 +67,7 @@ def _workspace_sensor(
         name=mount.name("workspace_sensor"),
         minimum_interval_seconds=_WATCHED_EVERY_S,
         default_status=status,
-        description="Adds and deletes partitions of test sets and judges; sends alerts, and that they are resolved.",
+        description="Adds and deletes partitions of test sets and judges; sends new and resolved alerts.",
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         from orchestration.instance import follow_partitions
@@ -142,8 +142,8 @@ def _stale_assets_sensor(
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         minimum_interval_seconds=_RUNS_LOOKED_AT_EVERY_S,
         default_status=status,
-        description="Requests what is stale: with `nightly` in care.yaml once the schedule has begun a run; with "
-        "`on_change`, or switched on here without either, as soon as files change.",
+        description="Requests stale assets. With `nightly` in care.yaml, it waits until the schedule has begun a run. "
+        "With `on_change`, or if switched on here without either setting, it acts as soon as files change.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         from orchestration.requests import Cursor, request_stale
@@ -170,7 +170,7 @@ def _alert_on_failure(
     @dg.run_failure_sensor(
         name=mount.name("alert_on_failure"),
         default_status=status,
-        description="Alerts the recipients of `alerts` in care.yaml to a run that failed and is not retried.",
+        description="Sends an alert to the recipients in `alerts` of care.yaml if a run failed and is not retried.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         tags = context.dagster_run.tags
@@ -203,8 +203,8 @@ def _note_canceled_runs(
         name=mount.name("note_canceled_runs"),
         run_status=dg.DagsterRunStatus.CANCELED,
         default_status=status,
-        description="Keeps what a canceled run did not materialise, for the verdict on its test set. There is no "
-        "alert, because a person canceled it.",
+        description="Stores which assets a canceled run did not materialise, for the verdict on its test set. It sends "
+        "no alert, because a person canceled the run.",
     )
     def note_canceled_runs(context: dg.RunStatusSensorContext) -> None:
         if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes its own failures

@@ -190,7 +190,7 @@ class AlertSettings(_Declared):
     webhook: str | None = Field(
         default=None,
         description="https address that gets each alert as JSON, or ${NAME} from the environment; slack+https://... "
-        "gets it in Slack's form",
+        "gets it in Slack's format",
     )
     file: LocalPath | None = Field(default=None, description="file that gets a line of JSON for each alert")
     heartbeat: str | None = Field(
@@ -247,7 +247,7 @@ class Settings(_Declared):
     data: Annotated[str, AfterValidator(lambda path: usable_address(path) if names_an_address(path) else path)] = Field(
         default="data",
         description="folder of parts, warehouse, fits and reports; or the address of a store that holds them, like "
-        "s3://bucket/path, of which the folder `data` is then a copy (docs/deployment.md)",
+        "s3://bucket/path; the folder `data` is then a copy of the store (docs/deployment.md)",
     )
     panel: AdmissionRule = AdmissionRule()
     fit: Annotated[FitConfig, BeforeValidator(_grouped)] = FitConfig()
@@ -260,7 +260,7 @@ class Settings(_Declared):
     nightly: NightlySettings | None = None
     on_change: bool = Field(
         default=False,
-        description="whether a daemon materialises what is stale as soon as files change, and asks judges at any hour; "
+        description="whether a daemon materialises stale assets as soon as files change, and asks judges at any hour; "
         "by default only at the hour of `nightly`",
     )
     keep_runs_days: int = Field(
@@ -274,8 +274,8 @@ class Settings(_Declared):
     alerts: AlertSettings = AlertSettings.model_construct()
     labels: dict[str, LocalPath] = Field(
         default={},
-        description="labels that fits may see, by test set: a file of item_id, label; with drawn and "
-        "probability also estimates rest on them (docs/labels.md)",
+        description="labels that fits may use, by test set: a file of item_id, label; with drawn and "
+        "probability, estimates use them too (docs/labels.md)",
     )
 
 

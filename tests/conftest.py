@@ -38,7 +38,7 @@ def _outside_share(items: list[pytest.Item], share: str) -> list[pytest.Item]:
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order long modules first, and keep tests that share a module's fixture in one process.
+    """Order long modules first, and run tests that share a module's fixture in one process.
 
     Otherwise each process would build that fixture: a deployment, a whole run, pages of 50,000 items. Fixtures whose
     name begins with ``_`` build nothing.
@@ -67,7 +67,7 @@ def quiet_again():
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Folder of recorded scores; required on CI."""
+    """Return the folder of recorded scores; it is required on CI."""
     folder = os.environ.get("CARE_DATA_DIR")
     if not folder:
         if os.environ.get("CI"):
@@ -78,7 +78,7 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _migrations_are_read_once():
-    """Read Dagster's migrations once: it reads all of them for each database that it opens."""
+    """Read Dagster's migrations once, because it otherwise reads all of them for each database that it opens."""
     from alembic.script import ScriptDirectory
 
     read, kept = ScriptDirectory.from_config, {}
@@ -101,7 +101,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
-    """``made_once(name, make)``: a read-only folder that ``make`` fills once for all test processes."""
+    """Return ``made_once(name, make)``: a read-only folder that ``make`` fills once for all test processes."""
     mine = tmp_path_factory.getbasetemp()
     shared = mine.parent if os.environ.get("PYTEST_XDIST_WORKER") else mine
 
@@ -121,7 +121,7 @@ def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pat
 
 @pytest.fixture(scope="session")
 def one_run(made_once) -> Path:
-    """A toy workspace after one run."""
+    """Return a toy workspace after one run."""
     from tests.support.workspaces import make, run
 
     def nightly_run(folder: Path) -> None:
@@ -132,5 +132,5 @@ def one_run(made_once) -> Path:
 
 @pytest.fixture
 def workspace_after_run(one_run, tmp_path) -> Path:
-    """A copy of a toy workspace (``tests.support.workspaces.make``) after one run."""
+    """Return a copy of a toy workspace (``tests.support.workspaces.make``) after one run."""
     return shutil.copytree(one_run, tmp_path / "ws", symlinks=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     deps=[dg.AssetDep("scores", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset"))],
     kinds={"duckdb", "parquet"},
     pool="warehouse_writer",
-    description="Judges admitted to the fit of a test set, with the reason for each that is not.",
+    description="Judges admitted to the fit of a test set, with the reason for each rejected judge.",
 )
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Read the matrix, apply the admission rule, keep the admitted columns."""

@@ -9,7 +9,7 @@ from assets.workspace import Workspace
 
 @asset_of_testsets(
     deps=["moments"],
-    description="S (direct edges between judges) and L (what latent factors explain), Algorithm 1 step 2.",
+    description="S (direct edges between judges) and L (variance by latent factors), Algorithm 1 step 2.",
 )
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Solve on the stored moments, store S, L and the certificate."""

@@ -63,7 +63,7 @@ class Answer:
             partitions_def=JUDGES,
         )
     ],
-    description="Scored items asked about again, daily for judges behind an API: has the model changed?",
+    description="Retests of scored items, daily for judges behind an API, to detect a changed model.",
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Ask a judge about scored items again, and compare."""

@@ -107,7 +107,7 @@ class ReviewedFit:
         dg.AssetCheckSpec(name, asset="review", description=message, partitions_def=TESTSETS, blocking=blocking)
         for name, (blocking, message) in CHECKS.items()
     ],
-    description="Publishes the latest fit. Where a blocking check fails, the earlier fit stays published.",
+    description="Publishes the latest fit. If a blocking check fails, the earlier fit stays published.",
 )
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks, and publish the fit unless a check blocks it."""

@@ -27,7 +27,7 @@ _RUNS_SHOWN = 60
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
     code_version=code_version(__name__, "care_ops"),
-    description="The index of all pages, and what changed from fit to fit.",
+    description="The index of all pages, and the changes from fit to fit.",
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """List the test sets with their verdicts."""

@@ -12,7 +12,7 @@ from assets.workspace import Workspace
 
 @asset_of_testsets(
     deps=["aggregates"],
-    description="What each factor looks like in the texts, and which of them each rule would call quality.",
+    description="Correlations of each factor with text features, and the quality factor by each rule.",
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""

@@ -12,7 +12,7 @@ from care_ops.errors import FitError, InputError
 
 @asset_of_testsets(
     deps=["aggregates", "gold"],
-    description="Differences between systems with intervals; corrected by labels where there are enough.",
+    description="Differences between systems with intervals, corrected by labels if there are enough.",
 )
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare the systems that the test set declares, by the recommended aggregate."""

@@ -16,7 +16,7 @@ from assets.workspace import Workspace
             "night",
             group_name="state",
             kinds={"duckdb"},
-            description="What the warehouse lacks against the workspace; the nightly schedule asks for it.",
+            description="Number of stale partitions; the nightly schedule materialises it.",
             code_version="1",
         )
     ],

@@ -49,7 +49,7 @@ judges.command("report")(judge_report)
 app.add_typer(judges, name="judges", rich_help_panel=WORKSPACE)
 app.add_typer(testsets, name="testsets", rich_help_panel=WORKSPACE)
 app.add_typer(fits, name="fits", rich_help_panel=PUBLISH)
-admin = Commands(help="Run the daemon, copy, tidy and correct a workspace.", no_args_is_help=True)
+admin = Commands(help="Run the daemon; back up, clean and repair a workspace.", no_args_is_help=True)
 for command in (daemon, backup, restore, gc, forget, schema):
     admin.command()(command)
 app.add_typer(admin, name="admin", rich_help_panel=ADMINISTER)

@@ -26,7 +26,7 @@ def doctor(
     workspace: Root = Path(),
     json: Json = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Quarantine damaged files, so that they are written again.")
+        bool, typer.Option("--repair", help="Quarantine damaged files; the next run writes them again.")
     ] = False,
 ) -> None:
     """Check versions, the disk and every file of the workspace."""

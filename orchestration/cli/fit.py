@@ -30,21 +30,21 @@ Out = Annotated[
     Path | None,
     typer.Option(help="Folder to write to; by default one named after the scores: scores-fit for scores.csv."),
 ]
-Items = Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")]
-Labels = Annotated[Path | None, typer.Option(help="item_id, label: labels of people, which the fit sees.")]
+Items = Annotated[Path | None, typer.Option(help="Table with item_id and any of response, gold, split_unit.")]
+Labels = Annotated[Path | None, typer.Option(help="Table with item_id, label: labels by people that the fit uses.")]
 Aggregators = Annotated[
-    list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
+    list[str] | None, typer.Option(help="Aggregator to run; repeatable, in order. By default the recommended ones.")
 ]
 Calibrate = Annotated[str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), labels.")]
 Resamples = Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")]
 Features = Annotated[
     list[str] | None,
-    typer.Option("--feature", help="Column of --items with numbers that judges may like, such as a length; repeat it."),
+    typer.Option("--feature", help="Numeric column of --items that may bias judges, such as a length; repeatable."),
 ]
 Shuffled = Annotated[
     bool, typer.Option("--shuffled", help="The rows are in random order: remove the judges' drift along the file.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON; the verdict stands in fit.json.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON; the verdict is in fit.json.")]
 
 _WEIGHTS_SHOWN = 12
 
@@ -71,7 +71,7 @@ def fit(
     form: tables.Form,
     settings: tables.Settings,
 ) -> None:
-    """Aggregate recorded scores and write aggregates, judges, fit.json and a report page; ends with the verdict."""
+    """Aggregate recorded scores; write aggregates, judges, fit.json and a report page; print the verdict."""
     from assets.report.to_label import FILE as TO_LABEL
     from assets.table.files import write_files
     from assets.table.fitting import fit_table

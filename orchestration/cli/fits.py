@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from orchestration.runner import Outcome
     from warehouse.fits import FitVersion
 
-fits = Commands(help="The fits of a test set that are kept: compare, publish and undo.", no_args_is_help=True)
+fits = Commands(help="Compare, publish and roll back the kept fits of a test set.", no_args_is_help=True)
 
 Fit = Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")]
 ByAggregator = Annotated[str, typer.Option("--aggregator", help="Aggregator whose scores are compared or used.")]
-Why = Annotated[str, typer.Option(help="Reason, which is kept with the decision.")]
+Why = Annotated[str, typer.Option(help="Reason, stored with the decision.")]
 
 _JUDGES_SHOWN = 10
 
@@ -66,7 +66,7 @@ def _end(outcome: Outcome, published: str) -> None:
 def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
-    """List the kept fits, which one is published, and what changed from one to the next."""
+    """List the kept fits, the published one, and the changes from each fit to the next."""
     from assets.publication.fit_versions import history as rows_of
     from assets.report.verdicts import current_verdicts
 
@@ -84,7 +84,7 @@ def show_fit(
     aggregator: Annotated[str, typer.Option(help="Aggregator whose weights are shown.")] = "care",
     json: Json = False,
 ) -> None:
-    """Show one kept fit: when and why it was made, whether it is published, and the judges' weights."""
+    """Show one kept fit: when and why it was built, whether it is published, and the judges' weights."""
     from assets.publication.fit_versions import find, kept_fit
     from assets.publication.fit_versions import history as rows_of
 
@@ -106,7 +106,7 @@ def diff(
         str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them; or a test set, for its last two.")
     ],
     after: Annotated[
-        str | None, typer.Argument(help="A later fit; left out where the first argument is a test set.")
+        str | None, typer.Argument(help="A later fit; omit it if the first argument is a test set.")
     ] = None,
     workspace: Root = Path(),
     aggregator: ByAggregator = "care",
@@ -147,12 +147,12 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
 def accept(
     testset: Annotated[
         str,
-        typer.Argument(help="A test set whose latest fit is held back, or not published because another is pinned."),
+        typer.Argument(help="A test set whose latest fit is blocked, or unpublished because another fit is pinned."),
     ],
     why: Why = "",
     workspace: Root = Path(),
 ) -> None:
-    """Publish the latest fit of a test set, although the review held it back or another fit is pinned."""
+    """Publish the latest fit of a test set, even if the review blocked it or another fit is pinned."""
     from assets.publication.fit_versions import accept as publish_latest
     from orchestration.locks import locked_workspace
 
@@ -164,7 +164,7 @@ def accept(
 
 @fits.command()
 def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
-    """Publish a kept fit and pin it: later versions are kept but not published, new items are scored with it."""
+    """Publish a kept fit and pin it: later versions are not published, and new items are scored with it."""
     from assets.publication.fit_versions import extend, find
     from assets.publication.fit_versions import promote as publish
     from orchestration.locks import locked_workspace
@@ -182,7 +182,7 @@ def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
 def rollback(
     testset: Annotated[str, typer.Argument(help="A test set.")], why: Why = "", workspace: Root = Path()
 ) -> None:
-    """Publish and pin the fit that was published before the present one."""
+    """Publish and pin the fit that was published before the current one."""
     from assets.publication.fit_versions import rollback as publish_previous
     from orchestration.locks import locked_workspace
 
@@ -206,7 +206,7 @@ def score(
     *,
     form: tables.Form,
 ) -> None:
-    """Score new items with a kept fit; nothing is fitted, no published score moves."""
+    """Score new items with a kept fit, without a new fit; published scores do not change."""
     from assets.publication.fit_versions import find
     from assets.publication.fit_versions import score as score_with
     from warehouse.sources.files import read_scores

@@ -24,11 +24,11 @@ def history(
     workspace: Root = Path(),
     time: Annotated[
         bool,
-        typer.Option("--time", help="Time of the last day's stages, and which were slower than before."),
+        typer.Option("--time", help="Print the time of the last day's stages, and which were slower than before."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show for each day of a month (UTC) time, steps, questions, tokens and dollars."""
+    """Show time, steps, questions, tokens and dollars for each day (UTC) of a month."""
     from orchestration.instance import workspace_instance
     from orchestration.stores import read_workspace
     from orchestration.timings import latest_stages

@@ -23,29 +23,31 @@ def judge_report(
     labels: Labels,
     drawn: Drawn = None,
     of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
-    items: Annotated[Path | None, typer.Option(help="item_id and texts, for the effect of length; split_unit.")] = None,
+    items: Annotated[
+        Path | None, typer.Option(help="Table with item_id, texts (for the length effect) and split_unit.")
+    ] = None,
     cut: Annotated[
-        float | None, typer.Option(help="A score, or a grade, above it passes; needed unless these have two values.")
+        float | None, typer.Option(help="Scores and grades above it pass; needed unless they have only two values.")
     ] = None,
     orders: Annotated[
         Path | None,
-        typer.Option(help="item_id, judge, order, score of pairs in both orders, for the effect of position."),
+        typer.Option(help="Table with item_id, judge, order, score of pairs in both orders, for position bias."),
     ] = None,
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
     bar: Annotated[
-        float, typer.Option(help="What a judge must reach to gate: .6 of kappa is commonly called substantial.")
+        float, typer.Option(help="Minimum agreement to gate: a kappa of .6 is commonly called substantial.")
     ] = 0.6,
-    by: Annotated[str, typer.Option(help="What the bar is about: kappa, weighted_kappa or auc.")] = "kappa",
+    by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge, or the panel, may gate.")
+        bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge or the panel may gate.")
     ] = False,
     level: Level = 0.9,
     json: Json = False,
     *,
     form: tables.Form,
 ) -> None:
-    """Compare each judge and the panel with people: may it gate, its agreement, bias, and what else it follows."""
+    """Compare each judge and the panel with people: agreement, bias, and whether it may gate."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import MEASURES, gate_sentence, may_gate
 

@@ -92,7 +92,7 @@ def new(
     family: Annotated[str | None, typer.Option(help="Base model, vendor or prompt family.")] = None,
     profile: Annotated[
         Literal["care", "paper", "paper-raw"],
-        typer.Option(help="paper: ask and read models as the paper did, a panel's only on the paper's test sets."),
+        typer.Option(help="paper: prompt models and read answers as in the paper; panels only on its test sets."),
     ] = "care",
 ) -> None:
     """Write the file of a judge, or of each judge of a panel; existing files are unchanged."""

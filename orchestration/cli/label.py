@@ -52,30 +52,33 @@ def label(
     context: typer.Context,
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; or give --items.")] = None,
     workspace: Root = Path(),
-    items: Annotated[Path | None, typer.Option(help="Table of items, where there is no workspace.")] = None,
+    items: Annotated[Path | None, typer.Option(help="Table of items, without a workspace.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Table of their scores: for --width, grades.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option(min=1, help="Items that the file is to have; by default 10: three minutes."),
+        typer.Option(min=1, help="Number of items in the file; by default 10, about three minutes."),
     ] = None,
-    repeat: Annotated[int, typer.Option(min=0, help="Labelled items to ask another person about, as people err.")] = 0,
+    repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
-        str | None, typer.Option(help="Keys and labels, as y=1,n=0, or a range, as 1-5 or 0-100; else by the scale.")
+        str | None,
+        typer.Option(help="Keys and labels, such as y=1,n=0, or a range, such as 1-5; by default by the scale."),
     ] = None,
     rater: Annotated[
-        str | None, typer.Option(help="Who labels, where a table does not say it; by default the user's name.")
+        str | None, typer.Option(help="Who labels, if a table does not name the rater; by default the user's name.")
     ] = None,
     width: Annotated[
-        float | None, typer.Option(help="Say how many labels an interval of +- this needs, and end.")
+        float | None, typer.Option(help="Print how many labels an interval of +- this needs, and exit.")
     ] = None,
-    export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and end.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and exit.")] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page on which somebody without CARE labels what waits, and end.")
+        Path | None, typer.Option(help="Write a page for labelling the remaining items without CARE, and exit.")
     ] = None,
-    imported: Annotated[Path | None, typer.Option("--import", help="Take the labels of this table, and end.")] = None,
+    imported: Annotated[
+        Path | None, typer.Option("--import", help="Import the labels of this table, and exit.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
     """Draw items and ask a person to label each by a key or a number; continues where it stopped."""

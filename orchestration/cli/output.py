@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _WIDTH = None if sys.stdout.isatty() else 160  # tables are not cut if the output is a file
 
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
-Why = Annotated[bool, typer.Option("--why", help="Print every reason for a verdict, with its numbers.")]
+Why = Annotated[bool, typer.Option("--why", help="Print every reason for a verdict, with numbers.")]
 Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
 """Shared options."""
 

@@ -18,7 +18,7 @@ def pin(
     names: Annotated[list[str] | None, typer.Argument(help="Judges; by default all without a revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
-    """Ask the hub for the present commit of each judge's model, and write it into the judge's file."""
+    """Get the current commit of each judge's model from the hub, and write it into the judge's file."""
     from judges.spec import LocalModel, load_spec
     from orchestration.workspace import folder_of
 
@@ -33,7 +33,7 @@ def pin_testsets(
     names: Annotated[list[str] | None, typer.Argument(help="Test sets; by default all without a revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
-    """Ask the hub for the present commit of each test set's data set, and write it into the test set's file."""
+    """Get the current commit of each test set's data set from the hub, and write it into the test set's file."""
     from orchestration.workspace import folder_of, load_testset
     from warehouse.testsets import HuggingFaceSource, resolve
 

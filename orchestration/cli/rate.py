@@ -30,34 +30,36 @@ _KINDS = {
 }
 
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
-"""Exit codes of the gate; every command exits with 1 if it failed and 2 on bad input."""
+"""Exit codes of the gate; every command exits with 1 after a failure and with 2 after invalid input."""
 
 ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")]
 Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, instead of tables.")]
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="item_id, label; drawn (random or chosen) and probability state how items were drawn. For the gate of a "
-        "workspace by default the labels of the test set."
+        help="Table with item_id, label; drawn (random or chosen) and probability state how items were drawn. The gate "
+        "of a workspace uses the labels of the test set by default."
     ),
 ]
 Drawn = Annotated[
     Literal["random"] | None,
-    typer.Option(help="How items were drawn whose labels do not state it; only random ones represent the others."),
+    typer.Option(help="How items were drawn if their labels do not state it; only random ones represent the others."),
 ]
-Items = Annotated[Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")]
-FitLabels = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit sees.")]
-Level = Annotated[float, typer.Option(help="Of the intervals.")]
+Items = Annotated[
+    Path | None, typer.Option(help="Table with item_id, the column that names the system, and split_unit.")
+]
+FitLabels = Annotated[Path | None, typer.Option(help="Table with item_id, label: other labels, which the fit uses.")]
+Level = Annotated[float, typer.Option(help="Level of the intervals.")]
 Sequential = Annotated[
-    bool, typer.Option("--sequential", help="Intervals that hold at all looks while labels come in; wider.")
+    bool, typer.Option("--sequential", help="Wider intervals that are valid at every look while labels arrive.")
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
-    typer.Option(help="For --sequential and pairs: between which a label must lie, such as 1 5; by default 0 and 1."),
+    typer.Option(help="For --sequential and pairs: lowest and highest label, such as 1 5; by default 0 and 1."),
 ]
 PassK = Annotated[
     int,
-    typer.Option(min=1, help="Rate pass^k: this many runs of a system on a task (split_unit) that all pass."),
+    typer.Option(min=1, help="Rate pass^k: all of this many runs of a system on a task (split_unit) must pass."),
 ]
 
 
@@ -72,10 +74,11 @@ def rate(
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
     population: Annotated[
-        bool, typer.Option("--population", help="Rates among items to come, not among these.")
+        bool, typer.Option("--population", help="Estimate rates for future items instead of these items.")
     ] = False,
     width: Annotated[
-        float | None, typer.Option(help="Also print how many labels a system needs for an interval of +- this.")
+        float | None,
+        typer.Option(help="Also print the number of labels that a system needs for an interval of +- this."),
     ] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
@@ -85,9 +88,9 @@ def rate(
     *,
     form: tables.Form,
 ) -> None:
-    """Print each system's pass rate or mean label, with an interval: the judges' scores, corrected by labels.
+    """Print each system's pass rate or mean label, with an interval, from judges' scores corrected by labels.
 
-    For a workspace's test set without --labels: the difference of each system to the best, as on its page.
+    For a workspace's test set without --labels: print each system's difference from the best, as on its page.
     """
     from assets.table.rating import rate_table, score_variance
     from care_ops.results.rates import labels_needed
@@ -137,19 +140,19 @@ def _print_checks(table: ScoreTable, labels: LabelRecord, config: TableConfig) -
 @tables.with_form
 def gate(
     scores: ScoresOrName,
-    new: Annotated[str, typer.Argument(help="The system that is to be released.")],
-    against: Annotated[str, typer.Option(help="The system that it is compared with.")],
+    new: Annotated[str, typer.Argument(help="The system to be released.")],
+    against: Annotated[str, typer.Option(help="The system to compare with.")],
     labels: Labels = None,
     drawn: Drawn = None,
     items: Items = None,
     system: tables.System = None,
-    margin: Annotated[float, typer.Option(help="Accepted loss; fix it before you look.")] = 0.0,
-    method: Annotated[str, typer.Option(help="ppi, or rogan-gladen, by the judges' errors on each system.")] = "ppi",
+    margin: Annotated[float, typer.Option(help="Accepted loss; choose it before you see results.")] = 0.0,
+    method: Annotated[str, typer.Option(help="ppi, or rogan-gladen (uses the judges' errors on each system).")] = "ppi",
     cut: Annotated[float | None, typer.Option(help="For rogan-gladen: a score above it passes.")] = None,
     workspace: Folder = None,
     against_fit: Annotated[
         str | None,
-        typer.Option(help="Kept fit (`care fits list TESTSET`) whose labels and judges must be those of now."),
+        typer.Option(help="Kept fit (`care fits list TESTSET`) whose labels and judges must be unchanged."),
     ] = None,
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,

@@ -20,10 +20,8 @@ def gc(
     versions: Annotated[
         int, typer.Option("--fit-versions", help="How many of the latest fits of each test set to keep.", min=1)
     ] = 30,
-    months: Annotated[int, typer.Option(help="Months of which to keep the last fit as well.", min=0)] = 24,
-    days: Annotated[
-        float, typer.Option(help="Days for which to keep score files that nothing reads any more.", min=0)
-    ] = 90,
+    months: Annotated[int, typer.Option(help="Number of months whose last fit is kept as well.", min=0)] = 24,
+    days: Annotated[float, typer.Option(help="Days for which unused score files are kept.", min=0)] = 90,
 ) -> None:
     """Delete old fits, and scores of removed or changed judges; merge small files."""
     from assets.state.retention import merge, removable, remove, scattered
@@ -75,10 +73,10 @@ def forget(
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; one of that name is replaced.")],
+    file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; an existing file is replaced.")],
     workspace: Root = Path(),
 ) -> None:
-    """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
+    """Copy the workspace into one file: settings, your files, scores and fits, without files that CARE rebuilds."""
     from assets.state.backup import write_backup
     from assets.state.retention import still_held
     from orchestration.locks import locked_workspace
@@ -108,11 +106,11 @@ def restore(
         bool,
         typer.Option(
             "--check",
-            help="A drill: restore it into a temporary folder (below FOLDER if given), and delete that.",
+            help="Test the backup: restore it into a temporary folder (in FOLDER if given), and delete it.",
         ),
     ] = False,
 ) -> None:
-    """Make a workspace from a backup, read every file of it and rebuild its database; ends with 1 where any is lost."""
+    """Restore a workspace from a backup, check every file and rebuild the database; exit with 1 after a loss."""
     from assets.state.backup import read_back, unpack
     from orchestration.workspace import load_workspace
 

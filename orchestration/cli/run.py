@@ -47,7 +47,7 @@ def run(
         bool, typer.Option("--full", help="Run experiments at the paper's size, which takes hours.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what judges would be asked, the cost and the time; ask nobody.")
+        bool, typer.Option("--dry-run", help="Print the requests to judges, their cost and time, without sending any.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what is materialised and why.")] = False,
     json: Json = False,

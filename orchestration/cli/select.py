@@ -27,7 +27,7 @@ def select(
     items: Annotated[Path, typer.Option(help="Table with item_id and gold; split_unit keeps items together.")],
     aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order or error.")] = "order",
-    share: Annotated[float, typer.Option(help="Share of the items whose gold may choose the penalties.")] = 0.15,
+    share: Annotated[float, typer.Option(help="Share of the items whose gold is used to choose the penalties.")] = 0.15,
     split: Annotated[
         str | None,
         typer.Option(help="Column of --items whose equal values keep items together; by default split_unit."),
@@ -38,7 +38,7 @@ def select(
     *,
     form: tables.Form,
 ) -> None:
-    """Search the paper's grid of penalties; measure the choice on the other items."""
+    """Search the paper's grid of penalties, and evaluate the choice on the other items."""
     from assets.table.selecting import Search, select_table
 
     search = Search(aggregator, criterion, share, split)

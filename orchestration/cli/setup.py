@@ -28,12 +28,12 @@ prompt: answer_rating
 
 From = Annotated[Path | None, typer.Option("--from", help="Table of recorded scores; no judge is asked.")]
 ONLY_FROM = "applies to a table of scores; name the table with --from"
-Items = Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")]
+Items = Annotated[Path | None, typer.Option(help="With --from: table of the items' texts, gold, split_unit, system.")]
 
 
 @tables.with_form
 def init(
-    folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the new workspace.")],
     template: Annotated[
         Literal["demo", "endpoints", "empty"] | None,
         typer.Option(

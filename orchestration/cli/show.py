@@ -170,7 +170,7 @@ def report(
 def ui(
     workspace: Root = Path(),
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Launch and change nothing from the UI.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Forbid launches and changes in the UI.")] = False,
 ) -> None:
     """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
     from orchestration.locks import hold_daemon_lock

@@ -37,17 +37,17 @@ System = Annotated[
     typer.Option(
         "--system",
         "--systems",
-        help="Column of --items that names the item's system; of pairs twice, left and right: a higher score says that "
-        "the left one is better.",
+        help="Column of --items that names the item's system. For pairs give it twice, left and right: a higher score "
+        "means that the left one is better.",
     ),
 ]
-Judges = Annotated[Path | None, typer.Option(help="judge, family.")]
+Judges = Annotated[Path | None, typer.Option(help="Table with judge, family.")]
 Scale = Annotated[
     list[str] | None,
     typer.Option(
         "--scale",
-        help="Lowest and highest score, as 1 10, others being missing; or those of a judge on a scale of its own, as "
-        "JUDGE=0:100, which is brought to the panel's; repeatable.",
+        help="Lowest and highest score, such as 1 10; other scores count as missing. JUDGE=0:100 declares a judge's "
+        "own scale, which is rescaled to the panel's; repeatable.",
     ),
 ]
 OF_FILES = {
@@ -132,7 +132,7 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
 HelpAll = Annotated[
     bool,
     typer.Option(
-        "--help-all", is_eager=True, callback=_show_all, help="Show also the settings of the methods, and exit."
+        "--help-all", is_eager=True, callback=_show_all, help="Show the settings of the methods, too, and exit."
     ),
 ]
 

@@ -14,7 +14,7 @@ from warehouse import catalog
 from warehouse.released import add_released
 from warehouse.testsets import TestsetSpec
 
-testsets = Commands(help="The catalog of benchmarks, and adding one to a workspace.", no_args_is_help=True)
+testsets = Commands(help="List the catalog of benchmarks, and add test sets to a workspace.", no_args_is_help=True)
 
 
 @testsets.command("list")
@@ -44,7 +44,7 @@ def list_testsets(json: Json = False) -> None:
 def add_testset(
     name: Annotated[str | None, typer.Argument(help="Name in the catalog; with --from, its own.")] = None,
     workspace: Root = Path(),
-    every: Annotated[bool, typer.Option("--all", help="Add all that the workspace lacks.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Add all missing ones to the workspace.")] = False,
     released: Annotated[
         Path | None, typer.Option(help="The paper's published scores: a clone of its repository.")
     ] = None,

@@ -1,4 +1,4 @@
 """Helpers of tests and benchmarks: workspaces, servers, faults, hostile input, panels with known truth.
 
-Belongs here: helpers without a test. Belongs elsewhere: tests, or anything that imports tests or benchmarks.
+This package holds helpers only. Tests, and modules that import tests or benchmarks, belong elsewhere.
 """

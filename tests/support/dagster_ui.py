@@ -25,9 +25,9 @@ def serving(workspace: Path, log: Path) -> Iterator[str]:
 
 
 def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
-    """Switch a sensor on or off, and wait until Dagster has stored that and no earlier tick is running.
+    """Switch a sensor on or off, and wait until Dagster has stored it and no earlier tick is running.
 
-    The box is not enough: until the page has loaded the sensor's state, the box is drawn as off.
+    Checking the box is not enough, because it is drawn as off until the page has loaded the sensor's state.
     """
     deadline = time.monotonic() + WAIT_MS / 1000
     wanted = "RUNNING" if on else "STOPPED"
@@ -62,7 +62,7 @@ def _state(ui: str, sensor: str) -> tuple[str, str]:
 
 
 def see(page: Page, address: str, text: str) -> Locator:
-    """Reload a page until it shows a text; not every part of the UI polls."""
+    """Reload a page until it shows a text, because not every part of the UI polls."""
     deadline = time.monotonic() + WAIT_MS / 1000
     found = page.get_by_text(text, exact=True).first
     while True:
@@ -77,11 +77,11 @@ def see(page: Page, address: str, text: str) -> Locator:
 def choose(page: Page, address: str, which: str, partition: str) -> Locator:
     """Choose partitions in the dialog that materialises a page's assets; returns its launch button.
 
-    The page is that of an asset, of a group or of a job. ``which`` is "Missing" or "All", the only one where
-    partitions have two dimensions; it is clicked in each. ``partition`` is then among what is chosen.
+    The page shows an asset, a group or a job. ``which`` is "Missing" or "All"; partitions with two dimensions have only
+    "All", which is clicked in each dimension. ``partition`` is then one of the chosen partitions.
     """
     deadline = time.monotonic() + WAIT_MS / 1000
-    patience_s = 10.0  # the dialog learns late what is missing, how late depends on the machine; it may need a new page
+    patience_s = 10.0  # slow machines fill the dialog late with missing partitions; it may need a new page
     while True:
         page.goto(address)
         page.get_by_role("button", name=re.compile("Materialize( all)?…")).first.click(timeout=WAIT_MS)

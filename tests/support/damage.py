@@ -32,7 +32,7 @@ within a value stays unnoticed there."""
 
 
 def _flip(path: Path) -> None:
-    """Flip one bit at four places, so that text stays valid text but has another meaning."""
+    """Flip one bit at four places, to keep text valid but change its meaning."""
     content = bytearray(path.read_bytes())
     for quarter in range(4) if content else ():
         content[len(content) * quarter // 4 + len(content) // 8] ^= 1
@@ -40,7 +40,7 @@ def _flip(path: Path) -> None:
 
 
 def _overwrite_head(path: Path) -> None:
-    """Overwrite bytes 8 to 24, where databases keep their header."""
+    """Overwrite bytes 8 to 24, which hold the header of a database."""
     content = bytearray(path.read_bytes())
     for at in range(8, min(24, len(content))):
         content[at] ^= 0xFF
@@ -71,7 +71,7 @@ def make_small(folder: Path) -> Path:
 
 
 def one_of_each_kind(workspace: Path) -> list[str]:
-    """List the files of a workspace, one of each set of paths that differ only by hashes."""
+    """List the files of a workspace, one for each group of paths that differ only by hashes."""
     paths = sorted(str(path.relative_to(workspace)) for path in workspace.rglob("*") if path.is_file())
     chosen: dict[str, str] = {}
     for path in paths:
@@ -81,7 +81,7 @@ def one_of_each_kind(workspace: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class CareRun:
-    """Outcome of ``care run``; ``traceback`` is an exception that was not caught."""
+    """The outcome of ``care run``; ``traceback`` is an uncaught exception."""
 
     code: int
     output: str
@@ -122,7 +122,7 @@ class Case:
 
 
 def undisturbed(small: Path, folder: Path) -> State:
-    """Return the state after all steps of ``try_damage`` but the damage."""
+    """Return the state after all steps of ``try_damage`` except the damage."""
     workspace = shutil.copytree(small, folder, symlinks=True)
     for _ in range(2):
         write_items(workspace, ITEMS, edited=EDITED)
@@ -159,22 +159,22 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
         wrong += [] if named_by_doctor or harmless else ["nobody has read it, and the doctor is silent"]
         shutil.rmtree(target) if target.is_dir() else target.unlink()
         healed = "named by the doctor" if named_by_doctor else "without effect"
-    if not users or failed:  # else a person's file was changed and stayed valid: that run is another
+    if not users or failed:  # otherwise a person's file was changed and is still valid, so the run differs
         differs = _differences(compare(calm, state_of(workspace)))
         if path.startswith("data/parts/fits/") and not target.exists():
-            # of a fit that is no longer the latest: nothing makes it again, and history and review cannot speak of it
+            # an older fit is not rebuilt, so history and review cannot mention it
             lost = rf"{re.escape(target.name)}|\.html|review" + "|^lost: aggregates: " * ("fit_version=" in path)
             differs = [what for what in differs if not re.search(lost, what)]
             healed = f"{healed}, set aside"
         if path.startswith("data/parts/scores/"):
-            # the score of a text that is no longer there is not asked again
+            # the score of a deleted text is not requested again
             differs = [what for what in differs if not re.match(rf"lost: judge=\S+ item_id=i{EDITED},", what)]
         wrong += differs
     return Case(path, damage, healed, _line(failed[0]) if failed else "", wrong)
 
 
 def _is_damaged(target: Path, content: bytes, damage: str) -> bool:
-    """Whether a file still has its damaged content."""
+    """Return whether a file still has its damaged content."""
     if target.is_dir():
         return True
     now = target.read_bytes()
@@ -197,6 +197,6 @@ def _differences(found: Difference) -> list[str]:
 
 
 def _line(ran: CareRun) -> str:
-    """The message of a failed run, on one line."""
+    """Return the message of a failed run, on one line."""
     lines = [line for line in ran.output.splitlines() if line.startswith(("failed:", "error:"))]
     return lines[0] if lines else " ".join(ran.output.split())[-200:]

@@ -30,7 +30,7 @@ _PORT = 5432
 
 
 def postgres_binaries() -> Path | None:
-    """Find the folder of PostgreSQL's programs, which Debian keeps off the path; None if it is not installed."""
+    """Find the folder of PostgreSQL's programs (Debian keeps it off the path); None if it is not installed."""
     on_path = shutil.which("initdb")
     folders = [Path(on_path).parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return next((folder for folder in reversed(folders) if (folder / "postgres").exists()), None)
@@ -113,7 +113,7 @@ class Deployment:
 
     @classmethod
     def of(cls, workspace: Path, home: Path, postgres_address: str) -> Deployment:
-        """Write the folder of the instance; nothing is started."""
+        """Write the folder of the instance, without starting a process."""
         home.mkdir()
         shutil.copy(DEPLOY / "dagster.yaml", home)
         variables = {
@@ -206,7 +206,7 @@ class Deployment:
 
 
 def _serves(port: int) -> bool:
-    """Ask as ``dagster api grpc-health-check`` does, without a process that imports Dagster."""
+    """Return whether a code server answers, like ``dagster api grpc-health-check`` but without a new process."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
             health = HealthStub(channel).Check(HealthCheckRequest(service="DagsterApi"), timeout=5)

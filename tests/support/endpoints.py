@@ -1,4 +1,4 @@
-"""A local model endpoint that behaves as one of several vendors and counts what it charges."""
+"""A local model endpoint that imitates one of several vendors and counts its charges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKED, _PACKED_TWICE = gzip.compress(bytes(16 * 2**20)), gzip.compress(gzip.co
 
 
 class Vendor(LocalServer):
-    """Server that answers each request by ``behave(handler, body)``."""
+    """A server that answers each request by ``behave(handler, body)``."""
 
     request_queue_size = 256
 
@@ -120,14 +120,14 @@ def router(handler, body):
 
 
 def without_logprobs(handler, body):
-    """Refuse log probabilities, naming them only in prose."""
+    """Refuse log probabilities, with an error that names them only in prose."""
     if "logprobs" in body:
         return handler.refuse("litellm.UnsupportedParamsError: mistral does not support parameters: ['logprobs']")
     return handler.answer("I rate it 7")
 
 
 def storm(handler, body):
-    """Take three requests in a tenth of a second; refuse others with Retry-After, in either form."""
+    """Accept three requests per tenth of a second; refuse others with Retry-After, in either format."""
     state, now = handler.server.state, time.monotonic()
     with handler.server.lock:
         state["taken"] = [at for at in state.get("taken", []) if now - at < 0.1]
@@ -157,7 +157,7 @@ def bomb(handler, body):
 
 
 def echoing(handler, body):
-    """Repeat the key whole, in part and encoded; some requests fail."""
+    """Repeat the API key completely, in part and encoded; fail some requests."""
     key = (handler.headers.get("authorization") or handler.path.partition("=")[2]).removeprefix("Bearer ")
     k = number_of(body)
     if number := handler.headers.get("x-token"):

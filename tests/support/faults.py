@@ -35,7 +35,7 @@ _SPOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens at which change; ``faults.c`` documents each field, ``clock`` is in seconds."""
+    """A fault and the change at which it happens; ``faults.c`` documents the fields; ``clock`` is in seconds."""
 
     mode: Literal["count", "kill", "fail", "readonly"] = "count"
     at: int = 0
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Point:
-    """A call through which a file changed; ``path`` is below the root."""
+    """A call that changed a file; ``path`` is relative to the root."""
 
     number: int
     call: str
@@ -90,7 +90,7 @@ def settings(root: Path, notes: Path, fault: Fault) -> dict[str, str]:
 
 
 def points(notes: Path) -> list[Point]:
-    """Read the changes from the library's log, by number: two threads may have written theirs in another order."""
+    """Read the changes from the library's log, sorted by number, because two threads may write out of order."""
     lines = [line.split("\t", 2) for line in (notes / "log").read_text(errors="surrogateescape").splitlines()]
     return sorted((Point(int(number), call, path) for number, call, path in lines), key=lambda point: point.number)
 
@@ -103,7 +103,7 @@ def run_under(
     fault: Fault = Fault(),
     more: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run a command under a fault, in its own process group, which a kill ends."""
+    """Run a command under a fault, in its own process group, which a kill ends completely."""
     environment = {**os.environ, **(more or {}), **settings(root, notes, fault), "LD_PRELOAD": str(library)}
     done = subprocess.run(
         command, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -121,9 +121,9 @@ class State:
     rows : list of str
         Rows of the database's tables, of the score parts and of Dagster's records; a repeated row is listed repeatedly.
     temporary : list of str
-        Files named like something unfinished, and notes of processes at work.
+        Files named like unfinished files, and notes of running processes.
     double : list of str
-        Judge, item and judge's key that more than one part answers for.
+        Judge, item and judge's key with scores in more than one part.
     """
 
     files: dict[str, str] = field(default_factory=dict[str, str])
@@ -146,7 +146,7 @@ class Difference:
 
 
 def state_of(workspace: Path) -> State:
-    """Read a workspace's data folder, on which nothing may be running."""
+    """Read the data folder of a workspace without running processes."""
     data = workspace / "data"
     inside = sorted(path for path in data.rglob("*") if path.is_file())
     temporary = [str(p.relative_to(data)) for p in inside if _unfinished(p.name) or p.parent.parent == data / _LOCKS]
@@ -178,7 +178,7 @@ def compare(calm: State, rough: State) -> Difference:
 
 
 def _unfinished(name: str) -> bool:
-    """Whether a file is named like something unfinished; SQLite's logs are not, it reads them when it is opened."""
+    """Return whether a file is named like an unfinished one, except SQLite's logs, which SQLite reads again."""
     return name.endswith(".tmp") or (name.startswith(".") and not name.endswith(("-wal", "-shm", "-journal")))
 
 
@@ -213,7 +213,7 @@ def _parquet(path: Path) -> bytes:
 
 
 def _scores(folder: Path) -> tuple[list[str], list[str]]:
-    """Return every row of the score parts, and the keys that are answered twice."""
+    """Return every row of the score parts, and the keys with several scores."""
     import pyarrow.parquet as pq
 
     rows: list[str] = []

@@ -1,6 +1,6 @@
-"""Fuzz targets: functions that hand one corrupted input, drawn from a generator, to a part of CARE.
+"""Fuzz targets: functions that pass a corrupted, randomly drawn input to a part of CARE.
 
-A target ends without an error or with one sentence of CARE's own; anything else is a finding. ``hostile.py`` corrupts
+A target must end without an error or with a one-line error of CARE; anything else is a finding. ``hostile.py`` corrupts
 inputs, ``benchmarks/soaks/fuzz.py`` runs case after case.
 """
 
@@ -149,7 +149,7 @@ _OUTSIDE = ("OUT/secret.csv", "outside/secret.csv", "secret.csv", "link.csv", "l
 
 
 def query(rng: random.Random, folder: Path) -> None:
-    """Query that tries to read a file outside its folder, under one of its many names."""
+    """Draw a query that tries to read a file outside its folder, under one of the file's names."""
     from warehouse.sources.tables import read_input_table
 
     outside, home = folder / "outside", folder / "home"
@@ -170,7 +170,7 @@ def query(rng: random.Random, folder: Path) -> None:
 
 
 def frame(rng: random.Random, folder: Path) -> None:
-    """Arrow table whose buffers contradict each other, as one from another library's memory may."""
+    """Draw an Arrow table with contradictory buffers, as another library's memory may hold."""
     try:
         table = pa.ipc.open_file(hostile.bytes_of(_ipc(_rich(rng)), rng)).read_all()
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeError):
@@ -362,7 +362,7 @@ def call(rng: random.Random, folder: Path) -> None:
 
 
 def command(rng: random.Random, folder: Path) -> None:
-    """A command with words that nobody meant well."""
+    """Run a command with nonsensical arguments."""
     from typer.testing import CliRunner
 
     from orchestration.cli.app import app

@@ -32,7 +32,7 @@ TEMPLATES = (
 
 
 def template(rng: random.Random, folder: Path) -> None:
-    """A prompt template, rendered with an item of any texts."""
+    """Render a prompt template with an item of any texts."""
     from judges.items import Item
     from judges.prompts.template import Template
     from judges.settings_files import read_model
@@ -54,7 +54,7 @@ ANSWERS = (
 
 
 def answer(rng: random.Random, folder: Path) -> None:
-    """A model's text; reading it takes less than a second, and gives a score of the scale or none."""
+    """Read a model's text; this must take less than a second and return a score on the scale or none."""
     from judges.parsing import parse_answer
 
     low = rng.choice([0, 1, -3, -100])
@@ -239,7 +239,7 @@ def batch(rng: random.Random, folder: Path) -> None:
 
 
 def program(rng: random.Random, folder: Path) -> None:
-    """Output of a foreign program on the channel of its answers."""
+    """Read the output of a foreign program on the channel of its answers."""
     from judges.engines.program import SandboxedJudgeEngine
     from judges.items import Item
     from judges.sandbox import ProgramFile

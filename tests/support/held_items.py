@@ -1,6 +1,7 @@
-"""CARE's definitions, in which ``items`` pauses between its part and the database while a file exists.
+"""CARE's definitions with a pausing asset ``items``.
 
-A code server that serves this module can be killed exactly there.
+While a given file exists, ``items`` pauses between writing its part and the database. A code server that serves this
+module can be killed exactly there.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """Name that does not depend on line numbers."""
+        """Return a name that does not depend on line numbers."""
         return f"{self.file} {self.function}: `{_short(self.before)}` becomes `{_short(self.after)}`"
 
     @property
@@ -101,7 +101,7 @@ def candidates_of(stratum: str) -> Iterator[Mutant]:
 
 
 def draw(candidates: Mapping[str, Sequence[Mutant]], count: int, seed: int) -> list[Mutant]:
-    """Draw equally many mutants of each stratum, alternating."""
+    """Draw equally many mutants from each stratum, in turn."""
     drawn = list[list[Mutant]]()
     for place, (stratum, every) in enumerate(candidates.items()):
         share = count // len(candidates) + (place < count % len(candidates))
@@ -148,7 +148,7 @@ def kept_children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_no_code(node: ast.AST) -> bool:
-    """Return whether a statement is a docstring, logging, or for type checkers."""
+    """Return whether a statement is a docstring, logging, or only for type checkers."""
     if isinstance(node, ast.If):
         return ast.unparse(node.test) == "TYPE_CHECKING"
     if not isinstance(node, ast.Expr):

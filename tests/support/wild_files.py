@@ -61,7 +61,7 @@ class WildFile:
 
     @property
     def needs_excel(self) -> bool:
-        """Whether the file is a workbook, which needs an optional extra."""
+        """Return whether the file is a workbook, which needs an optional extra."""
         return self.name.endswith(".xlsx")
 
 
