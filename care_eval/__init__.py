@@ -13,8 +13,8 @@
 >>> result.to_frame().column_names
 ['item_id', 'care', 'avg']
 
-docs/data.md says what there is. The names are imported when they are first used, because this package also holds all
-others in the distribution that ``deploy/namespaced.py`` makes.
+docs/data.md describes the interface. Names are imported at first use, because this package contains all other packages
+in the distribution that ``deploy/namespaced.py`` builds.
 """
 
 from typing import TYPE_CHECKING, Any

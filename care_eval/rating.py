@@ -58,7 +58,7 @@ def rate(
     scores : path, frame or mapping column -> values
         See ``fit``.
     labels : path, frame or mapping item -> label
-        Labels of people on some of the items, which the fit does not see. A table states how each item was drawn
+        Labels by people on some of the items, which the fit does not use. A table states how each item was drawn
         (columns ``drawn``, ``probability``; docs/labels.md).
     **options :
         See ``RateOptions``.
@@ -66,9 +66,10 @@ def rate(
     Raises
     ------
     InputError
-        A table cannot be used, labels do not state how they were drawn, are also in ``fit_labels`` or have no score.
+        A table cannot be used, or labels do not state how they were drawn, are also in ``fit_labels``, or have no
+        score.
     FitError
-        The panel has no estimate, or no system enough labels.
+        The panel has no estimate, or no system has enough labels.
     """
     refuse_unknown("rate", options, get_type_hints(RateOptions))
     table, given, config = _read(scores, labels, options)
@@ -105,7 +106,7 @@ def gate(
     Raises
     ------
     InputError
-        As ``rate``, or a system has no labels, or both are one, or never met in a pair.
+        As ``rate``, or a system has no labels, or both systems are the same, or no pair has both.
     FitError
         The panel has no estimate.
     """

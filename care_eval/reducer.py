@@ -1,4 +1,4 @@
-"""Reducers for inspect_ai: one score of a panel's, by the weights of an earlier fit, or of several epochs."""
+"""Reducers for inspect_ai: combine the scores of a panel by the weights of a fit, or the scores of epochs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self, TypeVar
@@ -13,7 +13,7 @@ from warehouse.importers.collected import number_of
 
 
 class ToolScore(Protocol):
-    """What is used of inspect_ai's ``Score``."""
+    """Protocol of the attributes of inspect_ai's ``Score`` that reducers use."""
 
     value: Any
     metadata: dict[str, Any] | None
@@ -29,8 +29,8 @@ S = TypeVar("S", bound=ToolScore)
 def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
     """Build a reducer for inspect_ai's ``multi_scorer`` that weights the panel's scores as a fit does.
 
-    A score belongs to the judge that is called as its model is (``metadata["grading"][-1]["model"]``), or else to the
-    judge in its place. A score that is missing counts as the judge's mean; where all are, the value is NaN.
+    A score belongs to the judge with the name of its model (``metadata["grading"][-1]["model"]``), or else to the judge
+    at its position. A missing score counts as the judge's mean. If all scores are missing, the value is NaN.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
     Raises
     ------
     FitError
-        The fit is no function of one item's scores: it weighs what no single item shows.
+        One item's scores do not determine its estimate in this fit.
     """
     frozen = freeze(result.table.fit.scores, result.estimate)
     if frozen.fidelity < FAITHFUL:
@@ -64,13 +64,13 @@ def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
 def epoch_reducer(scores: list[S]) -> S:
     """Build a reducer for inspect_ai's epochs: the mean over a sample's epochs that have a score.
 
-    ``score_reducer`` makes one score of a panel in each epoch, and this makes one of a sample. An epoch without a score
-    counts as not run. The epochs' values, and the votes of each where it has any, stay in the metadata.
+    ``score_reducer`` combines the panel's scores in each epoch; this reducer combines the epochs of a sample. An epoch
+    without a score counts as not run. The epochs' values, and the votes of each where it has any, stay in the metadata.
 
     Raises
     ------
     InputError
-        A value stands for no number.
+        A value cannot be converted to a number.
     """
     numbers = [number_of(score.value) for score in scores]
     unread = next((number for number in numbers if isinstance(number, str)), None)

@@ -1,4 +1,4 @@
-"""What came of a fit, as a caller of the library sees it."""
+"""Result of a fit, for callers of the library."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Return the kind of frame for the results of a caller who passed ``source``: its own kind, else Arrow.
+    """Return the kind of frame for results: the kind of ``source``, else Arrow.
 
-    Of a file it is pandas, where that is installed.
+    For a file it is pandas, if pandas is installed.
     """
     package = type(source).__module__.partition(".")[0]
     if isinstance(source, str | Path):
@@ -45,7 +45,7 @@ def frame_kind(source: object) -> FrameKind:
 
 
 def _framed(page: str, title: str, height: int) -> str:
-    """Put a page in a frame, so that its styles do not reach the notebook's."""
+    """Put a page in a frame, so that its styles do not affect the notebook."""
     frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
     return str(Markup(frame).format(page, title, height))
 
@@ -64,21 +64,21 @@ class ResultFigure(Figure):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FitResult:
-    """One trustworthy score per item, and how far to trust it; its arrays are read-only.
+    """Scores of a fit with their verdict, weights and metrics; arrays are read-only.
 
     Attributes
     ----------
     table : TableFit
         Everything that was computed.
     kind : {"arrow", "pandas", "polars"}
-        Kind of the frames that are given back: that of the scores; of a file pandas, where it is installed.
+        Kind of the returned frames: that of the scores; for a file pandas, if it is installed.
     """
 
     table: TableFit
     kind: FrameKind = "arrow"
 
     def __post_init__(self) -> None:
-        """Nobody changes by accident what frames, files and the page show."""
+        """Make the arrays read-only, so that frames, files and the page stay consistent."""
         for values in (value for one in self.aggregates.values() for value in vars(one).values()):
             if isinstance(values, np.ndarray):
                 values.setflags(write=False)
@@ -95,12 +95,12 @@ class FitResult:
 
     @property
     def recommended(self) -> str:
-        """Name of the aggregator whose estimates are the answer."""
+        """Name of the recommended aggregator."""
         return recommended(self.table.fit.aggregates)
 
     @property
     def aggregates(self) -> Mapping[str, Aggregate]:
-        """Everything that each aggregator says, by name."""
+        """Complete result of each aggregator, by name."""
         return self.table.fit.aggregates
 
     @property
@@ -110,7 +110,7 @@ class FitResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the numbers can be trusted, why, and what to do next."""
+        """Verdict: whether to use the scores, the reasons, and the next steps."""
         return self.table.verdict
 
     @property
@@ -120,18 +120,20 @@ class FitResult:
 
     @property
     def certificate(self) -> Certificate | None:
-        """How far the structure is from optimal under its constraints; None if there is no structure."""
+        """Bound on the distance of the structure from the optimum; None if there is no structure."""
         structure = self.table.fit.structure
         return None if structure is None else structure.certificate
 
     def to_frame(self, aggregator: str | None = None) -> Any:
-        """Return the scores, one row per item; ids are texts, which ``frame["item_id"].astype(str)`` of pandas joins.
+        """Return the scores, one row per item, with ids as text.
+
+        To join a pandas frame with numeric ids, convert them first: ``frame["item_id"].astype(str)``.
 
         Parameters
         ----------
         aggregator : str, optional
-            Gives ``item_id, estimate, sd, p_quality, sure`` of that one. By default ``item_id`` and a column of
-            estimates for each aggregator, the recommended one first.
+            If given, the columns are ``item_id, estimate, sd, p_quality, sure`` of this aggregator. By default
+            ``item_id`` and a column of estimates for each aggregator, the recommended one first.
 
         Raises
         ------
@@ -152,7 +154,7 @@ class FitResult:
         return in_kind(judges_table(self.table.page), self.kind)
 
     def metrics_frame(self) -> Any:
-        """Return a row for each aggregator: location, spread, and its agreement with gold where there is gold."""
+        """Return a row for each aggregator: location, spread, and its agreement with gold, if there is gold."""
         return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
     def figures(self) -> dict[str, ResultFigure]:
@@ -201,7 +203,7 @@ class FitResult:
         return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:
-        """Six lines: what was fitted and left out, the answer, its weights, other answers, agreement with gold."""
+        """Return up to six lines: input, recommended estimate, weights, other aggregates, agreement with gold."""
         page, name = self.table.page, self.recommended
         known = self.estimate[~np.isnan(self.estimate)]
         weighted = [row for row in judge_rows(page) if row["weight"] is not None]
@@ -222,7 +224,7 @@ class FitResult:
         return [line for line in lines if line]
 
     def _concerns(self) -> list[str]:
-        """At most two lines: judges that are not on the panel, and aggregators that could not answer."""
+        """Return at most two lines: judges that are not on the panel, and aggregators without an estimate."""
         page = self.table.page
         refused = ", ".join(check.judge for check in page.checks if not check.admitted)
         failed = ", ".join(page.failures)
@@ -238,7 +240,7 @@ def in_kind(table: pa.Table, kind: FrameKind) -> Any:
 
 
 def _text_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as text, the columns aligned, floats with three decimals; columns that are empty throughout are left out."""
+    """Format rows as text with aligned columns and three decimals; empty columns are omitted."""
 
     def cell(value: Any) -> str:
         if value is None or value != value:

@@ -1,4 +1,4 @@
-"""A fit of tables that a caller has at hand: files, frames or columns."""
+"""Fits of files, frames or columns."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the errors of a function name its arguments (``item=``), where they name options (``--item``).
+    """Make the errors of a function name Python arguments (``item=``) instead of options (``--item``).
 
-    Of judges and labels a dictionary of columns is a table, as it is of scores; any other names each value.
+    For judges and labels, a dictionary of columns is a table, as for scores. Any other dictionary maps names to values.
     """
     called = signature(function)
     parameters = called.parameters
@@ -54,7 +54,7 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def refuse_unknown(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise ``TypeError`` if an argument is none of the known ones."""
+    """Raise ``TypeError`` if an argument is unknown."""
     for name in given:
         if name not in known:
             near = " or ".join(get_close_matches(name, list(known), 1)) or ", ".join(known)
@@ -88,19 +88,19 @@ def fit(
     Parameters
     ----------
     scores : path, frame or mapping column -> values
-        A row for each score (item, judge, score), or a row for each item and a column for each judge. A frame is one
-        of pandas, polars, pyarrow or DuckDB. docs/data.md has the files and the names of columns.
+        A row for each score (item, judge, score), or a row for each item and a column for each judge. A frame is one of
+        pandas, polars, pyarrow or DuckDB. docs/data.md lists the file formats and column names.
     items : path, frame or mapping column -> values, optional
-        The item's id, and any of ``response``, ``gold`` and ``split_unit``; no fit sees ``gold``.
+        The item's id, and any of ``response``, ``gold`` and ``split_unit``; the fit does not use ``gold``.
     judges : path, frame, or mapping or series of pandas judge -> family, optional
         Declared families: base model, vendor or prompt.
     labels : path, frame, or mapping or series of pandas item -> label, optional
-        Labels of people, which the fit sees.
+        Labels by people, which the fit uses.
     item, judge, score, drop :
-        Columns of the scores, where their names do not say what they hold. Several ``judge`` are the columns of a
-        table with a column for each judge.
+        Columns of the scores, if CARE cannot infer them from their names. If each judge has a column, ``judge`` lists
+        these columns.
     separator, encoding, decimal, sheet, grades :
-        How files are to be read; ``grades=["poor", "fair", "good"]`` are words that are read as 1, 2, 3.
+        Options for reading files; ``grades=["poor", "fair", "good"]`` reads these words as 1, 2, 3.
     **options :
         See ``assets.table.options.FitOptions``; each is also an option of ``care fit``.
 
@@ -128,7 +128,7 @@ def as_table(source: T | Columns, what: str) -> T | pa.Table:
     Raises
     ------
     InputError
-        The columns are of different lengths, or hold what no table can hold.
+        The columns are of different lengths, or have values that a table cannot store.
     """
     if not isinstance(source, Mapping):
         return source

@@ -1,6 +1,7 @@
-"""Admission of judges to a panel: statistics of each judge against the rest, and the rule that decides.
+"""Admission of judges to a panel: statistics of each judge against the other judges, and the admission rule.
 
-Low or negative agreement never excludes: on a confounded panel the odd judge out can be the best one.
+Low or negative agreement never excludes a judge, because on a confounded panel the best judge may disagree with the
+others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,10 +48,10 @@ standard deviations of their end: of a Brownian motion both exceed this once in 
 
 @dataclass(frozen=True)
 class _Alignment:
-    """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal.
+    """Agreement of a judge with the other judges, as given and under the best circular shift or reversal of rows.
 
-    ``best`` is minus infinity where chance explains it. ``certain`` is whether that is evidence enough to exclude the
-    judge, and ``how`` describes what was done to the rows.
+    ``best`` is minus infinity if chance explains it. ``certain`` states whether the evidence is enough to exclude the
+    judge, and ``how`` describes the transform of the rows.
     """
 
     agreement: float
@@ -60,7 +61,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether a scale that is turned round explains as much as rows at other items, or these are no evidence."""
+        """Whether a reversed scale explains the scores as well as misaligned rows, or these lack evidence."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
@@ -76,11 +77,11 @@ def check_panel(
     Parameters
     ----------
     scores : ScoreMatrix
-        Scores in the order of the source's rows, in which the test for shifted rows looks.
+        Scores in the order of the source's rows, which the test for shifted rows needs.
     out_of_range : mapping judge -> count, optional
         Scores that were set to NaN because they lie outside the declared scale.
     text_mismatches : mapping judge -> count, optional
-        Rows where the text that the judge scored is not the item's text.
+        Number of rows in which the judge scored a text other than the item's.
 
     Returns
     -------
@@ -122,12 +123,12 @@ def check_panel(
 
 
 def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Why judges are not on the panel and what to do, in one or two sentences; empty if all are.
+    """Explain why judges are not on the panel and what to do; return an empty text if all are.
 
     Parameters
     ----------
     loosen, declare : str
-        How a person admits more judges here, and how absent scores are declared as not asked.
+        Instructions to admit more judges, and to declare absent scores as not requested.
     """
     refused = [check for check in checks if not check.admitted]
     if not refused:
@@ -146,9 +147,10 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 
 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
-    """Return whether a score that is not there means that its judge was not asked, by the rule or by the scores.
+    """Return whether an absent score means that the judge was not asked, by the rule or by the scores.
 
-    By the scores it does where most judges lack more than the rule lets pass, and none of them is ``outside`` a scale.
+    The scores indicate it if most judges miss more scores than the rule allows, and none of them is ``outside`` a
+    scale.
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"
@@ -160,7 +162,7 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
 def _check_crowd(
     scores: ScoreMatrix, rule: AdmissionRule, out_of_range: Mapping[str, int], text_mismatches: Mapping[str, int]
 ) -> list[JudgeCheck]:
-    """Check judges that scored all items that they were asked about, which are few.
+    """Check judges that were asked about few items and scored all of these.
 
     A judge needs one score: few equal ones do not make it degenerate, and the order of mostly empty rows shows nothing.
     From ``MIN_SCORES_TO_DESCRIBE`` scores on the limits of ``rule`` apply.
@@ -204,7 +206,7 @@ def outside_scale(given: int, out_of_range: int) -> str | None:
 def _reason(
     rule: AdmissionRule, missing: float, mode_share: float, entropy: float, mismatches: int, alignment: _Alignment
 ) -> str | None:
-    """Why the thresholds of the rule exclude a judge, or None."""
+    """Return the reason why the rule excludes a judge, or None."""
     returned = alignment.best
     if missing > rule.max_missing:
         return f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
@@ -234,7 +236,7 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
 
 
 def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
-    """Where a judge goes against the others, with whom it agrees elsewhere; None if chance explains it.
+    """Find rows in which a judge disagrees with the others although it agrees elsewhere; None if chance explains them.
 
     Agreement among neighbours is summed up in their order. No order by quality or system turns it; where neighbours are
     alike it carries no information. ``judge`` and ``total`` are as ``_alignment`` takes them.
@@ -271,7 +273,7 @@ def concentration(column: Array) -> tuple[float, float]:
 
 
 def _standardise(column: Array) -> Array:
-    """Z-scores of a judge, in which a missing score is 0, the mean, and so is every score of a constant judge."""
+    """Return the z-scores of a judge; missing scores and all scores of a constant judge are 0."""
     present = ~np.isnan(column)
     count = max(int(present.sum()), 1)
     out = np.where(present, column, 0.0)
@@ -282,7 +284,7 @@ def _standardise(column: Array) -> Array:
 
 
 def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> _Alignment:
-    """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal."""
+    """Compute the agreement of a judge with the others, as given and under the best shift or reversal of rows."""
     n = len(judge)
     rest = total - judge
     norm = float(np.linalg.norm(rest) * np.linalg.norm(judge))

@@ -63,9 +63,9 @@ _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (?:\{(.*)\})?.*$")
 
 
 def check(settings: Any, settings_name: str) -> None:
-    """Hold each field of a settings dataclass against what its type declares.
+    """Validate each field of a settings dataclass against its declared type.
 
-    Raises ``InputError`` if a number lies outside its bounds, or a word is none of those that are allowed.
+    Raises ``InputError`` if a number lies outside its bounds, or a word is not allowed.
     """
     for name, bounds, words in _declared(type(settings)):
         value = getattr(settings, name)
@@ -77,7 +77,7 @@ def check(settings: Any, settings_name: str) -> None:
 
 
 def _is_finite_number(value: object) -> bool:
-    """Return whether a value is a real number (a truth value is none) that is neither infinite nor NaN."""
+    """Return whether a value is a finite real number; a boolean is not one."""
     return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
 
 
@@ -129,9 +129,9 @@ def explained(kind: type) -> dict[str, str]:
 
 
 def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a fit with those of their ``profile``, which explicit settings override.
+    """Return fit settings with the defaults of their ``profile``; explicit settings override these.
 
-    Raises ``InputError`` if the profile has another name than ``care`` (the defaults) or ``paper``.
+    Raises ``InputError`` if the profile is neither ``care`` (the defaults) nor ``paper``.
     """
     profile, given = options.get("profile", "care"), {k: v for k, v in options.items() if k != "profile"}
     if profile not in ("care", "paper"):
@@ -140,7 +140,7 @@ def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the options that are fields of a settings class."""
+    """Return the options that are fields of a settings class."""
     return {entry.name: options[entry.name] for entry in fields(kind) if entry.name in options}
 
 

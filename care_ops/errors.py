@@ -1,4 +1,4 @@
-"""The one hierarchy of errors.
+"""Hierarchy of the errors that CARE raises.
 
 Each message has three parts: what is wrong, where, and what to do.
 """
@@ -31,19 +31,19 @@ class CareError(Exception):
 
 
 class InputError(CareError):
-    """What was handed in cannot be used: a file, a table, a configuration, an argument."""
+    """Raised for an input that cannot be used: a file, a table, a configuration, an argument."""
 
 
 class FitError(CareError):
-    """The scores are readable, but no trustworthy fit can be made from them."""
+    """Raised if the scores are valid but do not allow a trustworthy fit."""
 
 
 class JudgeError(CareError):
-    """A judge could not be built or did not answer in the form its specification declares."""
+    """Raised if a judge cannot be built or does not answer in the form of its specification."""
 
 
 class WarehouseError(CareError):
-    """Parts or the database are in a state that must not be built upon."""
+    """Raised if score parts or the database are in an invalid state."""
 
 
 def counted(number: int, noun: str) -> str:

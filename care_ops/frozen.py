@@ -24,7 +24,8 @@ FAITHFUL = 0.98
 class Frozen:
     """An aggregate as a linear function of standardised scores and of normal scores.
 
-    ``care_svd``, ``avg`` and ``uws`` are linear in the first, the factor of ``care`` in the second.
+    ``care_svd``, ``avg`` and ``uws`` are linear in standardised scores; the factor of ``care`` is linear in normal
+    scores.
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ class Frozen:
     fidelity: float
 
     def apply(self, scores: ScoreMatrix) -> Array:
-        """Return the estimates of (n,) items, NaN if no judge of the fit has scored.
+        """Estimate n items; NaN if no judge of the fit scored the item.
 
         A judge's missing score counts as its mean.
 
@@ -125,7 +126,7 @@ def _by_items(estimates: Mapping[str, Array]) -> list[tuple[NDArray[np.bool_], l
 def _least_squares(
     features_of: Callable[[Array], Array], values: Array, scored: NDArray[np.intp], target: Array
 ) -> tuple[Array, Array]:
-    """Coefficients and intercept (2 p + 1, k), and the share of variance explained on items left out (k,)."""
+    """Return coefficients with intercept (2 p + 1, k), and the explained share of held-out variance (k,)."""
     width = 2 * values.shape[1] + 1
     triangles = [np.zeros((0, width + target.shape[1])) for _ in range(_FOLDS)]
     for rows in blocks(len(scored)):

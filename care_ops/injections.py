@@ -1,4 +1,4 @@
-"""Texts that speak to whoever judges them: a score in the judge's form, an order, the mark of a role.
+"""Detection of prompt injections in texts: a score in the judge's form, an instruction, or a role marker.
 
 The rules read words, without a model: they find what is written plainly, in fourteen languages, and what is spelled to
 pass a filter of words. Paraphrases are not found.

@@ -168,7 +168,7 @@ class Labels:
 
     @cached_property
     def first(self) -> Mapping[str, float]:
-        """First label of each item, with the items ordered by their first label.
+        """First label of each item, with the items in the order of labelling.
 
         That is the order of ``labelled_at`` if every label has an ISO 8601 date and time, and otherwise the order of
         the rows.

@@ -31,7 +31,7 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
 
 
 def changed(one: Array, other: Array) -> Changed:
-    """How an answer differs from another one of the same items, both (n,); of equal estimates the first is better."""
+    """Compare two rankings of the same items, both (n,); among ties the first item ranks higher."""
     a, b = scipy.stats.rankdata(one), scipy.stats.rankdata(other)
     n = len(a)
     top = min(max(n // 10, 1), n)
@@ -96,7 +96,7 @@ def evaluate(
 
 
 def is_binary(gold: Array) -> bool:
-    """Return whether gold holds nothing but 0 and 1."""
+    """Return whether gold has only the values 0 and 1."""
     return bool(np.isin(gold[~np.isnan(gold)], (0.0, 1.0)).all())
 
 

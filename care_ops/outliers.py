@@ -36,7 +36,7 @@ tails (Student's t with two degrees of freedom) not one in ten thousand lies bey
 
 @dataclass(frozen=True)
 class Outliers:
-    """Numbers of a judge that are taken as missing."""
+    """Numbers of a judge that are treated as missing."""
 
     judge: str
     numbers: tuple[float, ...]
@@ -47,7 +47,7 @@ class Outliers:
 
     @property
     def sentence(self) -> str:
-        """What was done, for a person to check."""
+        """Describe the treatment of the outliers, for a person to check."""
         numbers = listed([f"{number:,.10g}" for number in self.numbers], 3)
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
@@ -59,7 +59,9 @@ class Outliers:
 def on_one_scale(
     scores: ScoreMatrix, scale: Scale | None, declared: Mapping[str, Scale]
 ) -> tuple[ScoreMatrix, tuple[Brought, ...], list[str]]:
-    """Rescale scores to the panel's scale, without outliers where none is declared; report the judges and the reason.
+    """Rescale scores to the panel's scale; without a declared scale, remove outliers first.
+
+    Also returns the rescaled judges, and sentences about all changes.
 
     Raises ``InputError`` as ``brought_to_one_scale`` does.
     """
@@ -74,8 +76,8 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
     An outlier lies far outside of all other scores of its judge. On a usual scale (shares, grades, per cent) it is more
     than five times the greatest score or, among whole grades, a code below 0 for a missing answer; elsewhere it is
-    fifty times as far away as the judge's other scores are from each other. Many of them are no outliers; nor
-    is a 100 of a judge that otherwise gives 0, where other judges use the whole of 0 to 100.
+    fifty times as far away as the judge's other scores are from each other. Frequent values are not outliers. Nor is a
+    100 of a judge that otherwise gives 0, if other judges use the whole scale from 0 to 100.
 
     Examples
     --------
@@ -115,7 +117,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 def _size(column: Array) -> float | None:
     """Return the top of the smallest common scale that holds all but a judge's outliers; None if there is none.
 
-    A judge that gave no number is on the least of them.
+    A judge without numbers is on the smallest scale.
     """
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
@@ -128,7 +130,7 @@ def _size(column: Array) -> float | None:
 
 
 def _beyond(column: Array, size: float) -> Chosen:
-    """Which numbers are no scores on a scale from 0 to ``size``, (n,)."""
+    """Find numbers (n,) that are not scores on a scale from 0 to ``size``."""
     above = column[(column >= 0) & (column <= size)]
     grades = (above == np.round(above)).all()
     codes = _CODES if grades and above.max(initial=0.0) > 1 else _CODES[1:]  # of votes, -1 may be the third
@@ -137,6 +139,6 @@ def _beyond(column: Array, size: float) -> Chosen:
 
 
 def _far_off(column: Array) -> Chosen:
-    """Which numbers are far away from the others of their judge, who is on no usual scale, (n,)."""
+    """Find numbers (n,) that are far from the other scores of a judge without a usual scale."""
     low, high = np.nanquantile(column, (0.05, 0.95))
     return np.maximum(low - column, column - high) > (_WIDTHS * (high - low) if high > low else np.inf)

@@ -1,4 +1,4 @@
-"""How many items are enough where a number need not rest on all of them, and which items these are.
+"""Samples of items for descriptions and starts, which do not need all items.
 
 Estimates of items, their weights and all decisions rest on every item. Descriptions that people read, and the search
 for starting points of an iteration that ends on all items, rest on a sample where there are more items than this.

@@ -1,4 +1,4 @@
-"""The scale on which each judge of a panel scores, and the one to which all are brought."""
+"""Scales of the judges, and the common scale of a panel to which scores are converted."""
 
 import shlex
 from collections import Counter
@@ -28,7 +28,7 @@ _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 
 
 def on_scale(values: Array, scale: Scale) -> Array:
-    """Return the scores on a scale: NaN if one lies outside, its end where it lies beyond by a rounding error."""
+    """Return scores on a scale: NaN for scores outside, the end for scores beyond it by a rounding error."""
     low, high = scale
     beyond = _ROUNDING * (high - low)
     return np.where((values < low - beyond) | (values > high + beyond), np.nan, np.clip(values, low, high))
@@ -36,7 +36,7 @@ def on_scale(values: Array, scale: Scale) -> Array:
 
 @dataclass(frozen=True)
 class Brought:
-    """A judge whose scores are brought from its own scale to that of the panel."""
+    """Conversion of a judge's scores from its own scale to the panel's scale."""
 
     judge: str
     own: Scale
@@ -51,7 +51,7 @@ class Brought:
 
     @property
     def sentence(self) -> str:
-        """What was done, for a person to check."""
+        """Describe the conversion, for a person to check."""
         how = "as declared" if self.is_declared else "by its range"
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
@@ -63,20 +63,20 @@ class Brought:
 def brought_to_one_scale(
     scores: ScoreMatrix, scale: Scale | None = None, declared: Mapping[str, Scale] | None = None
 ) -> tuple[ScoreMatrix, tuple[Brought, ...]]:
-    """Bring scores of judges on another scale to the panel's scale; return also which judges these are.
+    """Convert scores on other scales to the panel's scale; return them with the converted judges.
 
     Parameters
     ----------
     scale : (low, high), optional
-        That of the panel; by default it is read off the ranges of most judges.
+        Scale of the panel; by default it is inferred from the ranges of most judges.
     declared : mapping judge -> (low, high), optional
-        Scales of single judges. That of another follows from its range, where that is plainly of another kind than the
-        panel's: per cent among grades, shares between 0 and 1, and so on.
+        Scales of single judges. The scale of any other judge is inferred from its range, if this is clearly of another
+        kind than the panel's (per cent among grades, for example).
 
     Raises
     ------
     InputError
-        A scale is declared of a judge that has no scores, or for no judge is the panel's scale known.
+        A scale is declared for a judge without scores, or the panel's scale is unknown.
     """
     declared = dict(declared or {})
     unknown = sorted(set(declared) - set(scores.judges))
@@ -101,7 +101,7 @@ def brought_to_one_scale(
 
 
 def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
-    """Bring these judges' scores to the panel's scale; return the same matrix where none of them scored."""
+    """Convert the scores of these judges to the panel's scale; return the same matrix if none of them scored."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
     present = [one for one in brought if one.judge in place]
     if not present:
@@ -113,7 +113,7 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
 
 
 def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
-    """Return the common scale that holds all scores, where these are whole or half grades; None if they are not."""
+    """Return the common scale of all scores if these are whole or half grades, else None."""
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     kinds = {_kind(column) for column in columns.values()}
     highest = [column.max(initial=0.0) for column in columns.values()]
@@ -134,7 +134,7 @@ def share_scale(values: Array) -> bool:
 
 
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
-    """Return the most frequent declared scale, where nothing else gives the panel's.
+    """Return the most frequent declared scale, as a fallback for the panel's scale.
 
     Raises ``InputError`` if some judges' scales are declared, and the ranges of the others do not say which scale
     most of them share.
@@ -149,7 +149,7 @@ def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scal
 
 
 def _kind(column: Array) -> float | None:
-    """Return the top of the kind of scale that a judge's scores are on; None if they are on none."""
+    """Return the upper end of the usual scale of a judge's scores; None if they are on no usual scale."""
     if len(column) < MIN_SCORES or column.min() < 0:
         return None
     highest = column.max()

@@ -1,4 +1,4 @@
-"""The score matrix: what every estimator reads."""
+"""The score matrix, the input of every estimator."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _LARGEST = 1e75  # the cube of a score, summed over the items, must be a number
 
 @dataclass(frozen=True)
 class ScoreMatrix:
-    """Scores of p judges on n items; a missing score is NaN, never a grade.
+    """Scores of p judges on n items; a missing score is NaN.
 
     Attributes
     ----------
     values : (n, p) array of float64
         Finite or NaN.
     item_ids : tuple of str, length n
-        Unique; rows meet by these, never by position.
+        Unique; rows are matched by these ids, never by position.
     judges : tuple of str, length p
         Unique.
     families : mapping judge -> family
-        Declared family of each judge (base model, vendor, prompt family). A judge that is not named has none.
+        Declared family of each judge (base model, vendor, prompt family). A judge without an entry has no family.
     features : mapping name -> (n,) array
-        What can be seen of the items without judging them, such as the number of words; NaN if it is not known.
+        Observable properties of the items, such as the number of words; NaN if unknown.
     """
 
     values: Array
@@ -111,12 +111,12 @@ class ScoreMatrix:
         return replace(self, values=self.values[:, columns], judges=tuple(judges))
 
     def select_items(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> ScoreMatrix:
-        """Select the rows where ``keep`` (n,) holds, or the rows at these places."""
+        """Select rows by a boolean mask (n,) or by positions."""
         rows = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
     def fingerprint(self) -> str:
-        """Content hash, the same whatever the order of items and judges."""
+        """Return the content hash, which does not depend on the order of items and judges."""
         if not self.features:
             return self.fingerprint_of_scores
         digest = hashlib.sha256(self.fingerprint_of_scores.encode())
@@ -126,7 +126,7 @@ class ScoreMatrix:
 
     @cached_property
     def fingerprint_of_scores(self) -> str:
-        """The same without the features of the items."""
+        """Return the content hash without the features of the items."""
         canonical = self.canonical()
         if canonical is not self:
             return canonical.fingerprint_of_scores
@@ -141,12 +141,12 @@ class ScoreMatrix:
 
 
 def content_seed(scores: ScoreMatrix) -> int:
-    """Return a seed that depends on the scores only, whatever the order of items and judges."""
+    """Return a seed that depends on the scores but not on the order of items and judges."""
     return int(scores.fingerprint_of_scores[:16], 16)
 
 
 def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Undo a sort: ``values`` in canonical order back to the caller's, along the first axis."""
+    """Reorder the first axis of ``values`` from canonical order to the caller's order."""
     out = np.empty_like(values)
     out[order] = values
     return out
@@ -155,7 +155,7 @@ def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.
 def varies(values: Array) -> NDArray[np.bool_]:
     """Return whether a judge's scores are not all alike; shape (p,), or a single one for one judge.
 
-    A variance does not tell: the mean of equal numbers may be rounded, and then they differ from it.
+    The variance is not a reliable test, because the mean of equal numbers may be rounded.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def varies(values: Array) -> NDArray[np.bool_]:
 
 
 def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
-    """Correlation of two columns over the rows that both have; NaN below ``at_least``, or where one is constant."""
+    """Correlate two columns over common rows; NaN with fewer than ``at_least`` rows or a constant column."""
     both = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[both], y[both]
     if len(x) < at_least or np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -182,7 +182,7 @@ def mean_of_present(values: Array, axis: int = 0) -> Array:
 
 
 def rows_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """Return the positions of each name, names in the order in which they first occur."""
+    """Return the positions of each name, in the order of first occurrence."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)

@@ -1,4 +1,4 @@
-"""Choices of penalties by a few labels, as in the paper, and of judges that join a panel."""
+"""Selection of penalties by a few labels, as in the paper, and of judges for a panel."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -49,9 +49,9 @@ class Candidate:
     config : StructureConfig
         The same penalties as multiples of the theory's rate.
     value : float or None
-        Value of the criterion, of which higher is better; None if the aggregator could not answer.
+        Value of the criterion, higher is better; None if the aggregator has no estimate.
     aggregate : Aggregate or None
-        The estimate, where an aggregator was fitted.
+        The estimate, if an aggregator was fitted.
     """
 
     gamma: float
@@ -64,14 +64,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Selection:
-    """A grid searched.
+    """Result of a grid search.
 
     Attributes
     ----------
     candidates : list of Candidate
         In the order of the grid.
     best : Candidate
-        The first of the best.
+        The first of the candidates with the highest value.
     """
 
     aggregator: str
@@ -82,7 +82,7 @@ class Selection:
 
 
 def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Whole split units, drawn until they hold a share of the items; shape (n,).
+    """Draw whole split units until they hold a share of the items; return a mask (n,).
 
     Raises ``InputError`` if a share lies outside (0, 1), or no unit would be left to measure on.
     """
@@ -97,15 +97,15 @@ def validation_items(units: Sequence[str], share: float, rng: np.random.Generato
 
 
 def forward(names: Sequence[str], error: Callable[[list[str]], float], patience: int) -> tuple[list[str], list[float]]:
-    """Greedy forward selection: what is added in which order, and the error before the first and after each.
+    """Add names by greedy forward selection; return their order, and the error at the start and after each step.
 
-    Each step adds the name with which the error is least, even where that is no gain; it ends after ``patience`` steps
-    without one, or where no name is left. Ties go to the name that comes first.
+    Each step adds the name with the lowest error, even without an improvement. The search ends after ``patience`` steps
+    without improvement, or if no name is left. Ties go to the first name.
 
     Parameters
     ----------
     error : callable
-        Error of a panel with the names that were added so far; ``inf`` where there is no answer.
+        Error of a panel with the names added so far; ``inf`` without an estimate.
     """
     path, errors = list[str](), [error([])]
     best, waited = errors[0], 0
@@ -127,7 +127,7 @@ def fit_grid(
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> list[Candidate]:
-    """Fit the aggregator, without any label, at every point of the grid; no candidate has a value yet.
+    """Fit the aggregator without labels at every point of the grid; candidates have no value yet.
 
     Parameters
     ----------
@@ -169,25 +169,25 @@ def select_with_labels(
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> Selection:
-    """Return the penalties under which the aggregate does best on the labelled items.
+    """Select the penalties with the best aggregate on the labelled items.
 
-    The aggregate itself sees no label: they choose penalties and nothing else.
+    Labels select the penalties only; the aggregate does not use them.
 
     Parameters
     ----------
     labels : (n,) array
         NaN if there is none.
     criterion : {"order", "error"}
-        AUC (binary labels) or Kendall's tau; or accuracy at the aggregate's threshold (binary) or less mean absolute
-        error on its own scale.
+        AUC (binary labels) or Kendall's tau; or accuracy at the aggregate's threshold (binary) or the negative mean
+        absolute error on its own scale.
     grid : sequence of (gamma, tau or None), optional
 
     Raises
     ------
     InputError
-        Fewer than two labels that differ.
+        There are fewer than two different labels.
     FitError
-        No point of the grid gives an answer.
+        No point of the grid has an estimate.
     """
     labelled = ~np.isnan(labels)
     if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:

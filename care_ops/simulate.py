@@ -1,4 +1,4 @@
-"""Data drawn from the paper's models, with the truth."""
+"""Simulated data from the paper's models, with the true parameters."""
 
 from dataclasses import dataclass
 
@@ -58,10 +58,11 @@ def joint_gaussian(
     strengths: tuple[float, ...] = (2.0, 1.2, 0.7),
     edge_density: float = 0.15,
 ) -> GaussianDraw:
-    """Draw from S - L with orthonormal loadings, quality leading (Assumptions 1 and 2 of the paper).
+    """Draw scores from the joint Gaussian model with precision S - L (Assumptions 1 and 2 of the paper).
 
-    Quality loads on every judge with one sign, confounders on about half of them with either sign;
-    S has random edges of either sign. The smallest eigenvalue of the precision is one.
+    Loadings are orthonormal, and quality is the strongest factor. Quality loads on every judge with one sign,
+    confounders on about half of them with either sign; S has random edges of either sign. The smallest eigenvalue of
+    the precision is one.
     """
     upper = np.triu_indices(p, 1)
     edges = np.where(rng.random(len(upper[0])) < edge_density, rng.choice([-0.25, 0.25], len(upper[0])), 0.0)
@@ -87,7 +88,7 @@ _DENSITY = 0.4
 
 
 def four_state_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float = 1.0) -> MixtureDraw:
-    """Draw from four Gaussian states with means uniform on (1, 4) and independent noise."""
+    """Draw scores from four Gaussian states with uniform means in (1, 4) and independent noise."""
     means = rng.uniform(1.0, 4.0, (4, p))
     states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
     scores = means[states] + noise * rng.standard_normal((n, p))
@@ -95,13 +96,13 @@ def four_state_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float
 
 
 def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
-    """Four states, and judges that depend on one another within each third of them (paper, "graph-aware" experiment).
+    """Draw from four states with judges that are dependent within thirds (paper, "graph-aware" experiment).
 
     Returns
     -------
     draw : MixtureDraw
     edges : (p, p) array of bool
-        Whether the within-state precision of a pair differs from zero, which it never does across thirds.
+        Whether the within-state precision of a pair is nonzero; it is zero between thirds.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
     upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < _DENSITY), 1)
@@ -138,14 +139,14 @@ class ConfoundedDraw:
 
 @dataclass(frozen=True)
 class ViewShifts:
-    """How the mean score of a view's judges depends on C and Q; noise has a standard deviation of .1.
+    """Shifts of a view's mean score by C and Q; the noise has a standard deviation of .1.
 
     Attributes
     ----------
     quality, confounder : float
-        Added where Q = 1, where C = 1.
+        Added if Q = 1, and if C = 1.
     both : float
-        Added besides where both are 1. Without it the four means of a view have rank 3, and the paper assumes rank 4.
+        Added as well if both are 1. Without it the four means of a view have rank 3, and the paper assumes rank 4.
     """
 
     quality: float
@@ -180,7 +181,7 @@ def second_order_sufficient(
     strength : float
         The paper's g in [0, 1], on everything that the confounder changes.
     table : three ViewShifts
-        One of ``SUFFICIENT_TABLES``, or another.
+        For example one of ``SUFFICIENT_TABLES``.
     truth : int
         Seed of the judges' factors, so that a sweep over g shares them.
     """

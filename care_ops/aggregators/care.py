@@ -1,4 +1,4 @@
-"""``care``, the recommended estimate: the plain average, improved as far as the evidence supports, decided by labels.
+"""The recommended aggregator ``care``: the plain average with supported adjustments, and labels if given.
 
 Without labels it is ``label_free``'s estimate. With labels it is a Gaussian process that starts from that estimate
 (``models.label_model``). Twenty binary labels of a probability sample also give a probability and a threshold
@@ -36,12 +36,12 @@ _DISTINCT = 1e-3
 
 
 def care(problem: Problem) -> Aggregate:
-    """Estimate quality as described at the head of this module.
+    """Estimate quality as described in the docstring of this module.
 
     Raises
     ------
     FitError
-        Fewer than three judges or ten items, a judge that does not vary, or only duplicates of one judge.
+        There are fewer than three judges or ten items, a judge does not vary, or all are duplicates of one judge.
     """
     found = label_free(problem)
     details = {} if problem.weights_only else summary(problem, found)
@@ -90,7 +90,7 @@ def care(problem: Problem) -> Aggregate:
 
 
 def _digits(estimate: Array) -> int:
-    """Count the decimals beyond which lie rounding errors: items on which the votes tie stay equal, and at the cut."""
+    """Return the number of decimals that are free of rounding errors, so that ties of votes stay exact."""
     spread = float(np.nanstd(estimate))
     return 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
 
@@ -155,7 +155,7 @@ _LabelFit = Callable[[NDArray[np.intp], Array, Array | None], LabelledFit | None
 
 
 def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
-    """Prepare the fit of labels, which is the same for many sets of them."""
+    """Prepare the label fit, which is reused for several sets of labels."""
     features = (np.where(found.scored, w, 0.0) for w in found.features.values())
     judges = np.column_stack([problem.filled, *features])
     columns, item_ids = Columns(found.latent, oblique_factors(problem, found), judges), problem.scores.item_ids

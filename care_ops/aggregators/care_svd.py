@@ -54,15 +54,15 @@ correlation is nearly singular does not take minutes."""
 def fit_structure(
     moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, effort: Effort = EXACTLY
 ) -> tuple[Structure, dict[str, float]]:
-    """Sparse + low-rank structure of the shrunk correlation of a panel.
+    """Fit the sparse + low-rank structure of the shrunk correlation of a panel.
 
-    gamma and tau come from theory and from draws of the paper's own model, never from labels. Where they
-    leave L empty, tau is lowered until a factor appears, and the result reports it.
+    gamma and tau come from theory and from draws of the paper's own model, never from labels. If L is empty, tau is
+    lowered until a factor appears, and the result reports this.
 
     Parameters
     ----------
     judges : sequence of str, optional
-        The names that an error speaks of.
+        Names for error messages.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def penalty_rate(correlation: Array, n: int) -> float:
 
 
 def care_svd(problem: Problem) -> Aggregate:
-    """``care_svd``: E[Q | J] along the quality factor of L.
+    """Estimate E[Q | J] along the quality factor of L (``care_svd``).
 
     Without labels quality is the leading factor; labels choose factor and sign. The estimate carries the location and
     spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal one, w'J (``weighted``),

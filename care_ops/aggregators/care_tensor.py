@@ -1,4 +1,4 @@
-"""CARE-Tensor: quality as a state of a mixture seen from three views (paper, Algorithm 2)."""
+"""CARE-Tensor: quality as a state of a mixture with three views (paper, Algorithm 2)."""
 
 import itertools
 from collections.abc import Callable, Hashable
@@ -58,7 +58,7 @@ imagined labels of 1 in five, so that it takes several real labels to overturn t
 
 @dataclass(frozen=True)
 class Fitted:
-    """A mixture on a panel.
+    """A mixture that was fitted to a panel.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class States:
-    """A fitted mixture, and what its states mean.
+    """A fitted mixture with the interpretation of its states.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class States:
     score : (k,) array
         s_r = v' mu_r, where v is the quality direction of L (step E).
     details : dict
-        What is known about the starts and the tensor stage.
+        Facts about the starts and the tensor stage.
     """
 
     fitted: Fitted
@@ -147,17 +147,17 @@ def ranks_of_equal_quality(quality: Array, weights: Array) -> NDArray[np.intp]:
 
 
 class CareTensor:
-    """``care_tensor``: the log-odds of Q = 1 given the scores, on the panel's scale.
+    """Aggregator ``care_tensor``: log-odds of Q = 1 given the scores, on the panel's scale.
 
-    Judges are standardised first, so the answer does not depend on their scales. Tensor, fourth-order and k-means
+    Judges are standardised first, so the estimate does not depend on their scales. Tensor, fourth-order and k-means
     starts are each refined by EM; the best likelihood is kept. States are mapped to Q by s_r = v' mu_r with v the
-    leading direction of L (step E), or by labels (step F). With labels of more than two values the estimate is
-    E[Q | J], each state's Q the mean label in it. The posterior is that of conditionally independent judges and hence
+    leading direction of L (step E), or by labels (step F). With labels of more than two values the estimate is E[Q |
+    J], each state's Q the mean label in it. The posterior is that of conditionally independent judges and hence
     overconfident: it orders items and decides at one half, and is not printed as a probability.
     """
 
     def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:
-        """Make the aggregator.
+        """Create the aggregator.
 
         Parameters
         ----------
@@ -223,10 +223,10 @@ class CareTensor:
     def components(self, problem: Problem, views: Views, values: Array) -> MixtureWithDetails:
         """Fit Gaussian mixtures from all starts; return the one with the best likelihood, and facts about it.
 
-        Starts from the views and k-means starts are continued apart; where they do not end alike, more k-means starts
-        are drawn until two rounds do. ``starts_agree`` in the details is whether any did, and where none did
-        ``starts_alike`` which share of the items the two likeliest ends decide alike without labels: other states may
-        give the same answer.
+        Starts from the views and k-means starts run separately. If their results differ, more k-means starts are drawn
+        until two rounds agree. ``starts_agree`` in the details is whether any did, and where none did ``starts_alike``
+        which share of the items the two likeliest ends decide alike without labels: other states may give the same
+        answer.
 
         Where there are many items, all of this is done on a sample of them (``samples``), and EM on all items goes on
         from the best fit of the sample.
@@ -265,9 +265,9 @@ class CareTensor:
         return finished[0], details
 
     def views(self, problem: Problem) -> Views:
-        """Find views by the precision within states, or by S where too few items are complete.
+        """Find views by the precision within states, or by S if too few items are complete.
 
-        They only offer starts for EM, so that a sample of many items (``samples``) tells them.
+        They only provide starts for EM, so a sample suffices if there are many items (``samples``).
 
         Raises ``FitError`` if the panel has no structure, or fewer than three judges.
         """
@@ -312,7 +312,7 @@ def free_starts(values: Array, rng: np.random.Generator, first: int = 0) -> list
 
 
 def _sample(values: Array, problem: Problem, among: NDArray[np.intp] | None = None) -> Array:
-    """Sample the rows, or some of them, where they are many (``samples``); else return all of them."""
+    """Return a sample of the given rows if there are many (``samples``), else all of them."""
     many = len(values) if among is None else len(among)
     if not is_sampled(many):
         return values if among is None else values[among]
@@ -328,18 +328,18 @@ def _complete(problem: Problem) -> NDArray[np.bool_]:
 
 
 def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
-    """Return whether the best likelihood was reached from two sets of starts; with one, EM may have got stuck."""
+    """Return whether two sets of starts reach the best likelihood; one alone may be a local maximum."""
     likelihoods = sorted(fit.log_likelihood for fit, _ in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
 
 def direction_of(problem: Problem) -> Array:
-    """Return the leading direction of L, in which quality is read (step E), (p,)."""
+    """Return the leading direction (p,) of L, which identifies quality (step E)."""
     return extract(problem.require_structure().low_rank, problem.correlation).weights
 
 
 def label_free_map(score: Array) -> Array:
-    """Q of each state without labels, (k,): 1 for the upper half of the states by s_r."""
+    """Estimate Q of each state (k,) without labels: 1 for the upper half of the states by s_r."""
     quality = np.zeros(len(score))
     quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
     return quality
@@ -348,7 +348,7 @@ def label_free_map(score: Array) -> Array:
 def view_starts(
     values: Array, tensor: Array, correlation: Array, views: Views, rng: np.random.Generator
 ) -> tuple[list[tuple[str, Array]], dict[str, Any]]:
-    """Start EM from the views: the third moment's components where it has any, fourth-order corners."""
+    """Start EM from the views: components of the third moment, if any, and fourth-order corners."""
     starts: list[tuple[str, Array]] = []
     details: dict[str, Any] = {"used": False}
     try:
@@ -371,10 +371,10 @@ def view_starts(
 
 
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array | None = None) -> Array:
-    """Q of each state by labelled items (step F), shape (k,).
+    """Estimate Q of each state (k,) from labelled items (step F).
 
-    With two label values it is the label-free map where the labels do not speak against that (``evidence_for``), else
-    the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. With more it is the mean label of a state,
+    With two label values it is the label-free map if the labels do not contradict it (``evidence_for``), else the map
+    of states to {0, 1} whose P(Q = 1 | J) is nearest to the labels. With more values it is the mean label of a state,
     by its posterior, shrunk to the mean of all labels with the weight of one item.
     """
     k = posterior.shape[1]
@@ -389,11 +389,11 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array | None 
 
 
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
-    """Logarithm of how much likelier the labels are if states follow the label-free map than if each has its own rate.
+    """Compute the log Bayes factor of the label-free map against a separate rate for each state.
 
     In both cases the rate of the upper label in a state has a beta distribution: under the map with most of its weight
-    near the map's label, otherwise uniform. A few dozen labels leave the rate of a state open by some .2, so that the
-    nearest of all maps is often not the best one, where the label-free map has nothing to choose.
+    near the map's label, otherwise uniform. A few dozen labels leave the rate of a state open by some .2, so the
+    nearest of all maps is often not the best one, whereas the label-free map makes no choice by the labels.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -429,7 +429,7 @@ def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> d
 
 
 def upper_label(labels: Array) -> Array:
-    """1 where the label is the upper one of two, else 0."""
+    """Return 1 for the upper one of two label values, else 0."""
     return (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
 
 

@@ -1,9 +1,9 @@
-"""The label-free estimate: the plain average of the judges, with the departures that the scores support.
+"""The label-free estimate: the plain average of the judges, with adjustments that the scores support.
 
 In this order: effects of features are removed from single judges' scores (``models.feature_effects``), duplicates count
 as one judge (``models.duplicates``), judges that agree with nobody are left out, and the common factor gets a share
-where it explains the judges' correlations (``models.one_factor``). Where there is a concern that makes the panel
-ambiguous, or too little data, the last two are not done: the estimate is the plain average. On recorded panels no
+where it explains the judges' correlations (``models.one_factor``). If a concern makes the panel ambiguous, or there are
+too little data, the last two steps are skipped, and the estimate is the plain average. On recorded panels no
 combination without labels beats the plain average by much, and many lose (``make bench-real``).
 
 Declared families weigh no judge. They separate feature effects from quality, and runs of one model from good judges.
@@ -180,10 +180,11 @@ def additive_mean(values: Array) -> Array:
 
 
 def effective_judges(model: OneFactor, correlation: Array, quality: float = QUALITY_SHARE) -> float:
-    """Count the judges of independent errors that a panel is worth: p^2 over the sum of their errors' correlations.
+    """Return the effective number of judges: p^2 over the sum of their errors' correlations.
 
     Errors are what is left of each judge's scores without quality, which is the share ``quality`` of the variance of
-    the common factor. It is never taken from the judges' own correlation, by which accurate judges would be worth one.
+    the common factor. The correlation of the scores themselves is not used, because accurate judges would then count as
+    one.
 
     Parameters
     ----------
@@ -216,7 +217,7 @@ def _plain(problem: Problem) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _in_own_units(problem: Problem) -> bool:
-    """Return whether the judges share a scale, and their scores are averaged as they are."""
+    """Return whether the judges share a scale, so that their scores are averaged without standardising."""
     return problem.config.scale is not None or share_scale(problem.scores.values)
 
 
@@ -225,7 +226,7 @@ def _average_of(problem: Problem, standardised: Array, group: NDArray[np.intp]) 
 
 
 def _in_units(problem: Problem, standardised: Array) -> Array:
-    """Return standardised scores in the judges' own units, over the mean unit, where they share a scale."""
+    """Return standardised scores in the judges' own units relative to the mean unit, if they share a scale."""
     return standardised * (problem.scale / problem.scale.mean()) if _in_own_units(problem) else standardised
 
 
@@ -260,7 +261,7 @@ def _panel(units: Array, standardised: Array) -> _Panel:
 
 
 def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
-    """Find judges (p,) that surely agree with no other; none where fewer than three would be left."""
+    """Find judges (p,) that agree with no other judge; none if fewer than three would remain."""
     p = len(panel.correlation)
     agreement = (panel.correlation.sum(axis=1) - 1.0) / (p - 1)
     weak = agreement + 2.0 / np.sqrt(panel.items) < rules.weak * float(np.median(agreement))
@@ -282,7 +283,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to a sum of one, none above ``most`` times an equal weight; where ``equal``, above an equal one."""
+    """Scale weights to a sum of one, each at most ``most`` equal weights, or one equal weight if ``equal``."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)
@@ -298,7 +299,7 @@ def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
 
 
 def _without_nearest(problem: Problem, found: LabelFree) -> Array | None:
-    """Average the scores without all that the feature explains which the estimate follows most."""
+    """Average the scores after regression on the feature that the estimate follows most."""
     name = found.nearest_feature
     if name is None:
         return None
@@ -312,7 +313,7 @@ def _by_judge(weights: Array, group: NDArray[np.intp]) -> Array:
 
 
 def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
-    """Remove what features explain that were declared to be no part of quality."""
+    """Remove the effects of features that are declared as not quality."""
     standardised = problem.standardised
     for name, w in features.items():
         if name == POSITION:
@@ -359,7 +360,7 @@ def _weighted_mean(values: Array, weights: Array) -> Array:
 
 
 def _sd(model: OneFactor, panel: _Panel, latent: Array, scored: NDArray[np.bool_]) -> Array:
-    """Estimate the standard deviation (n,) of the estimate by its judges' noise."""
+    """Estimate the standard deviation (n,) of the estimate from the noise of its judges."""
     best = unit_score(_weighted_mean(panel.normal, model.weights), scored)
     one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1), True)
     sd = factor_analysis.posterior_sd(one, one, panel.normal)

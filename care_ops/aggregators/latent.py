@@ -14,7 +14,9 @@ from care_ops.scores import Array, rows_of
 
 
 def common_factor(problem: Problem) -> Aggregate:
-    """``factor_analysis``: E[f | scores present] of one common factor of the normal scores; it rises with their mean.
+    """Estimate one common factor of the normal scores, E[f | scores present] (``factor_analysis``).
+
+    Its sign makes it rise with their mean.
 
     Raises ``FitError`` if there are fewer than three judges or ten items, or a judge does not vary on a panel that
     is not sparse.
@@ -39,7 +41,7 @@ def common_factor(problem: Problem) -> Aggregate:
 
 
 def mean_of_families(problem: Problem) -> Aggregate:
-    """``families``: the mean of the declared families' means of standardised scores.
+    """Average the means of the declared families, from standardised scores (``families``).
 
     Raises ``FitError`` if a judge does not vary.
     """

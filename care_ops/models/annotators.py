@@ -27,14 +27,14 @@ _RESTARTS, _MACE_ITERATIONS = 10, 50
 
 @dataclass(frozen=True)
 class Crowd:
-    """A fitted model.
+    """A fitted annotator model.
 
     Attributes
     ----------
     log_odds : (n, k) array
         log P(class | answers) up to a number for each item, before it saturates.
     skill : (p,) array
-        How much a judge is trusted, in the model's own unit: P(its answer is the class), or GLAD's ability.
+        Skill of each judge in the model's unit: P(its answer is the class), or GLAD's ability.
     log_likelihood : float
         Mean over the items.
     """
@@ -75,10 +75,10 @@ def dawid_skene(answers: Answers, classes: int, *, tolerance: float = 1e-6, max_
 
 
 def mace(answers: Answers, classes: int, rng: np.random.Generator) -> Crowd:
-    """Each judge knows the class or answers by a habit of its own (Hovy et al., NAACL 2013), by variational Bayes.
+    """Fit MACE by variational Bayes: a judge knows the class or answers by habit (Hovy et al., NAACL 2013).
 
-    Ten random starts of fifty iterations; the likeliest is kept. Where there are many items (``samples``), the starts
-    are tried on a sample, and fifty iterations on all items go on from the likeliest of them.
+    The most likely of ten random starts of fifty iterations is kept. With many items (``samples``), the starts run on a
+    sample, and fifty iterations on all items continue from the most likely one.
     """
     p = int(answers.owner.max()) + 1
     starts = [
@@ -98,9 +98,9 @@ class _Habits(NamedTuple):
     Attributes
     ----------
     knows : (p, 2) array
-        Of each judge: that it does not know the class, and that it does.
+        Weights of each judge for not knowing and for knowing the class.
     habit : (columns,) array
-        Of each judge's answers where it does not know the class.
+        Weights of each judge's answers if it does not know the class.
     """
 
     knows: Array
@@ -108,7 +108,7 @@ class _Habits(NamedTuple):
 
 
 def _mace_from(answers: Answers, classes: int, start: _Habits) -> tuple[Crowd, _Habits]:
-    """Fifty iterations of MACE from these parameters, and the parameters that they reach."""
+    """Run fifty iterations of MACE from given parameters; return the model and the final parameters."""
     knows, habit = start
     p = len(knows)
     own = (answers.grade[:, None] == np.arange(classes)).astype(np.float64)
@@ -130,10 +130,10 @@ def _mace_from(answers: Answers, classes: int, start: _Habits) -> tuple[Crowd, _
 
 
 def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -> Crowd:
-    """P(right) = sigmoid(ability of the judge x ease of the item) (Whitehill et al., NIPS 2009).
+    """Fit GLAD: P(right) = sigmoid(ability of the judge x ease of the item) (Whitehill et al., NIPS 2009).
 
-    The marginal posterior with N(1, 1) priors on ability and on log ease is climbed directly (L-BFGS): its gradient
-    is that of EM's expected log likelihood.
+    L-BFGS maximises the marginal posterior with N(1, 1) priors on ability and on log ease. Its gradient is that of EM's
+    expected log likelihood.
 
     Parameters
     ----------
@@ -188,11 +188,11 @@ def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
 
 
 def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) -> Crowd:
-    """P(answer | class) from how often judges answer together (Ratner et al., AAAI 2019; classes equally frequent).
+    """Estimate P(answer | class) from joint frequencies of answers (Ratner et al., AAAI 2019).
 
-    Minimises the squared distance between the judges' joint answer frequencies, the blocks of single judges left
-    out, and mu P mu', and between their marginals; abstentions are ignored. Each judge starts as right in 70 %
-    of its answers and is held there by a normal prior, which counts where classes are many and items few.
+    Minimises the squared distance between the judges' joint answer frequencies, the blocks of single judges left out,
+    and mu P mu', and between their marginals; abstentions are ignored. Classes are equally frequent. Each judge starts
+    with 70 % right answers. A normal prior at this value matters if classes are many and items few.
     """
     together = answers.together() / answers.items
     marginal = np.diag(together).copy()

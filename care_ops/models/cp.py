@@ -21,7 +21,7 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True)
 class Components:
-    """The bare tensor estimate of a mixture.
+    """Estimate of a mixture from its third moment, without EM.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Components:
     smallest : float
         The k-th singular value of the pair moment.
     noise : float
-        About how large a singular value of pure sampling noise is; NaN where the number of items was not given.
+        Approximate singular value of pure sampling noise; NaN if the number of items was not given.
     negative_weights : int
         Components whose raw weight was not positive and was set to a floor.
     """
@@ -48,7 +48,7 @@ class Components:
 
     @property
     def warning(self) -> str | None:
-        """Why the moment should not be relied on, or None."""
+        """Reason not to rely on the moment, or None."""
         k = len(self.weights)
         if self.smallest < self.noise:
             return (
@@ -85,7 +85,7 @@ def scale_tensor(tensor: Array, scales: tuple[Array, Array, Array]) -> Array:
 
 
 def cross_view_subspace(covariance: Array, views: Views, dimensions: int) -> Array:
-    """Subspace in which the states' means differ: leading eigenvectors of the covariance across views, (p, dimensions).
+    """Return the leading eigenvectors (p, dimensions) of the covariance across views, in which the means differ.
 
     Judges of one view share noise, and judges of different views share only the state, so that only the blocks across
     views are used.
@@ -156,7 +156,7 @@ def by_tensorly(
 ) -> list[list[Array]]:
     """Decompose tensors of rank k by tensorly: three factors for each, one column per component, the closest fit first.
 
-    It begins at random, or at ``starts``. Raises ``FitError`` if tensorly is not installed, or a least-squares
+    Starts are random unless ``starts`` are given. Raises ``FitError`` if tensorly is not installed, or a least-squares
     problem of its own is singular.
     """
     try:
@@ -180,12 +180,12 @@ def by_tensorly(
 def mixture_by_least_squares(
     tensor: Array, views: Views, k: int, rng: np.random.Generator
 ) -> tuple[Array, Array, float]:
-    """Weights and means of the mixture whose third moment is nearest, as the paper has them (Algorithm 2, C, D and G).
+    """Fit weights and means of a mixture to the third moment by least squares (paper, Algorithm 2, C, D and G).
 
     Every factor gives the means of its own view; the constant coordinates of the three, multiplied, give a component
-    its weight. The nearest of the attempts whose weights are all positive counts, since others are no mixture. Views
-    are whitened first by the pair moments (Anandkumar et al., 2014, section 4.3): where one latent outweighs the other,
-    components are nearly parallel, and alternating least squares creep for thousands of steps.
+    its weight. The closest attempt with only positive weights is kept, because others are not mixtures. Views are
+    whitened first by the pair moments (Anandkumar et al., 2014, section 4.3): if one latent outweighs the other,
+    components are nearly parallel, and alternating least squares would need thousands of steps.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def rebuilt(factors: Sequence[Array]) -> Array:
 
 
 def _assemble(tensor: Array, factor: Array, views: Views) -> tuple[Array, Array, int]:
-    """Weights, means and how many weights were not positive, from the factor of the first view up to scale."""
+    """Compute weights, means and the number of nonpositive weights from the first view's factor."""
     if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
         raise FitError("tensor: a component has no constant coordinate; the moment is unusable, items are too few")
     first = factor / factor[0]  # the constant coordinate of every mean is one
@@ -262,10 +262,10 @@ def _assemble(tensor: Array, factor: Array, views: Views) -> tuple[Array, Array,
 
 
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
-    """Return the means by singular value decompositions of two pair moments and a Procrustes rotation, (k, p).
+    """Estimate the means (k, p) from two pair moments by SVD and a Procrustes rotation.
 
-    The paper's "SVD Baseline in Synthetic Experiment": two-way moments determine the means up to one orthogonal
-    matrix, which the third moment would fix and this does not. Kept to compare with.
+    The paper's "SVD Baseline in Synthetic Experiment": two-way moments determine the means only up to one orthogonal
+    matrix, which needs the third moment. It serves as a baseline.
     """
 
     def halves(pair: Array) -> tuple[Array, Array]:

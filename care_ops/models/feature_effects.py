@@ -1,11 +1,10 @@
 """Feature effects: how single judges reward a feature of an item beyond its quality, such as its length.
 
-A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a feature w of the item's text that everybody can see.
-Where quality itself follows the feature, all judges' slopes b_j are in proportion to how well they see quality, a_j.
-What a slope has beyond that is the judge's own bias, and cannot be quality. Only this excess is removed, and only where
-the evidence is strong: the slopes differ (``excess``), by more than a trifle (``size``), and the judges that have them
-still see quality (``sees``). A bias that *all* judges share looks like quality; only labels, or a person's declaration,
-can tell.
+A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a feature w of the item's text that everybody can see. If
+quality itself follows the feature, the slopes b_j of all judges are proportional to their loadings a_j on quality. The
+excess of a slope is the judge's own bias. Only this excess is removed, and only where the evidence is strong: the
+slopes differ (``excess``), by more than a trifle (``size``), and the judges that have them still see quality
+(``sees``). A bias that *all* judges share looks like quality; only labels, or a person's declaration, can tell.
 """
 
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ _DIGITS = 9
 def remove_feature_effects(
     standardised: Array, features: Mapping[str, Array], families: NDArray[np.intp]
 ) -> tuple[Array, tuple[str, ...]]:
-    """Remove what each judge rewards of the features beyond what all judges share, one feature after the other.
+    """Remove the feature effects of single judges that exceed the effect that all judges share.
 
     Parameters
     ----------
@@ -91,9 +90,9 @@ def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Arr
 
 
 def controlled(standardised: Array, w: Array) -> Array:
-    """Remove all that a feature w (n,) explains of each judge, by regression on w, its square and its rank.
+    """Regress the scores of each judge on a feature w (n,), its square and its rank; return the residuals.
 
-    This is right where the feature has nothing to do with quality, and takes quality away where it has.
+    This is right only if the feature is unrelated to quality; otherwise it also removes quality.
     """
     explains = np.column_stack([np.ones(len(w)), w, w**2, rankdata(w) / len(w)])
     missing = np.isnan(standardised).any(axis=0)
@@ -106,7 +105,7 @@ def controlled(standardised: Array, w: Array) -> Array:
 
 
 def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
-    """Find the judges (p,) whose correlation with a feature w (n,) chance does not explain, at 1 % for all together."""
+    """Find the judges (p,) whose correlation with a feature w (n,) is significant at 1 % for all judges together."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     correlation = (w @ z) / np.sqrt(np.maximum((w**2 @ seen) * np.sum(z**2, axis=0), 1e-12))
@@ -139,7 +138,7 @@ def _between_families(correlation: Array, families: NDArray[np.intp], steps: int
 
 
 def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:
-    """Return the ratio of slope to loading that all families have at least: what quality may owe to the feature."""
+    """Return a lower limit of the ratios of slope to loading by family, which quality itself may explain."""
     ratios: list[float] = []
     for family in np.unique(families):
         a, b = loadings[families == family], slopes[families == family]

@@ -119,7 +119,9 @@ def directions_error(spectral_error: float, gaps: Array) -> Array:
 
 
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
-    """How far a one-factor model turns away from quality (thm:misspecification), from what ``low_rank_of`` takes.
+    """Bound the deviation of a one-factor model from quality (thm:misspecification).
+
+    Parameters are those of ``low_rank_of``.
 
     Raises ``InputError`` as it does, and where quality is connected to no judge.
     """

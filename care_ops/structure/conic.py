@@ -23,7 +23,7 @@ _TOLERANCE = 1e-8
 
 
 def sharpen(structure: Structure, sigma: Array) -> Structure:
-    """Solve the program again where a structure stops short of its certificate, and keep the better solution.
+    """Solve the program again if a structure lacks its certificate, and keep the better solution.
 
     Parameters
     ----------

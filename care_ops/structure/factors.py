@@ -186,9 +186,9 @@ def subtract_confounders(factors: Factors) -> Array:
 
 
 def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[QualityRule, int]:
-    """Return the factor that each label-free rule would call quality, as a column.
+    """Return the column of the factor that each label-free rule selects as quality.
 
-    Only ``leading`` where only one factor is strong enough to be a candidate; ``style`` where there are covariates.
+    Only ``leading`` if just one factor is strong enough to be a candidate; ``style`` only with covariates.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[Quality
 
 
 def effective_judges(factors: Factors, correlation: Array) -> float:
-    """Count the judges of independent errors that the panel's mean is worth.
+    """Return the effective number of judges with independent errors for the panel's mean.
 
     Kish's design effect on what is left of the standardised scores once the quality factor is taken out: p
     for independent errors, 1 for copies of one judge, more than p where errors cancel. It rests on the factor

@@ -228,7 +228,7 @@ class _Consensus:
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """How far a feasible point with this objective may be from the optimum, which the dual value bounds from below."""
+    """Return the largest relative distance of a primal objective from the optimum, by the dual value."""
     return max(primal - dual, 0.0) / max(1.0, abs(primal))
 
 
