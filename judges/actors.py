@@ -1,7 +1,7 @@
 """Ray actors that hold a judge's loaded model, and the loop that sends them the judge's batches.
 
-Ray places the actors. One that finds no free GPU waits for it and joins the others later, so judges of one cluster
-need no schedule: two that lack a second GPU each go on with one.
+Ray places the actors. An actor without a free GPU waits and joins the others later. Judges of one cluster therefore
+need no schedule: if two judges each lack a second GPU, each continues with one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOAD_TIMEOUT_S = 3600.0
 _BATCH_TIMEOUT_S = 600.0
 _REPORT_EVERY_S = 60.0
 _MAX_LOST = 3
-"""Actors of one judge that may die and be replaced, each with its batches sent again."""
+"""Number of a judge's actors that may die and be replaced; the batches of a dead actor are sent again."""
 
 _PIECES = 4
 """A batch that did not fit into memory is cut into this many pieces; each cut reloads the model."""
@@ -95,7 +95,7 @@ class Worker:
 
 
 class _Queue:
-    """The pieces still to be sent: those that came back unscored, then the batches, read one by one."""
+    """Queue of pieces to send: first the pieces that came back unscored, then the batches, read one by one."""
 
     def __init__(self, batches: Iterator[Sequence[Item]], count: int) -> None:
         self._batches, self._unread = enumerate(batches), count
@@ -117,15 +117,15 @@ class _Queue:
         return piece
 
     def give_back(self, pieces: Sequence[Piece]) -> None:
-        """Take back pieces that were not scored; they are sent first."""
+        """Take back pieces that were not scored, and send them first."""
         self._returned += pieces
 
 
 class Actors:
     """The actors of one judge, started with its first batches and used for all its test sets.
 
-    At most ``actors`` are started, no more than there are batches. Each holds ``in_flight`` batches at a time. The
-    batches of an actor that dies go to the others. One whose engine runs out of memory is replaced, and batches become
+    At most ``actors`` are started, and no more than there are batches. Each holds ``in_flight`` batches at a time. The
+    batches of a dead actor go to the others. An actor whose engine runs out of memory is replaced, and batches become
     a quarter as long.
     """
 
@@ -196,13 +196,13 @@ class Actors:
                     waiting.give_back(self._end(worker))
 
     def _start(self, ray: Any, spec: JudgeSpec, wanted: int) -> None:
-        """Ask Ray for further actors."""
+        """Start further actors with Ray."""
         for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):  # nearly always none
             worker: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker).remote()
             self._coming[worker.placed.remote()] = (worker, None)
 
     def _admit(self, spec: JudgeSpec, reference: Any, task: Any) -> None:
-        """Have an actor that got its place load the model, or take in one that has loaded it."""
+        """Make an actor that got its place load the model, or use an actor that has loaded it."""
         worker, since = self._coming[reference]
         _answer_of(spec, reference)
         del self._coming[reference]
@@ -214,7 +214,7 @@ class Actors:
             _log.info("Judge %r: loaded after %.1f s.", spec.name, time.monotonic() - since)
 
     def _send(self, task: Any, waiting: _Queue) -> None:
-        """Give each loaded actor as many pieces as it may hold."""
+        """Send each loaded actor as many pieces as it may hold."""
         for _ in range(self._in_flight):
             for worker in self._workers:
                 if waiting and sum(other is worker for other, _ in self._running.values()) < self._in_flight:
@@ -245,7 +245,7 @@ class Actors:
         )
 
     def _end(self, worker: Any) -> list[Piece]:
-        """End an actor; returns the pieces that it held."""
+        """End an actor and return the pieces that it held."""
         import ray
 
         ray.kill(worker)
@@ -256,7 +256,7 @@ class Actors:
 
 
 def _must_fit(ray: Any, spec: JudgeSpec) -> None:
-    """Raise ``JudgeError`` if Ray has too few GPUs for one actor, which would wait for ever."""
+    """Raise ``JudgeError`` if Ray has too few GPUs for one actor, because it would wait forever."""
     gpus, available = spec.engine.gpus, float(ray.cluster_resources().get("GPU", 0.0))
     if gpus > available:
         raise JudgeError(

@@ -1,4 +1,4 @@
-"""Records of batches (files of questions at an endpoint)."""
+"""Records of batches, which are files of questions sent to an endpoint."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,25 +15,25 @@ class Batch:
     Attributes
     ----------
     token : str
-        Its name in the metadata at the endpoint.
+        Name of the batch in its metadata at the endpoint.
     judge_key : str
-        The judge's key at that time.
+        The judge's key when the batch was created.
     since : str
         Time of its creation, in UTC.
     items, questions : int
-        Items that wait for it, and different questions about them.
+        Number of items that wait for the batch, and of different questions about them.
     lines : tuple of str
         Names of its requests, one for each prompt.
     body : dict
         The fields that all its requests share.
     worst : float
-        The most that it can cost, in US dollars.
+        Maximum cost in US dollars.
     batch_id : str
         The endpoint's id; empty until it is known.
     done : int
-        Requests that were answered when it was last looked at.
+        Number of requests that were answered at the last check.
     run_date : str
-        Day of its bill (YYYY-MM-DD): the first on which it was seen to have ended.
+        Date of its bill (YYYY-MM-DD): the first day on which a run found that it had ended.
     """
 
     token: str
@@ -64,7 +64,7 @@ class BatchStore:
     keep, remove : callable
         Write a record, and delete it.
     paid : callable
-        Enters the cost of a batch; repeated after a kill, it is entered once.
+        Enters the cost of a batch; a repeated call after a kill does not enter it twice.
     """
 
     key: str

@@ -15,24 +15,24 @@ _MOST_LATENCIES = 512
 
 @dataclass
 class Bill:
-    """Counts that add up.
+    """Counts and costs of requests; bills can be added.
 
     Attributes
     ----------
     questions : int
-        Questions that were answered, or given up.
+        Questions that were answered or given up.
     requests, repeated, refused : int
-        Requests sent; those of them that repeat a question; and those refused as too many (HTTP 429).
+        Requests sent; requests that repeat a question; and requests that were rate-limited (HTTP 429).
     tokens_in, tokens_cached, tokens_out, tokens_reasoning : int
-        Tokens read, those of them in the endpoint's cache, tokens written, those of them for reasoning.
+        Tokens read, tokens read from the endpoint's cache, tokens written, and tokens written for reasoning.
     dollars : float
         Cost by the usage that the endpoint reports.
     unknown : float
-        The most, in US dollars, that requests without a reported usage can have cost.
+        Maximum cost in US dollars of requests without a reported usage.
     settled : float
         US dollars that were reserved for the requests on this bill.
     latencies : list of (float, float)
-        A random number and the milliseconds until an answer; those with the smallest numbers are kept.
+        A random number and the milliseconds until an answer; the pairs with the smallest random numbers are kept.
     """
 
     questions: int = 0
@@ -54,7 +54,7 @@ class Bill:
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Bill:
-        """Make the bill of a judge that runs here, from one score for each question."""
+        """Return the bill of a judge that runs on this machine, from one score for each question."""
         bill = cls(
             questions=len(scores),
             requests=len(scores),
@@ -74,7 +74,7 @@ class Bill:
 
 
 class Purse:
-    """An amount of money that one judge, or several at the same time, may spend.
+    """Spend limit that one judge has, or that several judges share.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Purse:
     name : str
         The setting of the limit, for messages.
     spent, perhaps : float
-        US dollars spent before, and the most that requests of unknown cost have taken.
+        US dollars spent before, and the maximum cost of requests whose cost is unknown.
     """
 
     def __init__(self, limit: float, name: str, spent: float = 0.0, perhaps: float = 0.0) -> None:
@@ -92,21 +92,21 @@ class Purse:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> bool:
-        """Reserve the most that a request can cost; returns False if less is left."""
+        """Reserve the maximum cost of a request; return False if less money is left."""
         with self._lock:
             enough = self.spent + self.perhaps + self._reserved + worst <= self.limit
             self._reserved += worst if enough else 0.0
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace a reservation by the request's cost, and the most that it may have cost in addition."""
+        """Replace a reservation by the request's cost and its possible additional cost."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost
             self.perhaps += perhaps
 
     def __str__(self) -> str:
-        """Return what is spent, as a clause."""
+        """Return the spent amount as a clause of a sentence."""
         perhaps = f", and at most {self.perhaps:.4f} more by requests whose answer is not known"
         return f"{self.spent:.4f} of {self.limit} US dollars are spent{perhaps * (self.perhaps > 5e-5)} ({self.name})"
 
@@ -119,13 +119,13 @@ class Ledger:
     purses : sequence of Purse
         The limits that apply.
     reserve_on_disk : callable, optional
-        Called before each request with the dollars that have been reserved so far and those of this request. The
-        request is sent once this returns.
+        Called before each request with the dollars reserved so far and the dollars of this request. The request is
+        sent after the call returns.
 
     Attributes
     ----------
     sent : float
-        The most, in US dollars, that the batches sent can cost; their cost is on another bill.
+        Maximum cost in US dollars of the batches that were sent; their actual cost is on another bill.
     """
 
     def __init__(
@@ -138,20 +138,20 @@ class Ledger:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> None:
-        """Reserve on disk the most that a request can cost."""
+        """Reserve the maximum cost of a request on disk."""
         with self._lock:
             self.reserved += worst
             reserved = self.reserved
         self._reserve_on_disk(reserved, worst)
 
     def add(self, bill: Bill) -> None:
-        """Enter one request, or a batch."""
+        """Add the bill of one request or batch."""
         with self._lock:
             self.total.add(bill)
             self._since.add(bill)
 
     def take(self) -> Bill:
-        """Return what was entered since the last call."""
+        """Return the sum of the bills added since the last call."""
         with self._lock:
             taken, self._since = self._since, Bill()
             return taken

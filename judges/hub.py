@@ -9,7 +9,7 @@ from care_ops.errors import JudgeError, guard, how_to_install
 def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tuple[str, bool]:
     """Look up the commit of a repository's main branch, and whether its terms must be accepted first.
 
-    The hub is asked with the token in ``HF_TOKEN`` or of ``hf auth login``.
+    The request uses the token in ``HF_TOKEN`` or from ``hf auth login``.
 
     Raises ``JudgeError`` if ``huggingface_hub`` is not installed, there is no such repository, or the hub does not
     answer.

@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import Any
 
 FROM_A_FILE = "its scores were read from a file, so it cannot be asked again"
-"""Why a recorded judge is not asked, as a part of a sentence."""
+"""Reason why a recorded judge cannot score, as a part of a sentence."""
 
 ONE = "score"
-"""Field of ``p_json`` with the score of each repeat."""
+"""Field in ``p_json`` that holds the score of each repeat."""
 
 RAW_LIMIT = 500
-"""Characters that are kept of an engine's text."""
+"""Maximum number of characters that are stored of an engine's text."""
 
 TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 """Names of the texts that an item may have."""
@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 
 MAY_PASS = (Status.TIMEOUT, Status.ENGINE_ERROR)
-"""Failures of a language model that may be temporary; the other statuses are about the item itself."""
+"""Failures of a language model that may be temporary; all other statuses are caused by the item itself."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Item:
     Attributes
     ----------
     prompt, response, response_2, reference, aspect : str, optional
-        The texts that a judge may read. ``response_2`` is the other response of a pair; ``aspect`` is what to judge, if
-        that differs from item to item.
+        The texts that a judge may read. ``response_2`` is the second response of a pair. ``aspect`` is the aspect to
+        assess, if it differs between items.
     """
 
     item_id: str
@@ -65,7 +65,7 @@ class Item:
 
     @cached_property
     def text_key(self) -> str:
-        """Content key of the texts without the id: items with the same text key are one question to a judge."""
+        """Content key of the texts without the id; items with the same text key are one question to a judge."""
         return _hash_of(*self.texts)
 
     @property
@@ -88,8 +88,8 @@ class Score:
     latency_ms : float or None
         Time until the answer, in milliseconds.
     p_json : str or None
-        Probability of each legal answer as JSON, if the engine gives it; one set for each order of a pair. For
-        repeats: ``ONE`` with the score of each, or null.
+        Probability of each legal answer as JSON, if the engine gives it; one set for each order of a pair. With
+        repeats, ``ONE`` holds the score of each repeat or null.
     valid_mass : float or None
         Total probability of the legal answers, in [0, 1].
     order : str or None
@@ -111,7 +111,7 @@ class Score:
     tokens_out: int | None = None
 
     def __post_init__(self) -> None:
-        """Cut a long raw text, and replace halves of surrogate pairs, which no file can hold."""
+        """Shorten a long raw text, and replace lone surrogates, which files cannot hold."""
         raw = (self.raw or "")[:RAW_LIMIT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         object.__setattr__(self, "raw", raw or None)
 
@@ -134,16 +134,16 @@ def _hash_of(*texts: str | None) -> str:
     return digest.hexdigest()[:32]
 
 
-def mean_of(askings: Sequence[float | None]) -> float | None:
-    """Return the mean of the scores that are there; None if there is none."""
-    given = [score for score in askings if score is not None]
+def mean_of(scores: Sequence[float | None]) -> float | None:
+    """Return the mean of the scores that are not None; None if there are none."""
+    given = [score for score in scores if score is not None]
     return sum(given) / len(given) if given else None
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
-    """Check a value from a program or a file; the score is None unless it is a finite number within the scale.
+    """Check a value from a program or a file; the score is None unless the value is a finite number within the scale.
 
-    The status is then ``refused`` (a judge that abstains returns None), ``parse_error`` or ``out_of_range``.
+    Without a score, the status is ``refused`` (the judge returned None), ``parse_error`` or ``out_of_range``.
     """
     if value is None:
         return None, Status.REFUSED

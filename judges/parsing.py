@@ -1,7 +1,6 @@
-"""Reading of scores from texts that models wrote, for models without log probabilities.
+"""Parser of scores in texts that models wrote, for models without log probabilities.
 
-An answer that cannot be read with certainty counts as missing: a number on another scale, a range of scores, or two
-different verdicts.
+An ambiguous answer counts as missing: a number on another scale, a range of scores, or two different verdicts.
 """
 
 import re
@@ -35,7 +34,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _MOST_CHARACTERS = 10_000
-"""Characters that are read of either end of a text."""
+"""Number of characters that are read at each end of a text."""
 
 _WORDS = {
     word: str(value) for value, word in enumerate("zero one two three four five six seven eight nine ten".split())
@@ -83,7 +82,7 @@ def parse_answer(
 def _number(
     text: str, after_marker: str | None, legal: list[float], shift: float, first: bool
 ) -> tuple[float | None, Status]:
-    """Read an answer that is a number; ``shift`` is added to it."""
+    """Read a numeric answer and add ``shift`` to it."""
     low, high = min(legal), max(legal)
     gapless = len(legal) == high - low + 1
     if first:
@@ -114,10 +113,10 @@ def _number(
 
 
 def _candidates(text: str, low: float, high: float, *, last: bool = False) -> list[float]:
-    """Find the numbers that may be the answer, in order; fractions count only with the scale's highest answer below.
+    """Find the numbers that may be the answer, in order; a fraction counts only over the scale's highest answer.
 
-    There is none if the first number, or with ``last`` the last one, is part of a range of scores, such as 3-4 or "3 or
-    4"; or if the last one is one of several parts of the verdict.
+    The result is empty if the first number, or with ``last`` the last one, is part of a range such as 3-4 or "3 or 4".
+    It is also empty if the last number is one of several parts of the verdict.
     """
     text = _INTERVAL.sub(" ", text)
     if not _BARE.search(text):
@@ -137,7 +136,7 @@ def _candidates(text: str, low: float, high: float, *, last: bool = False) -> li
 
 
 def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
-    """Check whether the last number, at ``place``, belongs to a range, or is one of several parts of the verdict."""
+    """Return whether the last number, at ``place``, belongs to a range or is one of several parts of the verdict."""
     if any(match.end() > place for match in _RANGE.finditer(text)):
         return True
     parts = [(match, match[1] or match[4], *_values(match, 2, 3)) for match in _PART.finditer(text)]
@@ -149,7 +148,7 @@ def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
 
 
 def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status]:
-    """Read an answer that is a word."""
+    """Read an answer in words."""
     words = [w.lower() for w in re.findall(r"\w+", text)]
     given = [w for w in words if w in answers]
     if not given:
@@ -162,7 +161,7 @@ def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status
 
 
 def _value(text: str) -> float:
-    """Parse a number as people write it; a comma before three digits separates thousands, any other comma decimals."""
+    """Parse a number; a comma before three digits separates thousands, any other comma separates decimals."""
     text = text.replace("−", "-")
     if re.fullmatch(r"-?\d+,\d{3}", text):
         text = text.replace(",", "")

@@ -1,7 +1,7 @@
-"""Judges at work on their pending items, in this process or on Ray actors.
+"""Pool that runs judges on their pending items, in this process or on Ray actors.
 
-A batch is read when it is needed and dropped when its scores are stored, so a long test set takes the memory of a few
-batches.
+A batch is read when it is needed and dropped when its scores are stored. A long test set therefore takes only the
+memory of a few batches.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from judges.questions import Batches, Questions
 
 Sink = Callable[[Sequence[Score], str], None]
-"""A function that stores a batch: it gets the scores and the engine's version."""
+"""A function that stores a batch; it receives the scores and the engine's version."""
 
 BATCHES_AHEAD = 2
-"""Batches that an engine holds at a time: the next one is there when one is done; more would be lost in a kill."""
+"""Number of batches that an engine holds, so that it need not wait for the next one; a kill would lose more."""
 
 STORED_EVERY_S = 5.0
-"""Seconds after which answers of an endpoint are stored, however few they are."""
+"""Seconds after which answers of an endpoint are stored, even if they are few."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,18 +86,18 @@ class PoolConfig:
     Attributes
     ----------
     mode : {"auto", "inline", "ray"}
-        ``inline`` runs judges in this process, ``ray`` in Ray actors; ``auto`` uses Ray for models that are loaded here
-        and this process for all other judges.
+        ``inline`` runs judges in this process, ``ray`` in Ray actors. ``auto`` uses Ray for models that are loaded on
+        this machine or cluster, and this process for all other judges.
     actors : int
         Largest number of Ray actors for each judge, each with a copy of its model.
     side_by_side : int
         Judges without a GPU that run at the same time. Judges on GPUs run as soon as Ray has GPUs for them.
     spend_limit : float, optional
-        US dollars that all judges together may spend in a day (UTC), in addition to the limits in their own files. An
-        endpoint without prices is then not asked.
+        US dollars that all judges together may spend in a day (UTC), in addition to the limits in their own files. If
+        it is set, endpoints without prices receive no requests.
     leave_out_flagged : bool
-        Whether items whose response speaks to the judge (``care_ops.injections``), or has invisible characters, are
-        left out of their test sets.
+        Whether items are left out of their test sets if the response addresses the judge (``care_ops.injections``) or
+        has invisible characters.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -117,24 +117,24 @@ class Stop:
         self._callbacks: list[Callable[[], None]] = []
 
     def request(self) -> None:
-        """Ask nothing more, from any thread; what is under way is still stored."""
+        """Send no more questions (callable from any thread); answers to open questions are still stored."""
         self.requested = True
         for callback in [*self._callbacks]:
             callback()
         _log.info("Judging ends early: no further requests are sent.")
 
     def on_request(self, callback: Callable[[], None]) -> None:
-        """Call this when the end is requested, or at once where it has been."""
+        """Register a callback for when the end is requested; call it at once if that has already happened."""
         self._callbacks.append(callback)
         if self.requested:
             callback()
 
 
 class Pool:
-    """Runs judges; use it as a context manager, which shuts down the Ray that it has started.
+    """Runs judges; as a context manager, it shuts down the Ray that it has started.
 
-    Ray is started when the first judge needs it, and serves all judges of the ``with`` block: a cluster, or an embedded
-    Ray. A Ray that was running before stays up.
+    Ray (a cluster or embedded) is started when the first judge needs it, and serves all judges of the ``with`` block.
+    A Ray that was already running is not shut down.
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
@@ -156,9 +156,9 @@ class Pool:
 
     @contextmanager
     def session(self, gpus: float = 0.0) -> Generator[Session]:
-        """Open a session, in which a model stays loaded until a judge of another model comes.
+        """Open a session, in which a model remains loaded until a judge needs another one.
 
-        With ``gpus`` it opens at once, and Ray decides when the judge gets its GPUs. Otherwise it waits for one of
+        With ``gpus``, it opens at once, and Ray decides when the judge gets its GPUs. Otherwise it waits for one of
         ``side_by_side`` places.
         """
         on_ray = gpus > 0 and self._config.mode != "inline"
@@ -177,7 +177,7 @@ class Pool:
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Score the items of one test set in a session of its own; see ``Session.run``."""
+        """Score the items of one test set in a new session; see ``Session.run``."""
         with self.session(spec.engine.gpus) as session:
             return session.run(spec, items, sink, context, progress)
 
@@ -216,7 +216,7 @@ class Session:
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Score ``items`` and hand each finished batch to ``sink`` in this process; returns how many were scored.
+        """Score ``items``, pass each finished batch to ``sink`` in this process, and return how many were scored.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class Session:
         ------
         JudgeError
             The judge cannot be built, an actor did not answer in time, too large a share of a batch failed, or the
-            spend limit is reached. The sink has every batch that was answered before.
+            spend limit is reached. The sink has already received every answered batch.
         """
         from judges.questions import Batches, ItemsInMemory, Questions
 
@@ -325,9 +325,9 @@ class Session:
     def _overlapping(
         self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        """Ask an endpoint about many prompts at a time: first one, then no more than a batch until one is whole.
+        """Send many questions at a time to an endpoint: first one, then at most a batch until one batch is complete.
 
-        Yields scores as a batch, or what has come of it after some seconds, or once it has failed.
+        Yields the scores of a batch when it is complete or has failed, or the available scores after some seconds.
         """
         from judges.engines.openai import OpenAIJudgeEngine
 
@@ -383,7 +383,7 @@ class Session:
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
-    """Return why the judge is stopped, if too large a share of a batch failed; else an empty text."""
+    """Return why the judge is stopped if too large a share of a batch failed, or else an empty text."""
     failed = [score for score in scores if score.status in MAY_PASS]
     if not spec.engine.needs.template or len(failed) <= spec.most_failing * max(of, len(scores)):
         return ""

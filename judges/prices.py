@@ -18,7 +18,7 @@ class Price:
     Attributes
     ----------
     read, cached, written : float
-        Tokens of a prompt, those of them in the endpoint's cache, and tokens of an answer with its reasoning.
+        Prices of prompt tokens, of prompt tokens in the endpoint's cache, and of answer tokens with reasoning.
     source : str
         Source and date of the price.
     """
@@ -29,7 +29,7 @@ class Price:
     source: str
 
     def of(self, read: float, written: float, cached: float = 0.0) -> float:
-        """Return the cost of so many tokens in US dollars; ``cached`` ones are among those read."""
+        """Return the cost of tokens in US dollars; the ``read`` tokens include the ``cached`` ones."""
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
     def at(self, share: float) -> Price:

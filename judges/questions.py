@@ -1,6 +1,6 @@
-"""Questions to a judge about a test set: its pending items, with equal texts as one question.
+"""Questions to a judge about a test set: its pending items, where items with equal texts are one question.
 
-Only ids, keys and lengths of a long test set are held. Its texts are read in chunks when they are needed.
+Only ids, keys and lengths of a long test set are in memory. Its texts are read in chunks when they are needed.
 """
 
 import struct
@@ -18,17 +18,17 @@ from judges.spec import JudgeSpec
 T = TypeVar("T")
 
 _CHARACTERS_AT_ONCE = 8 * 2**20
-"""Length of the texts in memory at a time: less costs more passes over the file, more costs memory."""
+"""Total length of the texts in memory; a smaller one needs more passes over the file, a larger one more memory."""
 
 _CHARACTERS_COMPARED = 128
-"""Characters at the beginning of an item's texts by which items are sorted."""
+"""Number of first characters of an item's texts by which items are sorted."""
 
 _BEGINNINGS = tuple(2**power for power in range(8, 17))
-"""Lengths of longer beginnings, whose checksums sort items of the same first characters."""
+"""Lengths of longer beginnings; their checksums sort items with the same first characters."""
 
 
 class ItemSource(ABC):
-    """Items whose texts can be read again at any time; sequences are in the order of the source.
+    """Items with texts that can be read again at any time; sequences have the order of the source.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class ItemsInMemory(ItemSource):
 
 
 class Question(NamedTuple):
-    """Items of equal texts, which a judge is asked about once.
+    """Items with equal texts, which a judge scores once.
 
     Attributes
     ----------
@@ -114,9 +114,9 @@ class Questions:
         return len(self._groups)
 
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Question]]:
-        """Yield the questions in batches of this size, each read when it is needed.
+        """Yield the questions in batches of this size; each batch is read when it is needed.
 
-        With ``unread``, a batch holds neighbours that differ only in these texts: they are one prompt.
+        With ``unread``, neighbours that differ only in these texts are in one batch, because they give one prompt.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -133,9 +133,9 @@ class Questions:
 
 
 class Batches:
-    """Questions in batches that are read one by one; those that were asked are kept until they are answered.
+    """Questions in batches that are read one by one; sent questions are kept until they are answered.
 
-    No further batch is begun if the judge is ``down``, or ``has_ended`` returns True.
+    No further batch is started if the judge is ``down`` or ``has_ended`` returns True.
     """
 
     def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
@@ -156,7 +156,7 @@ class Batches:
 
     @property
     def stopped(self) -> bool:
-        """Whether no further batch is to be begun."""
+        """Whether no further batch should be started."""
         return self.down or self._has_ended()
 
     def until_stopped(self, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
@@ -164,7 +164,7 @@ class Batches:
         return takewhile(lambda _: not self.stopped, self._read(unread))
 
     def one_by_one(self) -> Iterator[list[Item]]:
-        """Yield all batches; unanswered questions of one are dropped when the next is read."""
+        """Yield all batches; unanswered questions of a batch are dropped when the next batch is read."""
         for batch in self.questions.batches(self._size):
             self._unanswered = {question.item.key: question for question in batch}
             yield [question.item for question in batch]
@@ -174,7 +174,7 @@ class Batches:
         return len(self._unanswered[item.key].members)
 
     def of_items(self, scores: Sequence[Score]) -> list[Score]:
-        """Return the scores of all items, from one score for each question."""
+        """Return the scores of all items from one score for each question."""
         return [score.of(*member) for score in scores for member in self._unanswered[score.item_key].members]
 
     def forget(self, scores: Sequence[Score]) -> None:
@@ -190,7 +190,7 @@ def _shown(unread: Collection[str], question: Question) -> list[str | None]:
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Split ``wanted`` into chunks whose texts fit into memory together; ``length_of`` gives the characters of each."""
+    """Split ``wanted`` into chunks whose texts fit into memory; ``length_of`` returns the characters of an element."""
     chunk: list[T] = []
     characters = 0
     for one in wanted:
@@ -206,8 +206,8 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
     """Return the positions of all items in an order in which neighbours share long beginnings.
 
-    Little is kept of each item, so a long test set can be read from a file item by item. In real sets, successive texts
-    share within 1 % as much as if they were sorted in full.
+    Only short data of each item are kept, so a long test set can be read from a file item by item. In real sets,
+    successive texts share within 1 % as much as after a full sort.
     """
     kept = [_beginnings(item) for item in items]
     return sorted(range(len(kept)), key=kept.__getitem__)

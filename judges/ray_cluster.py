@@ -14,14 +14,14 @@ _VARIABLE = "RAY_ADDRESS"
 """Environment variable by which Ray itself names a cluster."""
 
 _EMBEDDED = "local"
-"""For this address Ray starts its own cluster; without one it joins any that runs, or once ran, on this machine."""
+"""Address for which Ray starts its own cluster; without it, Ray joins any present or past cluster of this machine."""
 
 _FOUND_BY_RAY = ("auto", _EMBEDDED)
-"""Addresses for which Ray itself looks for a cluster on this machine, or starts one."""
+"""Addresses for which Ray itself searches a cluster on this machine or starts one."""
 
 _ANSWER_TIMEOUT_S = 10.0
 _ATTEMPTS = 3
-"""A cluster starts a process for each client that comes, and a busy machine takes longer than the cluster waits."""
+"""A cluster starts a process for each client; on a busy machine this takes longer than the cluster waits."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class RayConfig:
     Attributes
     ----------
     address : str, optional
-        Address of a running Ray cluster, like ray://host:10001; none for an embedded Ray. The environment variable
-        ``RAY_ADDRESS`` overrides it.
+        Address of a running Ray cluster, such as ray://host:10001; without it, Ray is embedded. The environment
+        variable ``RAY_ADDRESS`` overrides it.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -46,18 +46,18 @@ class RayConfig:
         return os.environ.get(_VARIABLE) or self.address
 
     def source(self) -> str:
-        """Return where the cluster's address was given."""
+        """Return the name of the setting or variable that gives the cluster's address."""
         return _VARIABLE if os.environ.get(_VARIABLE) else "ray.address in care.yaml"
 
 
 FROM_ENVIRONMENT = RayConfig()
-"""The cluster that the environment names, if it names one."""
+"""The cluster that the environment names, if any."""
 
 
 def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     """Start Ray for this process.
 
-    Raises ``JudgeError`` if the cluster does not answer, or asks for a token that this process does not have.
+    Raises ``JudgeError`` if the cluster does not answer or requires a token that this process does not have.
     """
     import ray
     from ray.exceptions import AuthenticationError
@@ -100,13 +100,13 @@ def _why_not_connected(address: str | None, source: str, error: BaseException) -
 
 
 def _in_short(error: BaseException) -> str:
-    """Return the first line of an error, and the last one, in which Ray's own server gives the reason."""
+    """Return the first and the last line of an error; in the last one, Ray's server gives the reason."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return " ".join(dict.fromkeys([lines[0], lines[-1]]))
 
 
 def _must_answer(address: str, source: str) -> None:
-    """Refuse an address at which nothing listens: ``ray.init`` would wait there, and ignore signals."""
+    """Refuse an address without a listening server, because ``ray.init`` would wait and ignore signals."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
         raise JudgeError(
@@ -123,12 +123,12 @@ def _must_answer(address: str, source: str) -> None:
 
 
 def _is_permanent(error: BaseException) -> bool:
-    """Check whether another try would fail too; after a timeout Ray itself has tried three times."""
+    """Return whether another try would also fail; after a timeout, Ray itself has already tried three times."""
     return _asks_for_a_token(error) or "connection timeout" in str(error)
 
 
 def _asks_for_a_token(error: BaseException) -> bool:
-    """Check whether an error, or its cause, is about a token; Ray raises several kinds of errors for it."""
+    """Return whether an error or its cause is about a token; Ray raises several kinds of errors for this."""
     from ray.exceptions import AuthenticationError
 
     cause: BaseException | None = error

@@ -1,4 +1,4 @@
-"""Removal of API keys from texts of others: an answer, an error, the name of a model."""
+"""Removal of API keys from untrusted texts, such as an answer, an error or the name of a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from math import ceil, floor
 UNNAMED = "unnamed"
 
 MIN_SECRET = 6
-"""Shortest part of a secret that is removed; shorter secrets are removed as whole words."""
+"""Length of the shortest part of a secret that is removed; shorter secrets are removed as whole words."""
 
 _MIN_REPEATED = 12
 _SENTENCE = 250
@@ -29,7 +29,7 @@ _ESCAPE = re.compile(
 _PACKED = re.compile(r"[A-Za-z0-9+/_-]{12,}")
 _HEX = re.compile(r"[0-9A-Fa-f]{12,}")
 _MOST_LAYERS = 2
-"""Nested base64 or hexadecimal digits are decoded this often."""
+"""Number of nested layers of base64 or hexadecimal digits that are decoded."""
 
 
 class _Visible(dict[int, str]):
@@ -48,7 +48,7 @@ _VISIBLE = _Visible()
 
 @dataclass(frozen=True)
 class _View:
-    """One reading of a text, with the span in the text of each of its characters."""
+    """A decoded form of a text, with the span of each character in the original text."""
 
     text: str
     spans: list[tuple[int, int]]
@@ -71,7 +71,7 @@ class _View:
 
     @property
     def lower(self) -> str:
-        """The text in lower case, one character for each: the lower case of U+0130 has two."""
+        """The text in lower case with the same length; the lower case of U+0130 alone would have two characters."""
         lower = self.text.lower()
         if len(lower) == len(self.text):
             return lower
@@ -85,7 +85,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
         yield from ((text[k], k, k + 1) for k in range(done, match.start()))
         digits = match[1] or match[2] or match[4]
         meant = chr(int(digits, 16)) if digits else html.unescape(match[5]) if match[5] else match[3]
-        blank = bool(match[3]) and meant in "bfnrt"  # a line break, say
+        blank = bool(match[3]) and meant in "bfnrt"  # for example a line break
         yield from ((c, *match.span()) for c in (" " if blank else meant))
         done = match.end()
     yield from ((text[k], k, k + 1) for k in range(done, len(text)))
@@ -104,7 +104,7 @@ def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
 
 
 class Secrets:
-    """Removes secrets from text, whole and in part, also in their encoded forms.
+    """Removes secrets and parts of secrets from text, also in encoded forms.
 
     A part is any six characters in a row. Case, spaces, line breaks and invisible characters do not matter. Escapes of
     JSON, URLs and HTML, hexadecimal digits and base64 are decoded.
@@ -144,7 +144,7 @@ class Secrets:
         return "".join("***" if is_hidden else "".join(c for c, _ in pairs) for is_hidden, pairs in groups)[:limit]
 
     def name(self, text: str | None) -> str:
-        """Return a model's name without secrets, or ``unnamed`` for a text that is no name."""
+        """Return a model's name without secrets, or ``unnamed`` for a text that is not a name."""
         hidden = self.hide(text or "", 200)
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 
@@ -168,7 +168,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def unrepeated(text: str, asked: str) -> str:
-    """Replace by ``***`` whatever a text repeats, in twelve characters or more, of what was asked, plain or in JSON."""
+    """Replace by ``***`` each part of a text that repeats 12 or more characters of the question, plain or as JSON."""
     forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
     begins = [text[k : k + _MIN_REPEATED] in forms for k in range(len(text) - _MIN_REPEATED + 1)]
     within = (any(begins[max(0, k - _MIN_REPEATED + 1) : k + 1]) for k in range(len(text)))

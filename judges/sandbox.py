@@ -1,8 +1,8 @@
-"""Sandbox: a process that runs an untrusted program and can do nothing but answer questions.
+"""Sandbox: a process that runs an untrusted program and can only answer questions.
 
-Bubblewrap gives the process its own file system (what this Python needs to run, read only), no network, no view of
+Bubblewrap gives the process its own read-only file system with the files that Python needs, no network, no view of
 other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
-the size of an answer are limited from outside. The process ends with its parent, however that ends.
+the size of an answer are limited from outside. The process always ends with its parent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNPRIVILEGED = "65534"
 
 
 class SandboxTimeoutError(Exception):
-    """The program did not answer in time, and its process was ended."""
+    """The program did not answer in time, so its process was ended."""
 
 
 class SandboxDiedError(Exception):
@@ -41,7 +41,7 @@ class SandboxDiedError(Exception):
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A program's source and the path that it was read from."""
+    """A program's source code and its path."""
 
     path: Path
     source: str
@@ -63,7 +63,7 @@ def available() -> Kind:
 
 
 def why_unavailable() -> str:
-    """Return why this machine has no sandbox and what to do; empty if it has one."""
+    """Return why this machine has no sandbox and the remedy; empty if it has a sandbox."""
     if shutil.which("bwrap") is None:
         return "there is no sandbox on this machine; install bubblewrap (its command, bwrap, must be on PATH)"
     command = [*_bwrap(), *_python("pass")]
@@ -81,7 +81,7 @@ def why_unavailable() -> str:
 
 
 class Sandbox:
-    """One program in one process, which is started by the first question, and restarted after it has ended.
+    """One program in one process; the first question starts the process, and a later one restarts an ended process.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class Sandbox:
         wall = [] if self._kind == "none" else _bwrap()
         command = [*wall, *_python(worker), self._kind, str(self._memory), *_packages()]
         source = json.dumps(self._program.source).encode() + b"\n"
-        # Without a session of its own a terminal's Ctrl-C would end it, and the item would count as failed.
+        # Without its own session, Ctrl-C in a terminal would end the process, and the item would count as failed.
         start = partial(subprocess.Popen[bytes], env=_ENVIRONMENT, start_new_session=True)
         self._process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdin is not None
@@ -165,7 +165,7 @@ class Sandbox:
             )
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:
-        """Send a question, in several writes if it is long, and read the line that answers it."""
+        """Send a question, in several writes if it is long, and read the answer, which is one line."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -217,7 +217,7 @@ def _shown() -> list[str]:
     own = [str(Path(sys.executable).resolve()), sysconfig.get_path("stdlib"), *_packages()]
     if home.parts[:2] == ("/", "usr"):
         own += map(str, home.glob("lib/libpython*.so*"))
-    else:  # of a Python by itself: conda keeps the libraries of its packages there
+    else:  # a separate Python such as conda has its packages' libraries there
         own.append(str(home / "lib"))
     if home.is_relative_to("/nix/store"):
         own.append("/nix/store")
@@ -233,7 +233,7 @@ def _bwrap() -> list[str]:
     parents = {str(parent) for path in (*paths, *_DEVICES) for parent in Path(path).parents} - {"/"}
     for parent in sorted(parents):  # without this, only bubblewrap's own user could enter them
         command += ["--perms", "0755", "--dir", parent]
-    for path in sorted(paths):  # a folder before what lies in it
+    for path in sorted(paths):  # a folder comes before its content
         command += ["--ro-bind", path, path]
     for path in _DEVICES:
         command += ["--dev-bind", path, path]

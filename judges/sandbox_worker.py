@@ -1,6 +1,6 @@
-"""Script inside the sandbox: it loads one program and answers each JSON line with one.
+"""Script inside the sandbox that loads one program and answers each JSON line with a JSON line.
 
-It imports no module of CARE, because none is readable inside the sandbox. Before it loads the program it gives up the
+It imports no module of CARE, because none is readable inside the sandbox. Before it loads the program, it disables the
 system calls that start processes, hold memory outside the address space, or reach into the kernel.
 """
 
@@ -17,10 +17,10 @@ from typing import Any
 
 _NOBODY = 65534
 _THREADS = 32
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 38, 22  # of the system's header sys/prctl.h
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 38, 22  # from the system's header sys/prctl.h
 
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By processor: the kernel's number of it, and the column of the table below."""
+"""By processor: its number in the kernel, and its column in the table below."""
 
 _CLONE = (56, 220)
 _CLONE3 = 435
@@ -82,7 +82,7 @@ def _limit(what: int, value: int) -> None:
 
 def _give_up_rights() -> None:
     """Become an unprivileged user with one process, no files to write, and fewer system calls."""
-    _limit(resource.RLIMIT_NPROC, _THREADS)  # which count as processes
+    _limit(resource.RLIMIT_NPROC, _THREADS)  # threads count as processes
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NOFILE, 64)
     _limit(resource.RLIMIT_MSGQUEUE, 0)
@@ -111,13 +111,13 @@ def _filter(machine: str) -> bytes:
     allow, kill = 0x7FFF0000, 0x80000000
     refuse, unknown = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
     code = [(load, 0, 0, 4), (equal, 1, 0, architecture), (end, 0, 0, kill), (load, 0, 0, 0)]
-    code += [(above, 0, 1, 0x40000000), (end, 0, 0, kill)]  # the calls of another form of x86-64
+    code += [(above, 0, 1, 0x40000000), (end, 0, 0, kill)]  # the calls of the x32 variant of x86-64
     code += [(equal, 0, 1, _CLONE3), (end, 0, 0, unknown)]  # its flags cannot be read, and C libraries then take clone
     for numbers in _REFUSED.values():
         if (number := numbers[column]) is not None:
             code += [(equal, 0, 1, number), (end, 0, 0, refuse)]
     code += [(equal, 0, 3, _CLONE[column]), (load, 0, 0, 16), (has_bits, 1, 0, 0x10000), (end, 0, 0, refuse)]
-    code += [(end, 0, 0, allow)]  # a thread (CLONE_THREAD), and all else
+    code += [(end, 0, 0, allow)]  # threads (CLONE_THREAD) and all other calls
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 
 

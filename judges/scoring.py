@@ -1,7 +1,7 @@
-"""Probabilities of the legal answers from next-token probabilities.
+"""Probabilities of the legal answers, computed from next-token probabilities.
 
 An answer may be spelled in several ways (with and without a space before it) and may take several tokens. The token
-sequences of all spellings form a trie. The model is asked for the next token's probabilities once at each inner node of
+sequences of all spellings form a trie. The model evaluates the next token's probabilities once at each inner node of
 the trie that can matter, starting at the root. A number that another digit may extend (1 to 10) counts as an answer
 only with the probability that no digit follows.
 """
@@ -14,7 +14,7 @@ from functools import cached_property
 Prefix = tuple[int, ...]
 
 EXACT_TO = 1e-4
-"""Largest error of an expected score, in units of the scale, that leaving out improbable answers may cause."""
+"""Largest error of an expected score, in units of the scale, that omitted improbable answers may cause."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Ballot:
 
     @cached_property
     def children(self) -> dict[Prefix, set[int]]:
-        """The tokens that may follow at each inner node of the trie; a node is the tokens that lead to it."""
+        """The tokens that may follow at each inner node of the trie; a node is the sequence of tokens up to it."""
         nodes: dict[Prefix, set[int]] = {}
         for sequences in self.writings.values():
             for sequence in sequences:
@@ -44,12 +44,12 @@ class Ballot:
 
     @cached_property
     def complete(self) -> frozenset[Prefix]:
-        """The sequences that are an answer as they are."""
+        """The sequences that are a complete answer."""
         return frozenset(sequence for sequences in self.writings.values() for sequence in sequences)
 
     @cached_property
     def wanted(self) -> dict[Prefix, tuple[int, ...]]:
-        """For each inner node, the token ids whose probability is needed there, sorted."""
+        """The sorted token ids whose probability is needed, for each inner node."""
         return {
             node: tuple(sorted(tokens | (self.digits if node in self.complete else frozenset[int]())))
             for node, tokens in self.children.items()
@@ -57,7 +57,7 @@ class Ballot:
 
     @cached_property
     def always_legal(self) -> frozenset[Prefix]:
-        """The inner nodes from which every continuation is a legal answer: on 0 to 100, 2 to 9 but not 1."""
+        """The inner nodes after which every continuation is a legal answer; on 0 to 100 these are 2 to 9 but not 1."""
         legal: set[Prefix] = set()
         for node in sorted(self.children, key=len, reverse=True):
             below = [(*node, token) for token in self.wanted[node]]
@@ -69,7 +69,7 @@ class Ballot:
 
 
 class Unfolding:
-    """Partial probabilities of the answers to one prompt, while the model is asked at one node after another.
+    """Partial probabilities of the answers to one prompt, while the model evaluates one node after another.
 
     Notes
     -----
@@ -91,9 +91,9 @@ class Unfolding:
         self._known = 0.0
 
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
-        """Return the nodes to ask the model about next; none if all others are negligible.
+        """Return the nodes that the model should evaluate next; none if all other nodes are negligible.
 
-        ``negligible`` is the share t / w of the notes: the tolerance of the expected score over the width of the scale.
+        ``negligible`` is t / w of the notes: the tolerance of the expected score divided by the width of the scale.
         """
         nodes = sorted(self._waiting, key=self._waiting.__getitem__)
         legal = self._ballot.always_legal
@@ -125,7 +125,7 @@ class Unfolding:
         self._known += probability
 
     def probabilities(self) -> dict[str, float]:
-        """Return the probability of each answer by the nodes that were asked; their sum is the valid mass."""
+        """Return the probability of each answer from the evaluated nodes; the sum is the valid mass."""
         return {
             answer: sum(self._mass.get(sequence, 0.0) for sequence in sequences)
             for answer, sequences in self._ballot.writings.items()
@@ -138,7 +138,7 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
     Parameters
     ----------
     encode : callable
-        From a text to its token ids.
+        Function from a text to its token ids.
     tail : str
         The text with which every prompt ends, without white space at its end.
     answers : iterable of str
@@ -168,7 +168,7 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
 def summarise(probabilities: Mapping[str, float], scores: Mapping[str, float]) -> tuple[float, float, float]:
     """Compute expected score, mode and valid mass from the probabilities and scores of the legal answers.
 
-    The expected score is NaN if no answer has any probability, the mode is the score of the most probable one, and the
+    The expected score is NaN if all probabilities are zero. The mode is the score of the most probable answer, and the
     valid mass is the sum of the probabilities, at most one.
     """
     mass = sum(probabilities.values())

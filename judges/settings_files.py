@@ -1,4 +1,4 @@
-"""YAML files of settings: reading them into models, and messages about what is wrong in them."""
+"""Reader of YAML settings files into pydantic models, with messages about wrong settings."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import BaseModel, ValidationError
 from care_ops.errors import InputError, guarded
 
 _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
-"""Limits of a YAML file; the largest that people write have a tenth of it."""
+"""Limits of a YAML file; the largest hand-written files reach a tenth of them."""
 
 M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
 guards_settings = guarded("write it as docs/reference describes")
-"""Decorator of functions that read a file of settings, which may hold anything."""
+"""Decorator of functions that read an untrusted settings file."""
 
 
 @guards_settings
@@ -32,7 +32,7 @@ def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTIN
     try:
         return kind.model_validate({"name": path.stem, **content})
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(error, kind, content)}") from None  # it repeats what it was given
+        raise InputError(f"{path}: {explain(error, kind, content)}") from None  # pydantic's error repeats the input
 
 
 @guards_settings
@@ -44,15 +44,15 @@ def load_yaml(
     Parameters
     ----------
     retired : mapping of setting to value
-        Former settings, with dots between groups, and their fixed values; with this value they are ignored, as in a
-        file that a former ``care init`` wrote.
+        Former settings, with dots between groups, and their fixed values. A former setting with this value is ignored,
+        because a former ``care init`` wrote it.
     moved : mapping of setting to str
-        What to write instead of those that have another place now.
+        Replacements of settings that have moved.
 
     Raises
     ------
     InputError
-        The file is missing, unreadable, empty or no YAML mapping, or gives a former setting another value.
+        The file is missing, unreadable, empty or not a YAML mapping, or it gives a former setting another value.
     """
     try:
         if path.stat().st_size > _LONGEST_BYTES:
@@ -82,7 +82,7 @@ def load_yaml(
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Count the values in a YAML node with its aliases expanded; one that contains itself has too many."""
+    """Count the values in a YAML node with expanded aliases; a node that contains itself has too many."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -109,7 +109,7 @@ def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Find where a setting of this name may stand below ``part`` of a JSON schema, in a file with this content."""
+    """Return the places below ``part`` of a JSON schema that allow a setting of this name, for a file's content."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
@@ -138,7 +138,7 @@ def explain(error: ValidationError, kind: type[BaseModel] | None = None, content
     for problem in error.errors():
         message = problem["msg"]
         if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] in _PATTERNS:
-            what = "" if problem["loc"][-1] == "api_key_env" else f"{problem['input']!r} "  # which may be the key
+            what = "" if problem["loc"][-1] == "api_key_env" else f"{problem['input']!r} "  # the input may be the key
             message = f"{what}is {_PATTERNS[problem['loc'][-1]]}"
         elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))

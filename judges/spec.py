@@ -1,4 +1,4 @@
-"""Specifications of judges, each one YAML file."""
+"""Specifications of judges, each in one YAML file."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 @dataclass(frozen=True)
 class Needs:
-    """Requirements of a judge, which decide how it is run.
+    """Requirements of a judge; they decide how it is run.
 
     Attributes
     ----------
     model : bool
-        The judge loads a model on this machine or cluster, in a process of its own, on the GPUs that it names.
+        The judge loads a model on this machine or cluster, in its own process, on the GPUs that its file requests.
     endpoint : bool
-        The judge asks a remote server. This needs an API key, costs money, and the model may change without notice.
+        The judge sends requests to a remote server. It needs an API key and costs money, and the model may change
+        without notice.
     template : bool
         The judge is a language model. It needs a prompt template, a scale, and a licence that a person has read. Its
         failures may be temporary.
@@ -47,7 +48,7 @@ class Needs:
 
 
 class EngineBase(BaseModel, ABC):
-    """Settings that every kind of engine has."""
+    """Common settings of all kinds of engines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -63,7 +64,7 @@ class EngineBase(BaseModel, ABC):
 
     @property
     def loaded(self) -> tuple[Any, ...]:
-        """Settings of the model that is loaded here; engines that are equal in them share one model."""
+        """Settings of the model that is loaded here; engines with equal settings share one model."""
         return ()
 
     @property
@@ -77,7 +78,7 @@ class EngineBase(BaseModel, ABC):
 
 
 class ProgramEngine(EngineBase):
-    """A Python function: one registered with ``@program_judge``, or one in a file, which runs in the sandbox.
+    """A Python function that is registered with ``@program_judge``, or that is in a file and runs in the sandbox.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class ProgramEngine(EngineBase):
     memory_mb : int
         Megabytes of memory that the process of a program from a file may use.
     unsafe : bool
-        Run the file without a sandbox, with all the rights of this user.
+        Whether the file runs without a sandbox, with all the rights of this user.
     """
 
     kind: Literal["program"] = "program"
@@ -133,31 +134,31 @@ class RecordedEngine(EngineBase):
 
 
 class LanguageModel(EngineBase):
-    """Settings of all engines that ask a language model.
+    """Settings of all engines that use a language model.
 
     Attributes
     ----------
     model : str
-        Repository on the hub, folder, or the endpoint's name of the model.
+        Repository on the hub, local folder, or the endpoint's name of the model.
     template : str, optional
-        Name of the prompt template; by default that of the test set.
+        Name of the prompt template; by default the test set's template.
     scoring : {"expected", "mode", "text"}
-        ``expected`` and ``mode`` take the mean and the most probable of the legal answers by the model's
-        probabilities; ``text`` reads the answer that the model writes.
+        ``expected`` takes the mean of the legal answers, weighted by the model's probabilities; ``mode`` takes the most
+        probable answer; ``text`` reads the answer that the model writes.
     prompt : {"auto", "chat", "raw"}
-        Whether the prompt is sent in the model's chat format; ``auto`` does so if the model has one.
+        Whether the prompt is sent in the model's chat format; ``auto`` uses the format if the model has one.
     orders : {"both", "given"}
-        Whether the two responses of a pair are shown in both orders or only as they are given.
+        Whether the two responses of a pair are shown in both orders or only in the given order.
     min_valid_mass : float
         Minimum total probability of the legal answers, in [0, 1]; below it the score is missing as ``low_valid_mass``.
     max_tokens : int
         Longest answer, in tokens, if the answer is read as text.
     profile : {"care", "paper", "paper-raw"}
-        ``paper`` asks and reads as the paper did: its own prompts where they differ from ours, raw text, eight tokens,
-        the first number, one order. ``paper-raw`` is the same with our prompts.
+        ``paper`` repeats the paper's method: its own prompts if they differ from ours, raw text, eight tokens, the
+        first number, one order. ``paper-raw`` is the same with our prompts.
     fence : bool
-        Whether the item's texts stand between delimiters that they cannot contain, with the instructions repeated after
-        them, against prompt injection. `care judges new` writes it. It is part of the key.
+        Protection against prompt injection: the item's texts stand between delimiters that they cannot contain, and
+        the instructions are repeated after them. `care judges new` writes this setting. It is part of the key.
     """
 
     model: str
@@ -174,7 +175,7 @@ class LanguageModel(EngineBase):
     @classmethod
     def _as_the_paper(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("profile") in ("paper", "paper-raw"):
-            prompt = "auto" if data.get("kind") == "openai" else "raw"  # a chat endpoint takes no raw prompts
+            prompt = "auto" if data.get("kind") == "openai" else "raw"  # a chat endpoint accepts no raw prompts
             return {"prompt": prompt, "scoring": "text", "orders": "given", "max_tokens": 8, **data}
         return data
 
@@ -185,11 +186,11 @@ class LanguageModel(EngineBase):
         return self
 
     def with_template(self, name: str | None) -> Self:
-        """Return a copy with a test set's prompt template, if the engine declares none itself."""
+        """Return a copy with a test set's prompt template, if the engine itself declares no template."""
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that change a score; where and how fast the model runs is not among them."""
+        """Return the settings that change a score; the machine and the speed of the model are not included."""
         names = ("kind", "model", "revision", "base_url", *LanguageModel.model_fields)
         in_revision = ("template", "fence")
         return {name: value for name, value in self.model_dump().items() if name in names and name not in in_revision}
@@ -201,7 +202,7 @@ SPEED_ONLY = frozenset(
     enforce_eager max_num_batched_tokens max_num_seqs
     """.split()
 )
-"""vLLM's options of speed and memory, which cannot change an answer."""
+"""vLLM's options for speed and memory, which cannot change an answer."""
 
 RESERVED = frozenset(
     """
@@ -209,7 +210,7 @@ RESERVED = frozenset(
     seed tensor_parallel_size trust_remote_code
     """.split()
 )
-"""vLLM's options that a judge's other settings decide, or that must not change."""
+"""vLLM's options that other settings of the judge decide, or that must not change."""
 
 Option = str | int | float | bool
 
@@ -238,14 +239,14 @@ class LocalModel(LanguageModel):
     max_length : int, optional
         Longest prompt and answer together, in tokens; by default what the model allows.
     num_gpus : float, optional
-        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and a share (0.5) puts two models on one
-        GPU. By default ``tensor_parallel``.
+        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. By
+        default ``tensor_parallel``.
     tensor_parallel : int, optional
-        Number of GPUs of one machine over which vLLM spreads each layer, by default all of ``num_gpus``. With fewer,
-        the layers are spread over groups of so many GPUs.
+        Number of GPUs of one machine over which vLLM spreads each layer; by default all of ``num_gpus``. If it is
+        smaller, vLLM forms groups of this many GPUs and divides the layers among the groups.
     vllm : mapping
-        Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. All but
-        those in ``SPEED_ONLY`` are part of the judge's key.
+        Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. They are
+        part of the judge's key, except the options in ``SPEED_ONLY``.
     """
 
     kind: Literal["vllm", "transformers"]
@@ -273,7 +274,7 @@ class LocalModel(LanguageModel):
 
     @property
     def gpu_memory(self) -> float:
-        """Share of memory that vLLM takes: nine tenths of its share of a GPU, or .3 of a machine without GPU."""
+        """Share of memory that vLLM takes: 0.9 of its share of a GPU, or 0.3 of a machine without GPU."""
         return 0.9 * min(1.0, self.gpus) if self.gpus else 0.3
 
     @property
@@ -293,18 +294,18 @@ class LocalModel(LanguageModel):
         return tuple(getattr(self, name) for name in LocalModel.model_fields if name not in asked)
 
     def key_content(self) -> dict[str, Any]:
-        """Return what identifies any language model, and vLLM's options that can change a score."""
+        """Return the key content of any language model, and vLLM's options that can change a score."""
         content = super().key_content()
         options = {name: value for name, value in self.vllm if name not in SPEED_ONLY}
         return {**content, "vllm": options} if options else content
 
 
 BATCH_DISCOUNT = 0.5
-"""Share of its price that a question costs with ``batch``, by vendors' price lists of November 2026."""
+"""Price of a question with ``batch`` as a share of the normal price, by vendors' price lists of November 2026."""
 
 
 class OpenAIEngine(LanguageModel):
-    """Any server that speaks the OpenAI chat completions protocol, or a vendor's own.
+    """A server with the OpenAI chat completions protocol or a vendor's own protocol.
 
     Attributes
     ----------
@@ -322,30 +323,30 @@ class OpenAIEngine(LanguageModel):
     reasoning_effort : str, optional
         Reasoning effort, in the endpoint's words; part of the judge's key.
     revision : str, optional
-        A word of your own; change it to score everything again when the model behind the name has changed.
+        A word that you choose. Change it if the model behind the name has changed, so that everything is scored again.
     model_must_be : str, optional
-        The only model that may answer. By default any may; its name is recorded with the scores.
+        The only model that may answer; by default any model may. Its name is recorded with the scores.
     requests_per_minute : float, optional
-        Largest number of requests that are started in a minute.
+        Maximum number of requests that are started in a minute.
     concurrency : int
-        Largest number of open requests; HTTP 429 lowers it for a while.
+        Maximum number of open requests; HTTP 429 lowers it temporarily.
     timeout_s : float
         Seconds within which the whole answer to a request must arrive.
     retries : int
-        How often a request is repeated after a timeout, an invalid answer or HTTP 5xx, and twice as often after HTTP
-        429; the pauses between attempts grow.
+        How often a request is repeated after a timeout, an invalid answer or HTTP 5xx. After HTTP 429, it is repeated
+        up to twice as often. The pauses between attempts grow.
     price_in, price_out, price_cached : float, optional
-        Prices of input, output and cached input tokens (by default as other input), in US dollars per million tokens; 0
-        for an endpoint that costs nothing. By default those of the dated table ``judges/prices.yaml``.
+        Prices of input, output and cached input tokens in US dollars per million tokens; 0 for a free endpoint. By
+        default, cached input costs the same as other input, and prices come from the table ``judges/prices.yaml``.
     spend_limit : float, optional
-        Largest amount that the judge may spend in one run, in US dollars. A judge with a limit but without prices is
-        not asked.
+        Maximum amount in US dollars that the judge may spend in one run. A judge with a limit but without prices is
+        not run.
     batch : bool
-        Whether questions are sent as files (OpenAI's Batch API), which are answered within a day at half the price of
-        the table. Prices in the judge's file are then those of files.
+        Whether questions are sent as files (OpenAI's Batch API), which are answered within a day at half the price in
+        the table. Prices in the judge's file must then be batch prices.
     repeats : int
-        How often each item is asked about; the score is the mean, and the judge's card shows the flip rate. Part of the
-        judge's key.
+        How often each item is scored; the final score is the mean, and the judge's card shows the flip rate. Part of
+        the judge's key.
     """
 
     kind: Literal["openai"] = "openai"
@@ -373,7 +374,7 @@ class OpenAIEngine(LanguageModel):
         return Needs(endpoint=True, template=True)
 
     def key_content(self) -> dict[str, Any]:
-        """Return what identifies any language model, and the further settings that differ from their defaults."""
+        """Return the key content of any language model, and further settings that differ from their defaults."""
         names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
         more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
@@ -381,7 +382,7 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def price(self) -> Price | None:
-        """Price of tokens, by the judge's file or the table; None if it is not known."""
+        """Price of tokens from the judge's file or the table; None if it is unknown."""
         if self.price_in is None or self.price_out is None:
             return listed(self.base_url, self.model) if self.price_in is self.price_out else None
         cached = self.price_in if self.price_cached is None else self.price_cached
@@ -389,12 +390,12 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def batch_price(self) -> Price | None:
-        """Price of tokens in a batch: half of the table's price, or that of the judge's file; None if not known."""
+        """Price of tokens in a batch: the price in the judge's file or half of the table's price; None if unknown."""
         return self.price if self.price is None or self.price_in is not None else self.price.at(BATCH_DISCOUNT)
 
     @property
     def where(self) -> str:
-        """The address without a user's password or a query, which may hold a key."""
+        """The address without a user's password and query, which may hold a key."""
         return re.sub("//[^/]*@", "//***@", self.base_url).partition("?")[0]
 
     @model_validator(mode="after")
@@ -427,21 +428,21 @@ class JudgeSpec(BaseModel):
     name : str
         Name of the judge, unique in the workspace; it is also the judge's Dagster partition key.
     family : str, optional
-        Base model, vendor or prompt family. It is declared, never guessed.
+        Base model, vendor or prompt family. It is never guessed.
     license : str, optional
-        Terms of the model; `care doctor` names the judges that declare none.
+        Licence of the model; `care doctor` names the judges that declare none.
     scale : (low, high), optional
         A score outside the scale is kept as missing, with status ``out_of_range``.
     testsets : list of str, optional
         Names of the test sets that the judge scores; all of them by default.
     batch_size : int
-        Number of items in a batch; a killed run loses at most its unfinished batches.
+        Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
-        How often a language model is asked about one item in total if its failures may be temporary (timeouts, errors
-        of the engine or the endpoint). Each run asks once; a run in which the judge was stopped counts only for items
-        that had failed before.
+        Maximum number of runs in which a language model is asked about one item, if its failures may be temporary
+        (timeouts, errors of the engine or the endpoint). Each run asks once. A run in which the judge was stopped
+        counts only for items that had failed before.
     most_failing : float
-        Largest share of a batch that may fail in this way. A language model that exceeds it is stopped, and the next
+        Largest share of a batch that may fail in this way. A language model with more failures is stopped, and the next
         run continues with the remaining items.
     """
 
@@ -476,14 +477,14 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Make the judge of a column of a score file; characters that partition keys cannot contain become spaces."""
+        """Return the judge of a score file's column; characters that partition keys cannot contain become spaces."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """Return the specification as JSON, without anything in headers, address or fields that may be a key."""
+        """Return the specification as JSON, without values in headers, address or fields that may be an API key."""
         shown = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])
@@ -495,18 +496,18 @@ class JudgeSpec(BaseModel):
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Return the content key of the judge's scores, 32 hexadecimal digits: equal keys mean equal judges.
+        """Return the content key of the judge's scores, 32 hexadecimal digits; equal keys mean equal judges.
 
-        ``revision`` is the version of what the engine runs: a program's source, the recorded scores, or the prompt
-        template. The key leaves out everything that does not change a score: name, family, licence, description, test
-        sets, batch size, number of attempts, and where and how fast a model runs.
+        ``revision`` is the version of a program's source, the recorded scores or the prompt template. The key excludes
+        everything that does not change a score: name, family, licence, description, test sets, batch size, number of
+        attempts, and the machine and speed of a model.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def masked(value: Any, found: list[str], name: str = "") -> Any:
-    """Replace each text under a name like that of a key by ``***``, and add it to ``found``."""
+    """Replace each text under a name that suggests an API key by ``***``, and add it to ``found``."""
     if isinstance(value, dict):
         return {key: masked(each, found, str(key)) for key, each in value.items()}
     if not isinstance(value, str) or not LIKE_A_KEY.search(name):

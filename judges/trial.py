@@ -1,4 +1,4 @@
-"""Trial of a judge on a few answers of obvious quality, before it is asked about a whole test set."""
+"""Trial of a judge on a few answers of obvious quality, before it scores a whole test set."""
 
 import json
 from collections.abc import Mapping
@@ -26,20 +26,20 @@ PROBES: Mapping[str, Item] = {
         "long and bad": (_LONG, _GOOD),
     }.items()
 }
-"""The probe items by name. Each has two responses for judges of pairs; the two of ``swapped`` are equal."""
+"""The probe items by name. Each has two responses for judges of pairs; in ``swapped`` both are equal."""
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """Findings about a judge from its scores of the probes; a value is None if the judge gave no score for it.
+    """Findings about a judge from its scores of the probes; a value is None if the required scores are missing.
 
     Attributes
     ----------
     spread : float or None
-        Score of the good answer minus score of the bad one. For judges of pairs the sign is turned, because a higher
+        Score of the good answer minus score of the bad one. For judges of pairs the sign is reversed, because a higher
         score favours the second response.
     trigger_gain, length_gain : float or None
-        Scores of an announcement without content, and of the bad answer with padding, minus that of the bad answer.
+        Score of an announcement without content, and of the bad answer with padding, minus the bad answer's score.
     valid_mass : float or None
         Smallest total probability of the legal answers over all probes.
     position_bias : float or None
@@ -59,7 +59,7 @@ class TrialResult:
 def findings(
     first: Mapping[str, Score], second: Mapping[str, Score], pair_answers: Mapping[str, float] | None = None
 ) -> TrialResult:
-    """Compare the scores of two runs over the probes, by their names.
+    """Compute the findings from the scores of two runs over the probes, by probe name.
 
     For a judge of pairs, ``pair_answers`` are the legal answers of its template, with their scores.
     """
@@ -85,7 +85,7 @@ def findings(
 def position_bias(p_json: str | None, answers: Mapping[str, float]) -> float | None:
     """Compute the position bias (s_AB + s_BA) / 2 of a pair from expected scores; None without both orders.
 
-    ``p_json`` is that of ``judges.items.Score``; ``answers`` are the legal answers of the template, with their scores.
+    ``p_json`` is a field of ``judges.items.Score``; ``answers`` are the template's legal answers with their scores.
     """
     orders = json.loads(p_json) if p_json else {}
     if set(orders) != {"ab", "ba"}:

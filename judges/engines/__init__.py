@@ -1,1 +1,1 @@
-"""Engines, which produce a judge's scores: one file for each kind, and what all have in common (``base``)."""
+"""Engines, which produce a judge's scores: one file for each kind, and their common base classes (``base``)."""

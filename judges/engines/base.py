@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StoppedError(JudgeError):
-    """No more requests can be sent; ``scores`` holds those scores of the batch that were paid for."""
+    """No more requests can be sent; ``scores`` holds the scores of the batch that were already paid for."""
 
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
@@ -38,16 +38,16 @@ class Context:
     ledger : Ledger, optional
         The spending of a paid judge so far, over all test sets of the run.
     learned : Path, optional
-        Folder for the parameters that endpoints take; without one they are learned each time.
+        Folder for the parameters that endpoints accept; without it, they are learned in each run.
     batches : BatchStore, optional
-        The batches of a judge on one test set; with it the judge asks by files, or collects them.
+        The batches of a judge on one test set. With it, the judge sends its questions as files and collects answers.
     answered : callable, optional
         Called from any thread with the scores of one question as soon as an endpoint has answered it, and the engine's
         version. The scores are stored later.
     own_template : Template, optional
-        The judge's prompt template, if it was read before: another machine does not have the workspace's folder.
+        The judge's prompt template, if it was already read, because another machine lacks the workspace's folder.
     own_program : ProgramFile, optional
-        The judge's program, if it is a file of the workspace and was read before, for the same reason.
+        The judge's program, if it is a file of the workspace and was already read, for the same reason.
     """
 
     root: Path = Path()
@@ -65,7 +65,7 @@ class Context:
     def template(self, spec: JudgeSpec) -> Template:
         """Return the prompt template of a judge that is a language model.
 
-        Raises ``InputError`` if neither the judge nor the test set names a template, or there is none of that name.
+        Raises ``InputError`` if neither the judge nor the test set names a template, or the named one does not exist.
         """
         if self.own_template is not None:
             return self.own_template

@@ -1,7 +1,7 @@
-"""Engine that asks an endpoint by OpenAI's Batch API: a run sends files of questions, a later one collects the answers.
+"""Engine for OpenAI's Batch API: one run sends files of questions, and a later run collects the answers.
 
-A batch is recorded before it is sent, under a token in its metadata. So a kill at any point pays nothing twice: a batch
-whose id was not recorded is found by its token, and its record is deleted after its answers are stored.
+A batch is recorded before it is sent, under a token in its metadata. If its id was not recorded, it is found by the
+token. The record is deleted after the answers are stored. A kill at any point therefore pays nothing twice.
 """
 
 import json
@@ -35,13 +35,13 @@ from judges.items import MAY_PASS, Item, Score, Status
 from judges.spec import JudgeSpec, OpenAIEngine
 
 MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
-"""Limits of a file; vendors take 200 MB, but a file is held in memory until it is sent."""
+"""Limits of a file. Vendors accept 200 MB, but a file is held in memory until it is sent."""
 
 _TRANSFER_S = 900.0
-"""Seconds that the transfer of a file may take."""
+"""Maximum duration of a file's transfer, in seconds."""
 
 _MOST_PAGES = 1_000
-"""Pages of a list of batches that are read, with a hundred batches each."""
+"""Maximum number of pages that are read of the list of batches; a page has a hundred batches."""
 
 _ENDED = ("completed", "expired", "cancelled")
 _FATE_UNKNOWN = (0, 408, 409, 425)
@@ -51,7 +51,7 @@ _TOKEN = "care"
 
 @dataclass
 class _File:
-    """The questions that are sent together."""
+    """The questions that are sent in one file."""
 
     text: bytearray = field(default_factory=bytearray)
     lines: list[str] = field(default_factory=list[str])
@@ -82,7 +82,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         batches : iterable of sequences of Item
             All questions without a score.
         members : callable
-            Number of items that a question is about.
+            Returns the number of items that a question is about.
 
         Raises
         ------
@@ -93,12 +93,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         for items in batches:
             known, fresh = self._sorted(items)
             going_on = not (self._stopped or stopped())
-            is_probe = not self._dialect.tried  # one question shows which parameters the model takes
+            is_probe = not self._dialect.tried  # one question shows which parameters the model accepts
             now = fresh[: int(is_probe) if self._engine.batch else None] if going_on else []
             scores = PromptedJudgeEngine.score(self, [*known, *now])
             self._ledger.add(Bill(questions=len(now)))
             if now and self._dialect.tried:
-                self._dialect.keep()  # no later run sends one question first
+                self._dialect.keep()  # later runs need not send a single question first
             if scores := [score for score in scores if score.raw != NOT_ASKED]:
                 yield scores
             for item in fresh[len(now) :]:
@@ -111,7 +111,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self.must_go_on()
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the answers that were collected, and ask the other prompts one by one."""
+        """Return the collected answers, and send the other prompts as single requests."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         asked = iter(super().ask(missing))
@@ -125,23 +125,23 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             seen[prompt] += 1
             yield sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
-    def _askings(self, item: Item) -> list[str]:
-        """Return the different prompts about an item, each as often as it is asked."""
+    def _repeated_prompts(self, item: Item) -> list[str]:
+        """Return the distinct prompts about an item, each repeated as often as ``repeats`` requires."""
         return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-        """Return the items whose answers have arrived, and those that were never sent."""
+        """Return the items whose answers have arrived, and the items that were never sent."""
         known: list[Item] = []
         fresh: list[Item] = []
         for item in items:
-            names = list(self._names_of(self._askings(item)))
+            names = list(self._names_of(self._repeated_prompts(item)))
             if self._waiting.intersection(names):
                 continue
             answers = [self._collected.get(name) for name in names]
             failed = [answer is not None and answer.status in MAY_PASS for answer in answers]
             if any(answer and not lost for answer, lost in zip(answers, failed, strict=True)):
                 for name, lost in zip(names, failed, strict=True):
-                    if lost:  # one half of a pair is paid for, so the other is asked at once
+                    if lost:  # other answers about the item are paid for, so this one is asked at once
                         del self._collected[name]
                 known.append(item)
             else:
@@ -149,10 +149,10 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Add a question to the file, and send the file if it is full; skip the question if no money is left."""
+        """Add a question to the file and send a full file; skip the question if no money is left."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
-        prompts = self._askings(item)
+        prompts = self._repeated_prompts(item)
         for name, sent in zip(self._names_of(prompts), map(self.text_of, prompts), strict=True):
             if name in self._waiting:  # another item gives the same prompt
                 continue
@@ -194,9 +194,9 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def _called(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None
     ) -> dict[str, Any]:
-        """Call the endpoint; only calls that cost nothing are repeated.
+        """Call the endpoint, and repeat only calls that cost nothing.
 
-        Raises ``StoppedError`` without an answer. The record of ``batch`` is deleted if the batch cannot exist.
+        Raises ``StoppedError`` if there is no answer. The record of ``batch`` is deleted if the batch cannot exist.
         """
         failed, where = 0, path.partition("?")[0]
         while True:
@@ -284,13 +284,13 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self.must_go_on()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)
-        for purse in self._ledger.purses:  # they counted the most that the batch could cost
+        for purse in self._ledger.purses:  # they counted the maximum cost of the batch
             purse.settle(0.0, bill.dollars, bill.unknown - batch.worst)
         reason = f"its batch is {state.get('status')} without an answer to this"
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Read one line of a batch's files; returns the name of its request, empty if the line answers none."""
+        """Read one line of a batch's files and return the name of its request, or an empty text if it has none."""
         try:
             parsed = json.loads(line)
             name, response = str(parsed["custom_id"]), parsed["response"]
@@ -305,7 +305,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return name
 
     def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
-        """Read the answer in a line; None if the question is to be asked again at once."""
+        """Read the answer in a line; None if the question should be asked again at once."""
         unknown = Bill(unknown=batch.worst / len(batch.lines))
         try:
             if reply.failed:
@@ -325,7 +325,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
-    """Return the JSON objects in what should be a list of them."""
+    """Return the JSON objects in a value that should be a list of objects."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Checks of whether a judge can run, for ``care doctor``."""
+"""Checks that a judge can run, for ``care doctor``."""
 
 import importlib.util
 import os
@@ -19,9 +19,9 @@ _MEMORY_PER_WEIGHTS = 1.25
 
 
 def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path()) -> list[tuple[str, str]]:
-    """Check one judge of the workspace at ``root``; returns pairs of a state (``ok``, ``warns``, ``fails``) and a text.
+    """Check one judge of the workspace at ``root``; return pairs of state (``ok``, ``warns``, ``fails``) and text.
 
-    Built-in programs and recorded scores have nothing to check.
+    Built-in programs and recorded scores need no check.
     """
     rows = list[tuple[str, str]]()
     if spec.engine.needs.template and spec.license is None:
@@ -74,7 +74,7 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 
 
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
-    """Report missing prices; nothing if they are known."""
+    """Return a warning about missing prices; empty if the prices are known."""
     if engine.price is not None:
         return []
     missing_prices = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"

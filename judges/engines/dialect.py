@@ -1,7 +1,7 @@
-"""Parameters that a model behind an endpoint takes, and the tokens that it needs to reason.
+"""Parameters that a model behind an endpoint accepts, and the tokens that it needs for reasoning.
 
-Some models refuse parameters that others require. The parameters are learned from refusals, which cost nothing, and are
-kept in the workspace's data from run to run.
+Some models refuse parameters that others require. The accepted parameters are learned from refusals, which cost
+nothing. They are stored in the workspace's data for later runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from judges.spec import OpenAIEngine
 
 REASONING_TOKENS = 2_048
-"""Tokens for reasoning, in addition to those of the answer, of a model that takes no ``max_tokens``."""
+"""Tokens for reasoning, in addition to the answer's tokens, if a model does not accept ``max_tokens``."""
 
 _MOST_REASONING_TOKENS = 32_768
 _LENGTHS = ("max_tokens", "max_completion_tokens")
@@ -26,20 +26,20 @@ LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs")
 
 
 class Dialect:
-    """The parameters that one model at one endpoint takes, shared by all requests and kept in a file at ``path``.
+    """The parameters that one model at one endpoint accepts, shared by all requests and stored in a file at ``path``.
 
     A file that cannot be read is ignored.
 
     Attributes
     ----------
     tried : bool
-        Whether a request has shown which parameters the model takes.
+        Whether a request has shown which parameters the model accepts.
     """
 
     def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:
         self._engine, self._path, self._lock = engine, path, threading.Lock()
         self.tried = False
-        self._refused = {"logprobs"} if engine.form else set[str]()  # vendors' own forms give none
+        self._refused = {"logprobs"} if engine.form else set[str]()  # vendors' own forms return no log probabilities
         self._top_logprobs, self._reasoning = 20, 0
         if path is not None and path.is_file():
             with suppress(OSError, ValueError, TypeError, KeyError):
@@ -49,7 +49,7 @@ class Dialect:
                 self.tried = True
 
     def body(self, text: str) -> dict[str, Any]:
-        """Build the request about one prompt with the parameters that the model is known to take."""
+        """Build the request for one prompt with the parameters that the model is known to accept."""
         engine = self._engine
         body: dict[str, Any] = {"model": engine.model, "messages": [{"role": "user", "content": text}]}
         length = next((name for name in _LENGTHS if name not in self._refused), None)
@@ -64,9 +64,9 @@ class Dialect:
         return body | engine.extra_body
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
-        """Learn from a refusal of the request ``body``; returns whether it is worth sending again.
+        """Learn from a refusal of the request ``body``, and return whether to send a changed request.
 
-        If the endpoint does not name the ``parameter`` that is wrong, its message is searched for one.
+        If the endpoint does not name the wrong ``parameter``, its message is searched for one.
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:
@@ -76,7 +76,7 @@ class Dialect:
         if parameter not in ours:
             return False
         with self._lock:
-            if self.body("").get(parameter) == body[parameter]:  # no other request has learned it meanwhile
+            if self.body("").get(parameter) == body[parameter]:  # no other request has learned it in the meantime
                 if parameter == "top_logprobs" and self._top_logprobs > 5:
                     self._top_logprobs = 5
                 else:
@@ -87,7 +87,7 @@ class Dialect:
         return True
 
     def make_room(self, body: dict[str, Any]) -> bool:
-        """Give all further requests more tokens for reasoning than this one had; False if the maximum is reached."""
+        """Give later requests more tokens for reasoning than this one; return False if the maximum is reached."""
         length = next((name for name in _LENGTHS if name in body and name not in self._engine.extra_body), None)
         if length is None:
             return False

@@ -1,6 +1,7 @@
-"""HTTP client of an endpoint, whose answers may hold anything.
+"""HTTP client of an endpoint that trusts none of its answers.
 
-A whole answer must arrive within a deadline and a limit of bytes, compressed or not. Its fields are validated.
+A whole answer must arrive before a deadline and within a limit of bytes, both compressed and decompressed. Its fields
+are validated.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError
 
 
 class NoAnswerError(Exception):
-    """No readable answer came; a request that was not even ``sent`` costs nothing."""
+    """No readable answer arrived. If the request was not ``sent``, it cost nothing."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -44,11 +45,11 @@ class NoAnswerError(Exception):
 
 
 class LateError(NoAnswerError):
-    """The answer did not come in time."""
+    """The answer did not arrive in time."""
 
 
 def _or_none(value: Any, handler: Any) -> Any:
-    """Read an invalid field as None; the rest of the answer may be of use."""
+    """Read an invalid field as None, because the other fields of the answer may be useful."""
     try:
         return handler(value)
     except ValidationError:
@@ -133,7 +134,7 @@ class Completion(_Record):
 
 @dataclass(frozen=True)
 class Reply:
-    """A response: status code, headers in lower case, and the JSON, or the text if it is none."""
+    """A response: status code, headers in lower case, and the content as JSON, or as text if it is not JSON."""
 
     code: int
     headers: Mapping[str, str]
@@ -141,12 +142,12 @@ class Reply:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The error in the content, in whatever form it comes, with a ``message``."""
+        """The error in the content, in a common form with a ``message``."""
         content = self.content
         found: Any = content
         if isinstance(content, dict):
             found = content.get("error") or content.get("detail") or content.get("message") or content
-        if isinstance(found, list) and found and isinstance(found[0], dict):  # a list of fields that are wrong
+        if isinstance(found, list) and found and isinstance(found[0], dict):  # a list of wrong fields
             place = found[0].get("loc")
             last = place[-1] if isinstance(place, list) and place else None
             return {"param": last, "message": f"{last}: {found[0].get('msg')}"}
@@ -157,7 +158,7 @@ class Reply:
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error instead of an answer; some endpoints send one with code 200."""
+        """Whether the response is an error; some endpoints send errors with code 200."""
         return self.code != 200 or (isinstance(self.content, dict) and bool(self.content.get("error")))
 
     @property
@@ -177,7 +178,7 @@ class Reply:
 
 @dataclass
 class _Clock(httpcore.NetworkBackend):
-    """Connections with one deadline for everything, however slowly an answer drips in."""
+    """Connections with one deadline for the whole answer, however slowly it arrives."""
 
     until: float = 0.0
     inner: httpcore.NetworkBackend = field(default_factory=httpcore.SyncBackend)
@@ -207,7 +208,7 @@ class _Stream(httpcore.NetworkStream):
     unsent: bytes = b""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self.unsent:  # headers and body go out as one
+        if self.unsent:  # headers and body are sent together
             unsent, self.unsent = self.unsent, b""
             self.inner.write(unsent, self.clock.left(httpcore.WriteTimeout))
         return self.inner.read(max_bytes, self.clock.left(httpcore.ReadTimeout))
@@ -270,7 +271,7 @@ class Endpoint:
     def post(self, body: Mapping[str, Any]) -> Reply:
         """Send one request.
 
-        Raises ``LateError`` if no whole answer came in time, and ``NoAnswerError`` if none came at all.
+        Raises ``LateError`` if no whole answer arrived in time, and ``NoAnswerError`` if none arrived at all.
         """
         reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
         if not reply.failed and isinstance(reply.content, dict):
@@ -337,7 +338,7 @@ class Endpoint:
             self._free.append(connection)
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
-        """Open a connection; a shared pool would search all its connections for every request."""
+        """Open a connection without a shared pool, which would search all its connections for every request."""
         clock = _Clock()
         pool = httpcore.ConnectionPool(
             ssl_context=self._tls,
@@ -350,9 +351,9 @@ class Endpoint:
 
 
 def proxy_of(address: str) -> httpx.Proxy | None:
-    """Return the proxy for an address by the environment: ``HTTPS_PROXY`` and its like, ``ALL_PROXY``, ``NO_PROXY``.
+    """Return the proxy for an address from ``HTTPS_PROXY`` and similar variables, ``ALL_PROXY`` and ``NO_PROXY``.
 
-    Raises ``JudgeError`` if it cannot be used.
+    Raises ``JudgeError`` if the proxy cannot be used.
     """
     to, named = urllib.parse.urlsplit(address), urllib.request.getproxies()
     kind = to.scheme if named.get(to.scheme) else "all"
@@ -370,7 +371,7 @@ def proxy_of(address: str) -> httpx.Proxy | None:
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
-    """Return the headers that a judge's file asks for, and the secrets in them.
+    """Return the headers in a judge's file, and the secrets in them.
 
     Raises ``JudgeError`` if an environment variable that the file names is not set.
     """
@@ -409,7 +410,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     """Join and decompress the bytes of an answer.
 
-    Raises ``NoAnswerError`` if they are too many, or compressed in a way that was not asked for.
+    Raises ``NoAnswerError`` if there are too many bytes, or their compression was not requested.
     """
     if encoding not in ("", "identity", "gzip", "deflate"):
         raise NoAnswerError(f"the answer is compressed as {encoding[:50]!r}, which CARE did not request")

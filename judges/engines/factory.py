@@ -1,4 +1,4 @@
-"""Construction of engines from judges' specifications, and the versions of what they run."""
+"""Construction of engines from judges' specifications, and versions of their programs, models and templates."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from judges.engines.model import Backend
 
 _SMALL_FILE = 8 * 2**20
-"""Largest file of a model, in bytes, that is hashed by its content."""
+"""Largest model file, in bytes, that is hashed by its content."""
 
 
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
-    """Return the version of what a judge runs, without loading it; it is part of the judge's key.
+    """Return the version of a judge's program or template without loading it; it is part of the judge's key.
 
     Raises ``JudgeError`` or ``InputError`` if the program, its file or the prompt template is missing, or the judge is
     recorded.
@@ -44,7 +44,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """Check that everything that a specification names exists, without a network and without running the judge.
+    """Check that everything that a specification names exists, without using a network or running the judge.
 
     Raises ``JudgeError`` or ``InputError`` if the program, its file or its template is missing, or a repository has no
     revision.
@@ -59,13 +59,13 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 
 
 class LoadedModels:
-    """Models loaded in this process, each once for all prompts and scales."""
+    """Models loaded in this process; each is loaded once for all prompts and scales."""
 
     def __init__(self) -> None:
         self._backends: dict[tuple[object, ...], Backend] = {}
 
     def load(self, engine: LocalModel) -> Backend:
-        """Return the model of these settings, and load it the first time."""
+        """Return the model with these settings, which is loaded at the first call."""
         if engine.loaded not in self._backends:
             if engine.kind == "vllm":
                 from judges.engines.vllm import VllmBackend as Kind
@@ -129,7 +129,7 @@ def file_hash(path: Path) -> str:
 
 
 def _folder_hash(folder: Path) -> str:
-    """Hash a model's folder: small files by their bytes, large ones by size and time of change."""
+    """Hash a model's folder: small files by their bytes, large files by size and modification time."""
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         status = path.stat()

@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 _OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature")
 _LONGEST = 4_096
-"""Tokens of an answer where the form requires a limit and the model is known to take none."""
+"""Tokens of an answer if the form requires a limit but the model is known to accept none."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Engine of language models that are loaded on this machine, by a backend that gives probabilities or text."""
+"""Engine of language models on this machine; its backend returns probabilities or text."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Backend(ABC):
         return list(self._tokenizer.encode(text, add_special_tokens=special))
 
     def chat(self, text: str) -> str | None:
-        """Return the text in the model's chat format, up to where the answer begins; None if it has no such format.
+        """Return the text in the model's chat format, up to the beginning of the answer; None without such a format.
 
         Thinking is turned off if the model's chat template has a switch for it.
         """
@@ -42,27 +42,27 @@ class Backend(ABC):
         return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
 
     def written(self, tokens: Sequence[int]) -> tuple[str, int]:
-        """Decode a model's tokens, without special ones and an incomplete last character; returns text and count."""
+        """Decode a model's tokens, without special tokens and an incomplete last character; return text and count."""
         text = str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
     @abstractmethod
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """Return, for each pair of a prompt and token ids, the log probability that each token follows the prompt."""
+        """Return the log probability that each of the given tokens follows its prompt."""
 
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[scoring.Prefix, tuple[int, ...]]
     ) -> list[dict[scoring.Prefix, dict[int, float]]] | None:
-        """Return the log probabilities of the tokens wanted after each prompt and each sequence that follows it.
+        """Return the log probabilities of the wanted tokens after each prompt and each sequence that follows it.
 
-        None if the backend reads all sequences at once no faster than one after another; the caller then asks for
-        those that matter with ``next_logprobs``.
+        None if the backend cannot read all sequences at once faster than one by one. The caller then requests the
+        sequences that matter with ``next_logprobs``.
         """
         return None
 
     @abstractmethod
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        """Continue each prompt greedily; returns the text and its number of tokens for each prompt."""
+        """Continue each prompt greedily, and return the text and its number of tokens for each prompt."""
 
 
 class ModelJudgeEngine(PromptedJudgeEngine):
@@ -104,7 +104,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     @cached_property
     def _negligible(self) -> float:
-        """Share of the probability that may be left out with expected scores exact to ``scoring.EXACT_TO``."""
+        """Share of the probability that may be left out while expected scores remain exact to ``scoring.EXACT_TO``."""
         return scoring.EXACT_TO / (max(self._answers.values()) - min(self._answers.values()))
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
@@ -119,7 +119,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         ]
 
     def _ask_by_node(self, prompts: Sequence[list[int]], readings: Sequence[scoring.Unfolding]) -> list[int]:
-        """Ask about the nodes that matter, depth by depth; returns the number of nodes that each prompt took."""
+        """Evaluate the nodes that matter, depth by depth; return the number of nodes that each prompt needed."""
         asked = [0] * len(prompts)
         while nodes := [
             (k, node) for k, reading in enumerate(readings) for node in reading.next_nodes(self._negligible)
@@ -142,7 +142,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 def _add_all(
     by_node: Sequence[Mapping[scoring.Prefix, Mapping[int, float]]], readings: Sequence[scoring.Unfolding]
 ) -> list[int]:
-    """Add every node of every prompt; returns the number of nodes for each prompt."""
+    """Add every node of every prompt, and return the number of nodes for each prompt."""
     for answered, reading in zip(by_node, readings, strict=True):
         for node in sorted(answered, key=len):
             reading.add(node, answered[node])

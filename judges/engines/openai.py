@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
-    """A request failed for a reason that may pass; ``status`` is that of the score if no attempt succeeds."""
+    """A request failed for a temporary reason; the score gets ``status`` if no later attempt succeeds."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
@@ -46,11 +46,11 @@ class NotAskedError(Exception):
 
 
 class RefusedError(Exception):
-    """The endpoint refused a parameter; the request is worth sending again without it."""
+    """The endpoint refused a parameter; the request can be sent again without it."""
 
 
 class CutOffError(Exception):
-    """The model had no tokens left for its answer; ``answer`` is the score's value if none follows."""
+    """The model had no tokens left for its answer; ``answer`` is used if no later attempt succeeds."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -87,7 +87,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             )
         self._price = price or Price(0.0, 0.0, 0.0, "")
         self._endpoint = Endpoint(spec.name, engine)
-        self._shown_name = lru_cache(64)(self._endpoint.secrets.name)  # it is the same in nearly every answer
+        self._shown_name = lru_cache(64)(self._endpoint.secrets.name)  # the name is the same in nearly every answer
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
         self._dialect = Dialect(engine, learned)
@@ -116,8 +116,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item.
 
-        Raises ``StoppedError`` if the spend limit is reached, or the endpoint refuses every request (its key, the
-        model, a parameter); the error carries the scores that were paid for.
+        Raises ``StoppedError`` if the spend limit is reached, or the endpoint refuses every request because of the key,
+        the model or a parameter. The error holds the scores that were already paid for.
         """
         scores = super().score(items)
         paid = [score for score in scores if score.raw != NOT_ASKED]
@@ -139,7 +139,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         with self._asking:  # close() waits for this
             self._under_way += 1
-            is_single = len(prompts) == 1 or self._stopped  # a hand-over to a thread costs a tenth of a request
+            is_single = len(prompts) == 1 or self._stopped  # starting a thread costs a tenth of a request
             ask_each = map if is_single else self._threads.map
         try:
             return list(ask_each(self._one, prompts))
@@ -197,9 +197,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @contextmanager
     def _probing(self) -> Generator[None]:
-        """Send one request at a time until it is known which parameters the model takes."""
+        """Send one request at a time until it is known which parameters the model accepts."""
         is_probe = not self._dialect.tried and self._opening.acquire()
-        if is_probe and self._dialect.tried:  # another request found out meanwhile
+        if is_probe and self._dialect.tried:  # another request found it in the meantime
             self._opening.release()
             is_probe = False
         tried = True
@@ -242,9 +242,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
         """Turn an error into an answer with a status, or into an exception.
 
-        Raises ``TemporaryError`` if the endpoint is overloaded or fails, ``RefusedError`` if it does not take a
-        parameter that can be left out, and ``NotAskedError`` if it will refuse every request; the judge is then
-        stopped.
+        Raises ``TemporaryError`` if the endpoint is overloaded or fails, and ``RefusedError`` if it refuses a parameter
+        that can be left out. If it will refuse every request, stops the judge and raises ``NotAskedError``.
         """
         code, message = reply.status, str(reply.error["message"])
         full, shown = self._hidden(message), self._hidden(message, body)
@@ -308,7 +307,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
-        """Read the probability of each answer by its first token; None if the log probabilities cannot be used."""
+        """Read the probability of each answer from its first token; None if the log probabilities cannot be used."""
         try:
             tokens = choice.logprobs["content"]
             first = tokens[0]
@@ -331,7 +330,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @contextmanager
     def _paid(self, worst: float) -> Generator[Bill]:
-        """Reserve the most that a request can cost, and enter what it did cost; raises as ``_reserve`` does."""
+        """Reserve the maximum cost of a request, then enter its actual cost; raises as ``_reserve`` does."""
         self._reserve(worst)
         bill = Bill(requests=1, unknown=worst, settled=worst)
         try:
@@ -344,12 +343,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @staticmethod
     def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
-        """Return the most that a request can cost whose text has this many bytes; a token has at least one."""
+        """Return the maximum cost of a request with a text of this many bytes; a token has at least one byte."""
         written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
         return price.of(size + 64, written if isinstance(written, int) else 4096)
 
     def _reserve(self, worst: float) -> None:
-        """Reserve money; raises ``NotAskedError`` if the judge is stopped, or a limit leaves less."""
+        """Reserve money; raises ``NotAskedError`` if the judge is stopped or a spend limit leaves too little."""
         if self._stopped:
             raise NotAskedError
         for place, purse in enumerate(self._purses):
@@ -360,13 +359,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 raise NotAskedError
 
     def _hidden(self, text: str, body: Mapping[str, Any] | None = None, limit: int = 200) -> str:
-        """Shorten an endpoint's message, and remove secrets and what it repeats of a question."""
+        """Shorten an endpoint's message, and remove secrets and repeated parts of the question."""
         shown = self._endpoint.secrets.hide(text, limit)
         return unrepeated(shown, body["messages"][0]["content"]) if body and "messages" in body else shown
 
 
 def paid_for(usage: Usage, price: Price) -> Bill:
-    """Return the tokens of an answer, with what they cost."""
+    """Return the bill of an answer: its tokens and their cost."""
     return Bill(
         tokens_in=usage.prompt_tokens,
         tokens_cached=usage.cached,
@@ -377,6 +376,6 @@ def paid_for(usage: Usage, price: Price) -> Bill:
 
 
 def _together(cut: PromptAnswer, answer: PromptAnswer) -> PromptAnswer:
-    """Add the tokens of the attempt that was cut off to those of the answer that followed."""
+    """Add the tokens of the attempt that was cut off to the tokens of the later answer."""
     tokens_in, tokens_out = cut.tokens_in + answer.tokens_in, cut.tokens_out + answer.tokens_out
     return replace(answer, tokens_in=tokens_in, tokens_out=tokens_out)

@@ -1,4 +1,4 @@
-"""Rate limiting of requests to an endpoint, by its answers and rate-limit headers."""
+"""Rate limiting of requests to an endpoint, based on its answers and rate-limit headers."""
 
 import random
 import re
@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from judges.spec import OpenAIEngine
 
 LONGEST_WAIT_S = 900.0
-"""The longest pause that an endpoint may ask for; the judge stops if it asks for more."""
+"""The longest pause that an endpoint may request; the judge stops if it requests more."""
 
 _LONGEST_BACKOFF_S = 60.0
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
@@ -23,12 +23,12 @@ _LIMITS = (
 
 
 class Pace:
-    """Limits the open requests to what the endpoint bears, and starts none during a pause that it asks for.
+    """Limits the open requests to the endpoint's capacity, and starts none during a pause that it requests.
 
     Notes
     -----
-    HTTP 429 makes the limit of open requests a third smaller, once for all requests that were open then; each answer
-    makes it larger by its reciprocal, up to ``concurrency``.
+    HTTP 429 reduces the limit of open requests by a third, once for all requests that were open at the time. Each
+    answer increases the limit by its reciprocal, up to ``concurrency``.
     """
 
     def __init__(self, engine: OpenAIEngine) -> None:
@@ -41,13 +41,13 @@ class Pace:
         self._stopped = False
 
     def stop(self) -> None:
-        """Wake all waiting threads; none of them sends a request any more."""
+        """Wake all waiting threads, which then send no further request."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
     def rest(self, pause: float) -> None:
-        """Wait for ``pause`` seconds, without holding a turn."""
+        """Wait for ``pause`` seconds without a place among the open requests."""
         end = time.monotonic() + pause
         with self._changed:
             while not self._stopped and (left := end - time.monotonic()) > 0:
@@ -55,7 +55,7 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Generator[float]:
-        """Hold a place among the open requests; yields the time at which it was taken."""
+        """Hold a place among the open requests, and yield the time at which it was taken."""
         with self._changed:
             while (pause := self._pause()) > 0:
                 self._changed.wait(pause)
@@ -68,7 +68,7 @@ class Pace:
                 self._changed.notify_all()
 
     def _pause(self) -> float:
-        """Return seconds to wait before looking again; 0 if the request may start now."""
+        """Return the seconds to wait before the next check; 0 if the request may start now."""
         if self._stopped:
             return 0.0
         if self._open >= max(1, int(self._limit)):
@@ -82,7 +82,7 @@ class Pace:
         return 0.0
 
     def answered(self, tokens: int, headers: Mapping[str, str]) -> None:
-        """Update the limits by an answer's tokens and rate-limit headers."""
+        """Update the limits from an answer's tokens and rate-limit headers."""
         with self._changed:
             self._rounds = 0
             self._tokens = tokens if not self._tokens else 0.9 * self._tokens + 0.1 * tokens
@@ -98,7 +98,7 @@ class Pace:
                         self._held_until = max(self._held_until, time.monotonic() + pause)
 
     def too_fast(self, started: float, pause: float | None) -> None:
-        """Update the limits by a refusal for too many requests; ``pause`` is what the endpoint asks for."""
+        """Update the limits after HTTP 429; ``pause`` is the pause that the endpoint requests."""
         with self._changed:
             if started >= self._last_cut:
                 self._rounds += 1
@@ -109,7 +109,7 @@ class Pace:
 
 
 def backoff(attempt: int) -> float:
-    """Return seconds to wait after a failure: random, and longer each time."""
+    """Return the seconds to wait after a failure: a random time that grows with the attempts."""
     return random.uniform(0.5, 1.0) * min(0.5 * 2**attempt, _LONGEST_BACKOFF_S)
 
 

@@ -16,14 +16,14 @@ from judges.spec import ProgramEngine
 
 Scale = tuple[float, float]
 Judged = tuple[float | None, Status, str | None]
-"""A score, its status, and the reason if there is none."""
+"""A score, its status, and the reason if the score is missing."""
 
 _SCALE = (0.0, 10.0)
 
 
 class _OneByOne(Engine):
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; one on which the program fails gets a status, with the reason in ``raw``."""
+        """Score each item; if the program fails on an item, its score has a status and the reason in ``raw``."""
         return [self._one(item) for item in items]
 
     def _one(self, item: Item) -> Score:
@@ -52,7 +52,7 @@ class ProgramJudgeEngine(_OneByOne):
 
 
 class SandboxedJudgeEngine(_OneByOne):
-    """Asks one program, in a process of its own, about one item at a time.
+    """Runs one program in its own process, with one item at a time.
 
     Raises ``JudgeError`` if this machine has no sandbox and the judge's engine has no ``unsafe: true``.
     """

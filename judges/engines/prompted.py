@@ -1,4 +1,4 @@
-"""Base of engines that ask a language model: one prompt an item, or two for a pair, rendered and scored."""
+"""Base of engines of language models, with one prompt for each item or two prompts for each pair."""
 
 import json
 import math
@@ -29,7 +29,7 @@ class PromptAnswer:
 
 
 class PromptedJudgeEngine(Engine):
-    """Renders the prompts, asks each different prompt once, and combines the two orders of a pair."""
+    """Renders the prompts, sends each different prompt once, and combines the two orders of a pair."""
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
         self._settings, self._template = engine, template
@@ -40,7 +40,7 @@ class PromptedJudgeEngine(Engine):
 
     @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Answer each prompt, in order; a prompt that is asked repeatedly is there as often."""
+        """Return the answers to the prompts, in order; a prompt that occurs several times is asked as often."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item; pairs are shown in both orders by default."""
@@ -56,7 +56,7 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return the prompt about an item, or two of a pair in both orders; None if the item lacks a text."""
+        """Return the prompt about an item, or two prompts for both orders of a pair; None if the item lacks a text."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
@@ -72,8 +72,8 @@ class PromptedJudgeEngine(Engine):
             )
         given = [a for a in answers if a is not None]
         orders = len(given) // self._repeats
-        askings = [given[k : k + orders] for k in range(0, len(given), orders)]
-        repeats = [_of_orders(asking) for asking in askings]
+        repeated = [given[k : k + orders] for k in range(0, len(given), orders)]
+        repeats = [_of_orders(both_orders) for both_orders in repeated]
         score = mean_of(repeats)
         shown = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)
         status = Status.OK if score is not None else shown.status
@@ -111,7 +111,7 @@ class PromptedJudgeEngine(Engine):
 
 
 def _of_orders(answers: Sequence[PromptAnswer]) -> float | None:
-    """Return the score of one prompt's answer, or half the difference of the answers to both orders of a pair."""
+    """Return the score of a single answer, or half the difference of the answers to both orders of a pair."""
     scores = [answer.score for answer in answers]
     if None in scores:
         return None

@@ -1,4 +1,4 @@
-"""Checks and versions of recorded scores, which are joined to the items by item id."""
+"""Checks and versions of recorded scores; the scores are joined to the items by item id."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from care_ops.scores import Array, ScoreMatrix, canonical_order
 from judges.items import Status
 
 _ROWS_AT_ONCE = 16_384
-"""Rows that are formatted together to be hashed, which is twice as fast as one by one."""
+"""Number of rows that are formatted together for hashing, which is twice as fast as one by one."""
 
 NOTHING_RECORDED = hashlib.sha256().hexdigest()
-"""Version of the recordings of a judge that is missing from its score file."""
+"""Version of the recorded scores of a judge that is missing from its score file."""
 
 
 def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:
@@ -32,7 +32,7 @@ def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Ar
 
 
 def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Hash the recordings of every judge of a score file; items are sorted and formatted once."""
+    """Hash the recorded scores of every judge of a score file; items are sorted and formatted only once."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
     opened = [f"({item_id!r}, " for item_id in item_ids]

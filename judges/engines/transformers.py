@@ -12,10 +12,10 @@ from judges.spec import LocalModel
 
 _log = logging.getLogger(__name__)
 _PROMPTS_AT_ONCE = 16
-"""Prompts in one pass, until they do not fit into memory."""
+"""Number of prompts in one pass; it is reduced if they do not fit into memory."""
 
 _SAME_MODEL = 0.25
-"""Largest mean difference between correct log probabilities that were read at once and one by one.
+"""Largest acceptable mean difference between log probabilities that were read at once and one by one.
 
 Rounding in bfloat16 gives .05. A model that ignores its mask reads other answers before each answer.
 """
@@ -61,7 +61,7 @@ class TransformersBackend(Backend):
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
     ) -> list[dict[Prefix, dict[int, float]]] | None:
-        """Read a trie in two passes: over the prompt, and over all nodes, each of which sees its own branch only."""
+        """Read a trie in two passes: over the prompt, and over all nodes, where each node sees only its own branch."""
         if self._reads_tries is None:
             self._reads_tries = self._agrees_with_single_passes(prompts[0], wanted)
             if not self._reads_tries:
@@ -69,7 +69,7 @@ class TransformersBackend(Backend):
         return self._read_tries(prompts, wanted) if self._reads_tries else None
 
     def _agrees_with_single_passes(self, prompt: list[int], wanted: Mapping[Prefix, tuple[int, ...]]) -> bool:
-        """Check that the model follows a mask that hides branches from each other; not every architecture does."""
+        """Check that the model respects a mask that hides branches from each other; not every architecture does."""
         nodes = sorted(wanted, key=len)[-2:]
         try:
             (at_once,) = self._read_tries([prompt], wanted)
@@ -100,7 +100,7 @@ class TransformersBackend(Backend):
         return by_node
 
     def _in_groups(self, prompts: Sequence[list[int]], read: Callable[[Sequence[int]], None]) -> None:
-        """Call ``read`` with the positions of prompts of similar length, with fewer after it ran out of memory.
+        """Call ``read`` with groups of prompts of similar length; groups become smaller if memory runs out.
 
         Raises ``JudgeError`` if a single prompt does not fit into memory.
         """
@@ -119,7 +119,7 @@ class TransformersBackend(Backend):
             else:
                 del waiting[-len(chosen) :]
                 continue
-            self._torch.cuda.empty_cache()  # after the error, which holds the tensors, is gone
+            self._torch.cuda.empty_cache()  # after the error is released, because it holds the tensors
 
     def _branch_logits(self, nodes: Sequence[Prefix], mask: Any, cache: Any) -> Any:
         """Return logits after each node, (prompts, nodes, vocabulary); ``cache`` has the prompts' keys and values."""
@@ -161,7 +161,7 @@ class TransformersBackend(Backend):
         return answers
 
     def _read(self, prompts: Sequence[list[int]], *, use_cache: bool = False) -> tuple[Any, Any]:
-        """Run the model on prompts, padded on the left; returns its output and the attention mask."""
+        """Run the model on left-padded prompts; return its output and the attention mask."""
         longest = max(map(len, prompts))
         ids = self._torch.zeros((len(prompts), longest), dtype=self._torch.long)
         mask = self._torch.zeros_like(ids)
@@ -182,7 +182,7 @@ class TransformersBackend(Backend):
 
 
 def attends_to_everything(config: Any) -> bool:
-    """Check that every layer of a model sees the whole prompt; one with a sliding window does not."""
+    """Return whether every layer of a model sees the whole prompt; layers with a sliding window do not."""
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     if kinds is not None:

@@ -16,15 +16,15 @@ from judges.spec import LocalModel
 _TOKENS_AT_ONCE = 128
 """Largest number of chosen tokens whose probabilities vLLM returns for one request.
 
-More tokens take further requests, for which the prompt is in vLLM's cache.
+More tokens need further requests, for which the prompt is in vLLM's cache.
 """
 
 
 @contextmanager
 def loading(gpus: str) -> Generator[None]:
-    """Let no other engine load on these GPUs at the same time, since vLLM measures what loading takes of their memory.
+    """Prevent other engines from loading on these GPUs, because vLLM measures how much memory loading takes.
 
-    Two that load at once on halves of an H100 count each other's weights, and one is left without a cache.
+    If two engines load at once on halves of an H100, they count each other's weights, and one gets no cache.
     """
     lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"
     with lock.open("a") as file:
@@ -35,8 +35,8 @@ def loading(gpus: str) -> Generator[None]:
 class VllmBackend(Backend):
     """One loaded model.
 
-    vLLM takes no attention mask, so each sequence of tokens is a request of its own. A request for the prompt's own log
-    probabilities would give several nodes of one branch, but does not read the prefix cache.
+    vLLM accepts no attention mask, so each sequence of tokens is a separate request. A request for the log
+    probabilities of the prompt would return several nodes of one branch, but it does not read the prefix cache.
     """
 
     def __init__(self, engine: LocalModel) -> None:
@@ -54,7 +54,7 @@ class VllmBackend(Backend):
         options: dict[str, Any] = dict(engine.vllm)
         if engine.max_length:
             options["max_model_len"] = engine.max_length
-        if engine.gpus > 1:  # GPUs of one machine, those that Ray has given to this actor
+        if engine.gpus > 1:  # the GPUs of one machine that Ray assigned to this actor
             options.setdefault("distributed_executor_backend", "mp")
             options["tensor_parallel_size"], options["pipeline_parallel_size"] = engine.parallel
         with loading(os.environ.get("CUDA_VISIBLE_DEVICES", "")) if engine.gpus else nullcontext():

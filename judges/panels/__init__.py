@@ -23,9 +23,9 @@ class Preset:
     programs : sequence of str
         Names of built-in programs.
     models : sequence of dict
-        Language models: ``name`` of the judge, ``model`` (repository or name at the endpoint), ``family``, ``license``;
-        ``gated`` if an account must have accepted the repository's terms, and ``instead`` an open judge of about the
-        same size; ``endpoint`` (base_url, api_key_env) if the model is not loaded here.
+        Language models, each with ``name`` (of the judge), ``model`` (repository or name at the endpoint), ``family``
+        and ``license``; also ``gated`` if the repository's terms must be accepted, with ``instead``, an open judge of
+        about the same size; and ``endpoint`` (base_url, api_key_env) if the model is not loaded on this machine.
     testsets : sequence of str
         Test sets of the catalog that these judges scored in the paper.
     """
@@ -44,7 +44,7 @@ def names() -> list[str]:
 def find(name: str) -> Preset:
     """Return the preset of this name.
 
-    Raises ``InputError`` if there is none; the message lists those that exist.
+    Raises ``InputError`` if there is none; the message lists the existing presets.
     """
     if name not in names():
         raise InputError(f"no panel {name!r}; choose one of {', '.join(names())}")
@@ -55,17 +55,17 @@ def find(name: str) -> Preset:
 
 
 def scored_in_the_paper(judge: str) -> list[str]:
-    """Return the test sets of the catalog that a judge scored in the paper: those of all its presets, sorted."""
+    """Return the test sets of the catalog that a judge scored in the paper, sorted; they come from all its presets."""
     presets = [find(name) for name in names()]
     its = [p for p in presets if judge in p.programs or any(model["name"] == judge for model in p.models)]
     return sorted({testset for preset in its for testset in preset.testsets})
 
 
 def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_paper: bool = False) -> dict[str, str]:
-    """Write a YAML file for each judge of a preset; returns the texts by the judges' names.
+    """Return the YAML text of each judge of a preset, by the judge's name.
 
-    ``engine`` holds the settings that its models share, by default ``kind: vllm``; ``as_paper`` limits a judge to the
-    test sets that it scored in the paper.
+    ``engine`` holds the common settings of the models, by default ``kind: vllm``. ``as_paper`` limits each judge to
+    the test sets that it scored in the paper.
     """
     files: dict[str, str] = {}
     shared = engine or {"kind": "vllm"}
@@ -95,11 +95,11 @@ def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_p
 
 
 def with_fence(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Add ``fence: true`` to the settings of a new language model, unless it asks as the paper did."""
+    """Add ``fence: true`` to the settings of a new language model, unless it has a profile of the paper."""
     return {**engine} if engine.get("profile", "care") != "care" else {**engine, "fence": True}
 
 
 def judge_yaml(**fields: Any) -> str:
-    """Write a judge file with these fields; a field that is None is left out."""
+    """Return the text of a judge file with these fields; a field that is None is left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""Prompt templates of language models, each one YAML file."""
+"""Prompt templates of language models, each in one YAML file."""
 
 from judges.prompts.template import Template, find, names
 

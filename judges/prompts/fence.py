@@ -1,4 +1,4 @@
-"""Delimiters ("fence") around judged texts, which a text cannot close, with instructions after them."""
+"""Delimiters ("fence") around judged texts, which a text cannot close, followed by instructions."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ def disarmed(text: str) -> str:
 
 
 def fence_word(question: str, texts: Collection[str]) -> str:
-    """Return the delimiter, 16 hexadecimal digits: a hash of the question and its texts that none of them contains."""
+    """Return the delimiter: 16 digits of a hash of the question and its texts, which none of them contains."""
     within = "\n".join(texts).lower()
     for attempt in count():
         content = json.dumps([attempt, question, *texts])

@@ -1,4 +1,4 @@
-"""Prompt templates. Instructions come first and the item last, so all prompts share a long prefix."""
+"""Prompt templates, with instructions first and the item last, so that all prompts share a long prefix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALLOWED = {
     *("Compare", "Operand", "And", "Or", "Not", "Test", "Filter", "Keyword"),
 }
 _FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "length", "truncate", "string", "tojson"}
-"""Jinja nodes and filters that a template may use; with these no prompt is much longer than its texts."""
+"""Jinja nodes and filters that a template may use; they keep a prompt about as short as its texts."""
 
 
 _ONE_CRITERION = (
@@ -51,9 +51,9 @@ class Template(BaseModel):
     prefill : str
         Text with which the model's answer begins.
     marker : str
-        Words after which the answer is looked for in a text.
+        Words after which the answer is searched in a text.
     fenced : bool
-        Whether the item's texts stand in a fence (a judge's ``fence``).
+        Whether the item's texts stand inside a fence (a judge's setting ``fence``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,7 +67,7 @@ class Template(BaseModel):
     instructions: str
     item: str
     prefill: str = "Feedback:::\nTotal rating:"
-    marker: str = Field(default="Total rating:", description="the answer is looked for after its last occurrence")
+    marker: str = Field(default="Total rating:", description="text after whose last occurrence the answer is searched")
     fenced: bool = False
 
     @model_validator(mode="before")
@@ -104,7 +104,7 @@ class Template(BaseModel):
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
         """Return the legal answers as a model writes them, with their scores.
 
-        Raises ``JudgeError`` if the template takes its answers from the scale, and there is no scale of whole numbers.
+        Raises ``JudgeError`` if the template takes its answers from the scale but there is no scale of whole numbers.
         """
         if self.values is None:
             if scale is None or not all(float(end).is_integer() for end in scale):
@@ -134,7 +134,7 @@ class Template(BaseModel):
         return [name for name in TEXTS if name not in read | both]
 
     def missing(self, item: Item) -> list[str]:
-        """Return the names of the texts that the template needs and the item lacks; a blank text is not missing."""
+        """Return the names of texts that the template needs and the item lacks; a blank text does not count."""
         return [name for name in self.needs if not getattr(item, name)]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
@@ -186,13 +186,13 @@ def _read(path: Path, _changed_at: int, fenced: bool) -> Template:
 
 @lru_cache(maxsize=128)
 def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
-    """Compile a template; returns it with the names in it. ``fenced`` puts each text that it shows into a fence."""
+    """Compile a template and return it with its names; ``fenced`` puts each shown text into a fence."""
     from jinja2 import StrictUndefined, TemplateRuntimeError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Environment(ImmutableSandboxedEnvironment):
         def getitem(self, obj: Any, argument: Any) -> Any:
-            """Return a character or a part; Jinja would also return attributes of this name."""
+            """Return a character or a part, but no attribute, which Jinja would also return."""
             if isinstance(obj, str) and isinstance(argument, int):
                 return obj[argument : argument + 1 or None]
             raise TemplateRuntimeError(f"write an index or a range such as response[:2000], not [{argument!r}]")
