@@ -39,7 +39,7 @@ _LACKING = 0.10
 """Share of missing scores above which a judge lacks many, and the largest share of scores outside the scale."""
 
 _TIMES_AS_MANY = 2.0
-"""A judge that lacks no more than so many times what the median judge lacks is no other judge than they."""
+"""A judge is typical if it misses at most this multiple of the scores that the median judge misses."""
 
 _TOGETHER, _MIN_GROUPS, _TURNED = 6, 20, 2.0
 """Neighbours among which agreement is looked at, the fewest such groups, and how far their sums must fall and rise, in
@@ -264,7 +264,7 @@ def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
 
 
 def concentration(column: Array) -> tuple[float, float]:
-    """Return the share of the commonest score, and the entropy of the scores in bits; (1, 0) where there are none."""
+    """Return the share of the commonest score, and the entropy of the scores in bits; (1, 0) if there are none."""
     present = column[~np.isnan(column)]
     if not len(present):
         return 1.0, 0.0
@@ -300,8 +300,8 @@ def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> 
     else:
         by_shift, words = reversed_, "when its rows are reversed and shifted by"
     best, shift = float(by_shift.max()), int(np.argmax(by_shift))
-    # The best of 2 n shifts is no evidence where the best of so many chance correlations reaches it. Neither is it
-    # where the source repeats itself, so that many shifts fit equally well.
+    # The best of 2 n shifts is not evidence if the best of so many chance correlations reaches it. Nor is it
+    # if the source repeats itself, so that many shifts fit equally well.
     by_chance = (np.sqrt(2 * np.log(2 * n)) + 2) / np.sqrt(n)
     equally_good = int((by_shift >= best - 0.05).sum())
     agreement = float(rest @ judge) / norm

@@ -22,7 +22,7 @@ def to_panel_scale(
 ) -> tuple[Array, float, float]:
     """Give ``latent`` the location and the spread of the panel's mean score (an increasing affine map).
 
-    The spread is smaller where some items would otherwise lie beyond the ends of the panel's scale.
+    The spread is reduced if some items would otherwise lie beyond the ends of the panel's scale.
 
     The declared assumption is that the panel's mean, whatever its mistakes on single items, is right
     about the level and the range of quality over the whole set.
@@ -30,7 +30,7 @@ def to_panel_scale(
     Parameters
     ----------
     latent : (n,) array
-        NaN where nothing is known.
+        NaN if unknown.
     panel_mean : (n,) array
         Mean of the judges' scores by item.
     ends : (low, high)

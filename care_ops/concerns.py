@@ -61,7 +61,7 @@ class CareSummary:
     misfit : float
         Root mean square of the correlations that one common factor leaves unexplained, sampling error removed.
     signal : float
-        Mean correlation of the judges with the common factor, or the median where that is lower.
+        Mean correlation of the judges with the common factor, or the median if it is lower.
     factor_share : float
         Share of the common factor in the estimate; the rest is the plain average.
     alternative, agreement : str and float

@@ -78,7 +78,7 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
         error.args = (sentence(str(error)), *error.args[1:])
         raise
     except ModuleNotFoundError:
-        raise  # what is to be installed is no fault of what came in
+        raise  # a missing package is not an error of the input
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of a library in Rust
             raise
@@ -106,7 +106,7 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 def sentence(text: str) -> str:
     """Write a text in one line, without control characters; the middle of a long text is left out.
 
-    The end, which is the remedy, is kept from the beginning of a sentence or a clause on, where one is near enough.
+    The end, which is the remedy, is kept from the start of a sentence or a clause, if there is one near the cut.
     """
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:

@@ -23,7 +23,7 @@ class FitLabels:
     Attributes
     ----------
     labels : mapping item_id -> label
-        Finite numbers, on the scale of the gold; the mean where an item has several labels.
+        Finite numbers, on the scale of the gold; the mean if an item has several labels.
     counts : mapping item_id -> float
         Weight of an item's label relative to a single label; 1 for items without an entry.
     sample : mapping item_id -> probability, optional

@@ -49,12 +49,12 @@ def evaluate(
     sd: Array | None = None,
     p_quality: Array | None = None,
 ) -> Evaluation:
-    """Compare an aggregate with gold where both exist.
+    """Compare an aggregate with gold on the items that have both.
 
     Parameters
     ----------
     estimate, gold : (n,) arrays
-        NaN where unknown. Gold of only 0 and 1 counts as binary.
+        NaN if unknown. Gold of only 0 and 1 counts as binary.
     threshold : float, optional
         ``estimate > threshold`` decides Q = 1.
     scale : (low, high), optional
@@ -110,7 +110,7 @@ def auc(estimate: Array, gold: Array) -> float | None:
 
 
 def tau(estimate: Array, gold: Array) -> float | None:
-    """Kendall's tau-b, which rewards ties where gold has few values; None if one of the two does not vary."""
+    """Compute Kendall's tau-b, which rewards ties if gold has few values; None if an input is constant."""
     coefficient = float(np.asarray(scipy.stats.kendalltau(estimate, gold))[0])
     return None if np.isnan(coefficient) else coefficient
 

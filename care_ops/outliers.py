@@ -19,7 +19,7 @@ _MOST = 0.1
 """Maximum share of a judge's scores that count as outliers; more of them are its way of scoring."""
 
 _CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0)
-"""What stands for a missing answer where a table must hold numbers."""
+"""Common codes for a missing answer in numeric tables."""
 
 _UNLIKE = (
     "judges score on unlike scales that their ranges do not tell, so that means, units and `avg` mix them; --scale "

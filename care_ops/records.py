@@ -22,7 +22,7 @@ class AsLists:
     """Annotation for arrays that are stored as nested lists of numbers and null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """How pydantic reads such an array; a ``ValueError`` says that it holds something else."""
+        """Return the pydantic schema of such an array; other content raises ``ValueError``."""
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(_numbers)

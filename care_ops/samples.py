@@ -21,9 +21,9 @@ def is_sampled(items: int) -> bool:
 
 
 def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Rows of a sample of equal chances, in rising order; all rows where there are no more than ``MOST_ITEMS``.
+    """Draw a sample of rows with equal probabilities, in rising order; return all rows up to ``MOST_ITEMS``.
 
-    The generator is not used where all rows are returned.
+    The generator is not used if all rows are returned.
     """
     if not is_sampled(items):
         return np.arange(items)

@@ -1,4 +1,4 @@
-"""Panels of which most judges scored few of the items, as the workers of a crowd do."""
+"""Sparse panels, in which most judges scored few of the items, such as crowds of workers."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ _NARROW = 0.1
 """Share of the range of all scores below which a judge's own range is narrow."""
 
 FIT_GROUPS_REMEDY = "fit each group's scores by themselves, or let some items be scored by judges of all groups"
-"""What to do where groups of judges share no item, so that no score compares the two."""
+"""Instruction for groups of judges that share no item and cannot be compared."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One thread for numpy's and scipy's linear algebra, where problems are so small that more make them slower."""
+"""One BLAS thread for small problems in numpy and scipy, on which more threads are slower."""
 
 import sys
 from contextlib import AbstractContextManager

@@ -83,7 +83,7 @@ class Problem:
 
     @cached_property
     def standardised(self) -> Array:
-        """Scores less their mean over their standard deviation, NaN where missing, shape (n, p).
+        """Scores minus their mean, over their standard deviation, shape (n, p); NaN is missing.
 
         On a sparse panel the mean and the standard deviation are those of all judges' scores together, unless the
         judges' scales are unlike (``sparsity.comparable``).
@@ -92,7 +92,7 @@ class Problem:
 
     @cached_property
     def filled(self) -> Array:
-        """``standardised`` with 0 where a score is missing, (n, p)."""
+        """``standardised`` with 0 for missing scores, (n, p)."""
         absent = np.isnan(self.standardised)
         return np.where(absent, 0.0, self.standardised) if absent.any() else self.standardised
 

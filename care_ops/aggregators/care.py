@@ -151,7 +151,7 @@ def oblique_factors(problem: Problem, found: LabelFree) -> Array:
 
 
 _LabelFit = Callable[[NDArray[np.intp], Array, Array | None], LabelledFit | None]
-"""Fits the labels of some rows, and compares the estimate with another one where that is given."""
+"""Function that fits labels of some rows and compares the estimate with another one, if given."""
 
 
 def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:

@@ -32,12 +32,12 @@ STATES = 4
 _K_MEANS_STARTS = 5
 
 _MORE_ROUNDS = 4
-"""Further rounds of k-means starts where no two kinds of starts have found the same states."""
+"""Number of further rounds of k-means starts if no two kinds of starts find the same states."""
 
 _WITHIN_STARTS = 8
 
 _ITERATIONS = 100
-"""Most iterations where items are many: of the mixture that views come from, and of EM on all items."""
+"""Most iterations with many items, for the mixture that gives the views and for EM on all items."""
 
 _WITHIN_ITEMS = 10
 """Items a judge, all of whose scores are there, that views within states need; with fewer they come from S."""
@@ -111,7 +111,7 @@ class States:
 
     @property
     def log_odds(self) -> Array:
-        """Return log P(Q = 1 | J) less log P(Q = 0 | J), shape (n,), where Q of a state is 0 or 1."""
+        """Return log P(Q = 1 | J) - log P(Q = 0 | J), shape (n,), if Q of every state is 0 or 1."""
         positive, log_joint = self.quality > self.quality.min(), self.fitted.log_joint
         return mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
 

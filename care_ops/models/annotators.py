@@ -46,7 +46,7 @@ class Crowd:
 
     @property
     def posterior(self) -> Array:
-        """P(class | answers), (n, k), far too sure of itself where judges share mistakes."""
+        """P(class | answers), (n, k); overconfident if judges share mistakes."""
         return softmax(self.log_odds)[0]
 
 
@@ -147,7 +147,7 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
     unit = np.sqrt(p / max(n, 1))
 
     def votes_of(given: NDArray[np.intp]) -> Array:
-        """1 where a judge gave a class, (k, rows, p)."""
+        """Return 1 if a judge gave a class, else 0, (k, rows, p)."""
         return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:

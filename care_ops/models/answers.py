@@ -72,7 +72,7 @@ class Answers:
         return out
 
     def indicators(self, rows: slice = slice(None)) -> Array:
-        """1 where the item has the answer, else 0; shape (n, columns), or of some rows."""
+        """Return 1 if the item has the answer, else 0; shape (n, columns), or for some rows."""
         return np.concatenate([group.design[group.code[rows]] for group in self._groups], axis=1)
 
     def together(self) -> Array:
@@ -152,7 +152,7 @@ def softmax(joint: Array) -> tuple[Array, Array]:
 
 
 def grades(values: Array, levels: int = MOST_LEVELS) -> NDArray[np.intp]:
-    """Each judge's scores as 0, 1, ...: its own levels where they are few, else quantile bins; -1 is missing.
+    """Convert each judge's scores to grades 0, 1, ...: its levels if they are few, else quantile bins; -1 is missing.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def _normal(column: Array) -> Array:
 
 
 def _by_rank(scores: Array) -> Array:
-    """Scores, none missing, by rank as quantiles of the standard normal, of which equal scores share one."""
+    """Convert complete scores to quantiles of the standard normal by rank; equal scores share a quantile."""
     order = np.argsort(scores)
     ascending = scores[order]
     first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]])[: len(scores)])
@@ -127,7 +127,7 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, scores: Array | None = None) -> Array:
     """Return the standard deviation of one common factor given the scores present, (n,); 1 without scores.
 
-    An item is less certain where ``several`` factors leave more of its scores unexplained than of the others'. Its
+    An item is less certain if ``several`` factors leave more of its scores unexplained than of the others'. Its
     noise has a scale of its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
     Little and Taylor, JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
 

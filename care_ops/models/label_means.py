@@ -73,7 +73,7 @@ def _line(system: System) -> tuple[float, Array]:
 
 
 def _variance(system: System, residuals: Array, of_these_items: bool) -> float:
-    """Of a system's mean residual, less what is known where all items have labels."""
+    """Estimate the variance of a system's mean residual; labelled items of a finite set reduce it."""
     share = system.weights / system.weights.sum()
     known = len(system.labels) / len(system.scores) if of_these_items else 0.0
     return float(np.sum((share * residuals) ** 2)) * (1.0 - known)

@@ -31,7 +31,7 @@ NOISES = (0.4, 0.6, 0.9)
 """Grid of the standard deviation of the noise, in those of the label."""
 
 NOISES_OF_SIDES = (0.25, 0.5, 1.0)
-"""The same where labels have two values, in the standard deviations of what lies behind them."""
+"""The same for labels of two values, in standard deviations of the latent variable."""
 
 AT_RANDOM = 0.05
 """Prior probability that labels are unrelated to the scores: those of other items, or given at random."""
@@ -43,7 +43,7 @@ _MOST_STEPS, _STEP_ENDS, _MIN_CURVATURE = 50, 1e-6, 1e-12
 """Of Newton's method, in standard deviations of the noise."""
 
 _DRAWS = 500
-"""Posterior draws by which two rankings are compared."""
+"""Number of posterior draws for the comparison of two rankings."""
 
 NOT_WORSE = 0.01
 """Kendall's tau by which an estimate may be worse than the plain average and still count as at least as good."""

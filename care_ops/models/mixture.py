@@ -40,7 +40,7 @@ class Mixture:
     weights : (k,) array
     means : (k, p) array
     covariance : (p, p) array
-        Sigma, diagonal where judges are independent given the state.
+        Sigma, diagonal if judges are independent given the state.
     log_likelihood : float
         Mean over the items.
     start : str
@@ -101,12 +101,12 @@ def expectation_maximisation(
     max_iterations: int = 500,
     start: str = "given",
 ) -> Mixture:
-    """EM from one start, stopped when the mean log-likelihood rises by less than ``tolerance``.
+    """Run EM from one start until the mean log-likelihood rises by less than ``tolerance``.
 
     Parameters
     ----------
     values : (n, p) array
-        Scores; NaN is missing and simply leaves the likelihood.
+        Scores; NaN is missing and does not enter the likelihood.
     weights : (k,) array
     means : (k, p) array
     covariance : (p, p) array, or (p,) for a diagonal one
@@ -139,7 +139,7 @@ def expectation_maximisation(
 
 
 def _complete(x: Array, shape: Shape) -> _Step:
-    """One step of EM; the squares enter through one matrix that never changes."""
+    """Run one step of EM; the squares enter through one constant matrix."""
     n, p = x.shape
     second = x.T @ x
 
@@ -172,7 +172,7 @@ def _complete(x: Array, shape: Shape) -> _Step:
 
 
 def _with_holes(values: Array) -> _Step:
-    """One step of EM where scores are missing, with a diagonal covariance: sums run over the scores present.
+    """Run one step of EM with missing scores and a diagonal covariance; sums are over the scores present.
 
     The variance is common to the states, so an item's squares are the same in all of them, and enter as column sums.
     """
@@ -301,7 +301,7 @@ def best_of(
 ) -> tuple[Mixture, dict[str, float]]:
     """Return the most likely mixture over starts: a few iterations each, then the leading ones to convergence.
 
-    The few iterations are on a sample of ``_RANKED_ITEMS`` where there are more items.
+    The few iterations use a sample of ``_RANKED_ITEMS`` if there are more items.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def best_of(
 def continued(
     fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = TOLERANCE, max_iterations: int = 500
 ) -> Mixture:
-    """Continue EM on these items from where another fit, such as one of a sample, ended."""
+    """Continue EM on these items from another fit, such as the fit of a sample."""
     return expectation_maximisation(
         values,
         fit.weights,

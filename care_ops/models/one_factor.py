@@ -55,7 +55,7 @@ class OneFactor:
 
     @property
     def signal(self) -> float:
-        """How much the judges share: their mean loading, or the median where one judge lifts the mean."""
+        """Common signal of the judges: their mean loading, or the median if it is lower."""
         return float(min(np.mean(self.raw_loadings), np.median(self.raw_loadings)))
 
 

@@ -24,7 +24,7 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     -------
     filled : (n, p) array
     variance : (n,) array
-        Variance of ``filled @ direction`` given the scores present; 0 where nothing is missing.
+        Variance of ``filled @ direction`` given the scores present; 0 if no score is missing.
     """
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)

@@ -43,7 +43,7 @@ class Shard:
     Attributes
     ----------
     rows, metadata : int, tuple of pairs
-        Rows and metadata of the file, by which a worker notices another file at that path.
+        Rows and metadata of the file, which let a worker detect another file at that path.
     part : pyarrow.Buffer, optional
         These rows as an Arrow stream, for a worker that does not have the file.
     """
@@ -160,7 +160,7 @@ def _moments(found: Moments | UnreadableError) -> Moments:
 
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments | UnreadableError:
-    """Return the moments of one shard, with one BLAS thread; the error where its file cannot be read here."""
+    """Return the moments of one shard, with one BLAS thread, or the error if its file cannot be read here."""
     try:
         with one_blas_thread():
             return accumulate_columns(read_batches(shard, judges), shift)

@@ -41,7 +41,7 @@ class Moments:
     partial2, square2 : (p, p) arrays
         Entry (a, b): the sum of x_a - shift_a, and of its square, over the items where both a and b scored.
     count3, sum3 : (p, p, p) arrays
-        Items where all three judges scored, and the sum of products; (0, 0, 0) where no third moments were summed.
+        Items where all three judges scored, and the sum of products; (0, 0, 0) if no third moments were summed.
     """
 
     shift: Array
@@ -79,7 +79,7 @@ class Moments:
     def covariance(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete covariance (divisor: the pair's count), shape (p, p).
 
-        ``judges`` are the names that an error speaks of.
+        ``judges`` are names for error messages.
 
         Raises ``FitError`` if a judge has no score, or two judges have no item in common.
         """
@@ -109,9 +109,9 @@ class Moments:
     def correlation(self, judges: Sequence[str] | None = None) -> Array:
         """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
 
-        It is 0 where one of two judges gives the same score to every item that both scored, which tells nothing of it.
+        It is 0 if one of two judges gives the same score to every common item, so that it is undefined.
 
-        ``judges`` are the names that an error speaks of.
+        ``judges`` are names for error messages.
 
         Raises ``FitError`` if a judge has no variance.
         """
@@ -222,7 +222,7 @@ def default_shift(values: Array, rows: int = 1_024) -> Array:
 
 
 def of_panel(values: Array, *, third: bool = True) -> Moments:
-    """Return the moments of a panel's scores, of order three where they are asked for and the panel is not sparse."""
+    """Return the moments of a panel's scores, of order three if required and the panel is not sparse."""
     return accumulate(values, third=third and not is_sparse(values))
 
 
@@ -267,8 +267,8 @@ def _triple(y: Array) -> Array:
 def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     """Oracle-approximating shrinkage of a correlation matrix towards the identity.
 
-    Keeps the matrix invertible where items are few or judges copy one another, and does next to nothing
-    where items are many. Chen, Wiesel, Eldar and Hero, "Shrinkage algorithms for MMSE covariance
+    Keeps the matrix invertible if items are few or judges copy one another, and has almost no effect
+    if items are many. Chen, Wiesel, Eldar and Hero, "Shrinkage algorithms for MMSE covariance
     estimation", IEEE Trans. Signal Processing 2010, equation 23.
 
     Parameters

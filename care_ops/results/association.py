@@ -17,7 +17,7 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
     ----------
     latent : (n, h) array
     features : (n, f) array
-        NaN where unknown.
+        NaN if unknown.
     resamples : int
         Permutations of a feature, the same for every factor.
     rng : numpy.random.Generator
@@ -47,7 +47,7 @@ def benjamini_hochberg(p_values: Array, rate: float) -> NDArray[np.bool_]:
 
 
 def residual_ranks(feature: Array, other: Array) -> Array:
-    """Residuals of a feature's ranks in a regression on the ranks of another one, shape (n,); NaN where unknown."""
+    """Regress the ranks of a feature on those of another; return the residuals (n,), NaN if unknown."""
     both_known = ~np.isnan(feature) & ~np.isnan(other)
     out = np.full(len(feature), np.nan)
     if both_known.sum() < MIN_ITEMS or np.ptp(feature[both_known]) == 0:

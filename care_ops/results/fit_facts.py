@@ -93,7 +93,7 @@ class LabelEvidence:
 def trend(estimate: Array) -> float:
     """Return the rank correlation (Spearman) of an estimate (n,), in the order of its file, with the position.
 
-    It is 0 where chance may explain it: within three standard errors, or by fewer than ``MIN_ITEMS_TO_COMPARE`` items.
+    It is 0 if chance may explain it: within three standard errors, or by fewer than ``MIN_ITEMS_TO_COMPARE`` items.
     """
     position = np.arange(len(estimate), dtype=np.float64)
     found = rank_correlation(estimate, position, at_least=MIN_ITEMS_TO_COMPARE)

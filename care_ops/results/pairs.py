@@ -101,7 +101,7 @@ class Duels(Labelled):
 
 @dataclass(frozen=True)
 class DuelRates(Rates):
-    """Shares of wins; a difference is of the pairs where two systems met."""
+    """Shares of wins; a difference is over the common pairs of two systems."""
 
     _duels: Duels | None = field(default=None, repr=False, compare=False)
 
@@ -113,7 +113,7 @@ class DuelRates(Rates):
 
 
 def duel_gate(duels: Duels, new: str, old: str, margin: float = 0.0) -> Decision:
-    """Decide by the pairs where the two systems met, as ``gate`` does; the margin is in shares of wins.
+    """Decide by the common pairs of two systems, as ``gate`` does; the margin is in shares of wins.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def weight_intervals(
     units : sequence of n str, optional
         Split unit of each item; by default each item is one of its own.
     whole : mapping name -> Aggregate, optional
-        The weights on all items, where they have been computed; otherwise they are computed here.
+        The weights on all items, if already computed; otherwise they are computed here.
     most_items : int
         Of each resample.
     spread : callable

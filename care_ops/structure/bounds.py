@@ -39,7 +39,7 @@ class Misspecification:
     ----------
     holds : bool
         Whether the theorem's condition ||E|| <= delta / 2 is met, where E is the sum over the confounders of k k^T / d
-        and delta = ||k_1||^2 / d_1. ``bound`` is void where it is not.
+        and delta = ||k_1||^2 / d_1. If not, ``bound`` is invalid.
     bound : float
         2 ||E|| / delta, which bounds ``deviation``.
     deviation : float
@@ -123,7 +123,7 @@ def misspecification(connection: Array, latent_precision: Array) -> Misspecifica
 
     Parameters are those of ``low_rank_of``.
 
-    Raises ``InputError`` as it does, and where quality is connected to no judge.
+    Raises ``InputError`` as ``low_rank_of`` does, and if quality is not connected to any judge.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]

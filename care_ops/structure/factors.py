@@ -112,7 +112,7 @@ def extract(low_rank: Array, correlation: Array) -> Factors:
 def choose_by_balance(factors: Factors) -> Factors:
     """Choose the factor on which the judges load most evenly (paper, loading-balance heuristic).
 
-    Evenness is the entropy of the squared loadings. It is wrong where the confounder is the broad factor and
+    Evenness is the entropy of the squared loadings. It is wrong if the confounder is the broad factor and
     only some judges see quality.
     """
     return _chosen(factors, _evenness(factors.directions), "balance")
@@ -121,7 +121,7 @@ def choose_by_balance(factors: Factors) -> Factors:
 def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Factors:
     """Choose the factor whose score follows the style of the text least.
 
-    A factor counts as stylish by its greatest absolute rank correlation with a covariate. It is wrong where
+    A factor counts as stylish by its greatest absolute rank correlation with a covariate. It is wrong if
     good answers are also longer, which is common.
     """
     style = np.zeros(len(factors.strengths))
@@ -163,7 +163,7 @@ def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
 def subtract_confounders(factors: Factors) -> Array:
     """Return the weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
 
-    Where a confounder's loadings overlap with those of quality, the eigenvector of quality leans towards it,
+    If a confounder's loadings overlap with those of quality, the eigenvector of quality leans towards it,
     and this leans it back; where they are orthogonal as assumed, it does harm. An eigenvector has no sign of
     its own, so each u_i is given the sign that leaves the weights more even, as those of quality are thought
     to be (compare ``choose_by_balance``). Where both signs are alike, as on judges that do not see quality at
@@ -218,7 +218,7 @@ def effective_judges(factors: Factors, correlation: Array) -> float:
 
 
 def posterior(standardised: Array, direction: Array, strength: float, correlation: Array) -> tuple[Array, Array]:
-    """E[Q | J] and its standard deviation under the joint Gaussian model, also where scores are missing.
+    """E[Q | J] and its standard deviation under the joint Gaussian model, with or without missing scores.
 
     With K_HH = I the factor h has K_Jh = -sqrt(strength) * direction, hence
     ``E[h | J] = sqrt(strength) * direction' z`` and conditional variance one (paper, "CARE for Fully
@@ -237,7 +237,7 @@ def posterior(standardised: Array, direction: Array, strength: float, correlatio
     Returns
     -------
     mean, sd : (n,) arrays
-        In units of the factor's marginal standard deviation; NaN where every score is missing.
+        In units of the factor's marginal standard deviation; NaN if every score is missing.
     """
     unit = np.sqrt(1.0 + strength * direction @ correlation @ direction)
     loading = np.sqrt(strength) * direction

@@ -89,7 +89,7 @@ def partition_within(covariance: Array, items: int) -> Views:
 
 
 def fisher_z(covariance: Array, items: int) -> Array:
-    """Standardised partial correlations, (p, p), zero on the diagonal: about N(0, 1) where there is no edge."""
+    """Return standardised partial correlations (p, p), zero on the diagonal: about N(0, 1) without an edge."""
     precision = np.linalg.inv(covariance)
     root = np.sqrt(np.diag(precision))
     partial = -precision / np.outer(root, root)
