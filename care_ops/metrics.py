@@ -140,7 +140,10 @@ def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | 
 
 
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
-    """Return the expected calibration error: |mean probability - share of positives| in bins, weighted by items."""
+    """Return the expected calibration error.
+
+    That is the mean over bins, weighted by items, of ``|mean probability - share of positives|``.
+    """
     place = np.minimum((probability * bins).astype(int), bins - 1)
     excess = np.bincount(place, probability - gold, bins)
     return float(np.abs(excess).sum()) / len(gold)
