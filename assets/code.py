@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _ROOT = str(Path(__file__).parents[1])
-_PREFIX = __name__.removesuffix("assets.code")  # not empty where the packages are installed inside another one
+_PREFIX = __name__.removesuffix("assets.code")  # not empty if the packages are installed inside another one
 _OURS = ("assets", "care_ops", "judges", "warehouse", "orchestration")
 
 WITHOUT_EFFECT = {
@@ -60,7 +60,7 @@ def code_version(module: str, *packages: str) -> str:
     module : str
         Module of the asset, as its ``__name__``.
     *packages : str
-        Packages besides ``assets`` whose modules count.
+        Further packages, in addition to ``assets``, whose modules count.
     """
     counted = sorted(modules_of(module, *packages))
     return _digest("".join([f"{name} {read_module(name).digest}\n" for name in counted]).encode())

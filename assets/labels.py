@@ -32,21 +32,23 @@ def read_labels(
     *,
     unstated: Drawn | None = "chosen",
 ) -> Labels:
-    """Read labels from a table; rows without a label are left out, and an item may have several rows.
+    """Read labels from a table; rows without a label are skipped, and an item may have several rows.
 
     Columns for how an item was drawn, who labelled it and when are optional.
 
     ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``report`` is called with the record of
-    how the table was read. Items of which it does not say how they were drawn are taken for ``unstated``; with None it
-    has to. Raises ``InputError`` if it has to and does not, a column is missing, a label is no finite number, a
-    probability is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or
-    one rater gave two labels of an item at one time.
+    how the table was read. ``unstated`` is the sampling of items whose rows do not state it; None makes the statement
+    mandatory.
+
+    Raises ``InputError`` if a mandatory statement or a column is missing, a label is not a finite number, a probability
+    is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or one rater
+    gave an item two labels at the same time.
     """
     rows, reading = read_label_cells(source, item, options)
     silent = sum(row.drawn is None and row.probability is None for row in rows)
     if silent and unstated is None:
         raise InputError(f"{reading.source}: {_UNSAID.format(silent, len(rows))}")
-    unstated = _drawn(unstated, "chosen")
+    unstated = _sampling(unstated, "chosen")
     try:
         labels = Labels(tuple(_label(row, unstated) for row in rows))
     except InputError as error:
@@ -58,11 +60,11 @@ def read_labels(
 
 
 def _label(row: LabelCells, unstated: Drawn) -> Label:
-    drawn = _drawn(row.drawn, unstated if row.probability is None else "chosen")
+    drawn = _sampling(row.drawn, unstated if row.probability is None else "chosen")
     return Label(row.item_id, row.value, drawn, row.probability, row.rater, row.labelled_at)
 
 
-def _drawn(word: str | None, unstated: Drawn) -> Drawn:
+def _sampling(word: str | None, unstated: Drawn) -> Drawn:
     if word is None:
         return unstated
     if word.lower() not in get_args(Drawn):

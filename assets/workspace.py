@@ -71,7 +71,7 @@ class ReviewConfig:
     min_rank_correlation : float
         Minimum rank correlation (Spearman) of its estimates, over the items of both fits.
     declared : tuple of str
-        Judges that are people, or the gold label, on purpose: their agreement with gold is no leak.
+        Judges that are people, or that equal the gold label on purpose; their agreement with gold is not a leak.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE

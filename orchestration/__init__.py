@@ -1,4 +1,4 @@
-"""How CARE runs: the workspace's configuration, what is planned, sensors, definitions, the command line."""
+"""Orchestration of CARE: configuration, planning of runs, sensors, Dagster definitions, and the command line."""
 
 import warnings
 

@@ -181,7 +181,7 @@ class Notifier:
         for alert in [replace(self._log.open[key], state=state) for key, state in self._log.unsent.items()]:
             try:
                 post(self._settings, alert)
-                self._settle(alert)
+                self._mark_sent(alert)
             except AlertError as error:
                 failed = error
                 if not error.answered:
@@ -189,7 +189,7 @@ class Notifier:
         if failed is not None:
             raise failed
 
-    def _settle(self, alert: Alert) -> None:
+    def _mark_sent(self, alert: Alert) -> None:
         """Store that an alert is sent."""
         with self._changed() as log:
             log.unsent.pop(alert.key, None)
@@ -207,7 +207,7 @@ class Notifier:
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
                 self._note(over)
                 if is_unsent:
-                    self._settle(over)
+                    self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
         """Return whether a nightly run needs a heartbeat: none was sent, nothing failed, no fit awaits review."""
@@ -215,7 +215,7 @@ class Notifier:
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
     def send_heartbeat(self, began: float, bill: str = "") -> None:
-        """Post to a dead man's switch that a nightly run succeeded, and what its judges cost."""
+        """Post to a dead man's switch that a nightly run succeeded, with the cost of its judges."""
         document = {"workspace": self._root.name, "night": began, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
         with self._changed() as log:

@@ -255,7 +255,7 @@ def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) 
 
 
 def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Add partitions for new judges and test sets, and delete those of removed ones."""
+    """Add partitions for new judges and test sets, and delete the partitions of removed ones."""
     for definition, names in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
         kind = workspace.mount.name(str(definition.name))
         known = set(instance.get_dynamic_partitions(kind))

@@ -186,7 +186,7 @@ class Tried:
     asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
     def look(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
-        """Forget partitions that are no longer stale; update the version of those still stale after their run."""
+        """Forget partitions that are no longer stale; update the version of partitions still stale after their run."""
         by_name = {_name(key): one for key, one in stale.items()}
         lasting = ("judge_inference", "canary")  # a judge that has answered may lack the items that failed
         self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}

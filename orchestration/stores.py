@@ -37,8 +37,8 @@ _log = logging.getLogger(__name__)
 def read_workspace(root: Path) -> Workspace:
     """Read a workspace for a read-only command, after fetching new data from its store.
 
-    Raises ``InputError`` if care.yaml or what it names is missing or invalid, and ``WarehouseError`` if the store
-    does not answer.
+    Raises ``InputError`` if care.yaml or a file that it names is missing or invalid, and ``WarehouseError`` if the
+    store does not answer.
     """
     workspace = load_workspace(root)
     if workspace.copy is not None:

@@ -113,7 +113,7 @@ class _Declared(BaseModel):
 
 
 class NightlySettings(_Declared):
-    """``nightly``: when a daemon materialises what is stale, and its deadline."""
+    """``nightly``: when a daemon materialises stale assets, and its deadline."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")

@@ -21,7 +21,7 @@ def write_experiments(
         if stored is None:
             continue
         row = {"experiment": experiment, "stored": stored, "stale": experiment.key in stale}
-        figures = [_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(stored.findings.figures)]
+        figures = [_draw(f"{experiment.key}-{k}", figure) for k, figure in enumerate(stored.findings.figures)]
         shown = {"parameters": experiment.parameters(stored.size), "figures": figures}
         path = render(folder, f"experiment-{experiment.key}.html", "experiment.html", **row, **shown)
         pages[experiment.key] = path
@@ -30,7 +30,7 @@ def write_experiments(
     return pages
 
 
-def _drawn(key: str, figure: Chart | Heatmap) -> Figure:
+def _draw(key: str, figure: Chart | Heatmap) -> Figure:
     if isinstance(figure, Chart):
         return line_chart(key, figure.title, "", figure.curves, Axes(figure.x, figure.y))
     return heat_map(key, figure.title, "", figure.rows, figure.columns, figure.values, marks=figure.marks)

@@ -66,15 +66,15 @@ def measures_of(draws: Draws) -> dict[str, float]:
     confounded = [found for c, found in draws.items() if c > 0]
     measures: dict[str, float] = {}
     for name in COMPARED:
-        means = [np.mean(values) for found in confounded if (values := _answered(found, name))]
-        at_zero = _answered(draws.get(0.0, ()), name)
+        means = [np.mean(values) for found in confounded if (values := _available(found, name))]
+        at_zero = _available(draws.get(0.0, ()), name)
         measures |= {f"{name}, lowest mean": float(min(means))} if means else {}
         measures[f"{name}, refused"] = float(np.mean([name not in one for found in confounded for one in found]))
         measures |= {f"{name}, without confounder": float(np.mean(at_zero))} if at_zero else {}
     return measures
 
 
-def _answered(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
+def _available(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
     """Return the accuracies of the draws on which the aggregator gave an estimate."""
     return [one[name] for one in found if name in one]
 
@@ -95,13 +95,13 @@ def swept(draws: Draws, axis: str, title: str) -> tuple[Table, Chart]:
     for strength, found in draws.items():
         row: dict[str, float | str] = {axis: strength}
         for name in COMPARED:
-            values = _answered(found, name)
+            values = _available(found, name)
             shown = f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "–"
             refused = len(found) - len(values)
             row[name] = shown + (f"; {refused} of {len(found)} refused" if refused else "")
         rows.append(row)
     for name in COMPARED:
-        values = {c: of for c, found in draws.items() if (of := _answered(found, name))}
+        values = {c: of for c, found in draws.items() if (of := _available(found, name))}
         bands = ([float(f(v)) for v in values.values()] for f in (np.mean, np.min, np.max))
         curves.append(Series(name, list(values), *bands))
     return Table(title, rows), Chart(title, axis, "accuracy at recovering Q", curves)

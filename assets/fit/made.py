@@ -72,12 +72,12 @@ def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Ma
     def asset(make: Make) -> dg.AssetsDefinition:
         module = make.__module__
         more.update(group_name=module.split(".")[-2], code_version=code_version(module, "care_ops"))
-        return dg.asset(partitions_def=TESTSETS, deps=deps, description=description, **more)(_noted(make))
+        return dg.asset(partitions_def=TESTSETS, deps=deps, description=description, **more)(_store_inputs(make))
 
     return asset
 
 
-def _noted(make: Make) -> Make:
+def _store_inputs(make: Make) -> Make:
     """Make an asset store the version of its inputs, computed before it is built.
 
     An asset whose own document holds that version, such as the panel, stores nothing here.

@@ -37,7 +37,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         # then its aggregators use only means and variances
         state = of_panel(folder.read_panel().canonical().values)
     else:
-        state, where = _summed(folder, shards, judges, workspace), workspace.workers.place
+        state, where = _accumulate(folder, shards, judges, workspace), workspace.workers.place
     write_moments(folder, state)
     spread = np.sqrt(state.variance())
     return dg.MaterializeResult(
@@ -53,7 +53,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     )
 
 
-def _summed(folder: "FitFolder", shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace) -> "Moments":
+def _accumulate(folder: "FitFolder", shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace) -> "Moments":
     """Return the moments of the panel's file; quarantine the file if it cannot be read."""
     from care_ops.moments.sharded import UnreadableError, moments_of_shards
 

@@ -181,12 +181,15 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
     if workspace.judge(judge).engine.needs.recordings:
         raise JudgeError(f"judge {judge!r}: {FROM_A_FILE}")
-    kept: dict[tuple[str, str], _Kept] = {}
+    kept: dict[tuple[str, str], _StoredScore] = {}
     sources: dict[str, StoredItems] = {}
     for testset in workspace.testsets_of(judge):
         if workspace.parts.items_file(testset).exists():
             sources[testset] = StoredItems(workspace.parts, testset)
-            kept |= {(testset, item): row for item, row in _kept(workspace, judge, testset, sources[testset]).items()}
+            kept |= {
+                (testset, item): row
+                for item, row in _stored_scores(workspace, judge, testset, sources[testset]).items()
+            }
     chosen = _least_asked(retests(workspace, judge), kept)[: workspace.canary.items]
     given: dict[tuple[str, str], tuple[float | None, str]] = {}
     account = Account(workspace, judge, purses(workspace), rates(workspace).get(judge))
@@ -222,7 +225,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _StoredScore:
     """A stored score with its engine's version, item key, text key and day."""
 
     score: float
@@ -232,18 +235,18 @@ class _Kept:
     day: int
 
 
-def _kept(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> dict[str, _Kept]:
+def _stored_scores(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> dict[str, _StoredScore]:
     """Read the stored scores of a test set's present items, under the judge's present key."""
     columns = ("item_id", "item_key", "score", "status", "engine", "created_at")
     texts, key = dict(zip(source.keys, source.text_keys, strict=True)), judge_key(workspace, judge, testset)
     return {
-        row["item_id"]: _Kept(row["score"], row["engine"], of, texts[of], row["created_at"].toordinal())
+        row["item_id"]: _StoredScore(row["score"], row["engine"], of, texts[of], row["created_at"].toordinal())
         for row in workspace.parts.read_scores(judge, testset, columns, key=key).to_pylist()
         if (of := row["item_key"]) in texts and row["status"] == Status.OK
     }
 
 
-def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _Kept]) -> list[tuple[str, str]]:
+def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _StoredScore]) -> list[tuple[str, str]]:
     """Sort the scored items for a retest: those with the fewest retests first, then by a hash.
 
     Scores of later days than the first retest may come from a model that had changed by then, so they come last. Items

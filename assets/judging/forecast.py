@@ -97,7 +97,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
                 continue
             try:
                 check_texts(workspace, judge, testset, there)
-                row = _of(workspace, judge, testset, items, known.get(judge))
+                row = _forecast_slice(workspace, judge, testset, items, known.get(judge))
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
             if row.items or row.given_up or row.failure:
@@ -195,7 +195,9 @@ def _template(workspace: Workspace, judge: str, testset: str) -> Template | None
     return engine_context(workspace).template(spec) if spec.engine.needs.template else None
 
 
-def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None) -> Forecast:
+def _forecast_slice(
+    workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None
+) -> Forecast:
     wanted = pending(workspace, workspace.parts, judge, testset, ItemsInMemory(items))
     to_ask = [item for item in items if item.key not in wanted.settled]
     if wanted.spec.engine.needs.recordings:  # which are read from a file

@@ -103,7 +103,7 @@ def states(workspace: Workspace) -> dict[str, State]:
     """Read the state of each test set; without a usable database, no test set has items."""
     names = sorted(workspace.testsets)
     if not workspace.warehouse.usable():
-        return {testset: State(tuple(_items(workspace, testset, None))) for testset in names}
+        return {testset: State(tuple(_stale_items(workspace, testset, None))) for testset in names}
     with workspace.warehouse.reader() as connection:
         return {testset: state_of(workspace, connection, testset) for testset in names}
 
@@ -111,13 +111,13 @@ def states(workspace: Workspace) -> dict[str, State]:
 def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> State:
     """Read the state of a test set."""
     row = connection.execute("SELECT source_version, items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
-    incomplete, found = incomplete_scores(workspace, connection, testset), [*_items(workspace, testset, row)]
+    incomplete, found = incomplete_scores(workspace, connection, testset), [*_stale_items(workspace, testset, row)]
     if row is None or not workspace.parts.items_file(testset).is_file():  # there is nothing to score
         return State(tuple(found), tuple(incomplete), None if row is None else row[1])
     for entry in incomplete:
-        found += _judged(workspace, connection, testset, entry, row[1])
+        found += _stale_judge(workspace, connection, testset, entry, row[1])
     found += _without_scores(workspace, connection, testset, row[1])
-    found += _fitted(workspace, connection, testset, row[1])
+    found += _stale_fit(workspace, connection, testset, row[1])
     return State(tuple(found), tuple(incomplete), row[1])
 
 
@@ -144,7 +144,7 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
     return found
 
 
-def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[StalePartition]:
+def _stale_items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[StalePartition]:
     """Yield the assets of items and gold if they are stale; both are read together."""
     changed: list[str] = []
     reason = ""
@@ -164,7 +164,7 @@ def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | Non
         yield StalePartition(asset, testset, version, tuple(changed), reason)
 
 
-def _judged(
+def _stale_judge(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: IncompleteScores, items_hash: str
 ) -> Iterator[StalePartition]:
     """Yield the judge if scores are missing, and its scores if they must be loaded."""
@@ -213,7 +213,7 @@ def _without_scores(
             yield StalePartition("scores", slice_name(judge, testset), version, reason="no item has a score")
 
 
-def _fitted(
+def _stale_fit(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[StalePartition]:
     """Yield the stale stages of the fit, its review, results and page."""
@@ -255,7 +255,7 @@ def _fitted(
             )
             if not kept:
                 yield StalePartition(asset, testset, version, changed)
-    yield from _followed(workspace, connection, testset, fit, refit=refit)
+    yield from _stale_results(workspace, connection, testset, fit, refit=refit)
 
 
 def _is_whole(folder: FitFolder, panel: PanelDocument) -> bool:
@@ -276,7 +276,7 @@ def _changes(
     return (*changed, *(["code"] if document.code != code else []))
 
 
-def _followed(
+def _stale_results(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[StalePartition]:
     """Yield the stale review, results and page of a fit; all of them if the fit is rebuilt."""

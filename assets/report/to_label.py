@@ -67,7 +67,7 @@ def write_items_to_label(
     fit reads the whole file. Return the items whose label in the file differs from that of the fit.
     """
     seen = {
-        item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_drawn(item, labels)}
+        item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_sampling_columns(item, labels)}
         for item, label in labels.labels.items()
     }
     columns, rows = _rows(path)
@@ -97,7 +97,7 @@ def write_items_to_label(
     ]
 
 
-def _drawn(item_id: str, labels: FitLabels) -> dict[str, str]:
+def _sampling_columns(item_id: str, labels: FitLabels) -> dict[str, str]:
     """Return the columns ``drawn`` and ``probability`` for a labelled item.
 
     The probability is omitted for a simple random sample, because every item has the same probability.

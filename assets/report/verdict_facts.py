@@ -71,7 +71,7 @@ def fit_facts(
         removed=tuple(details.removed_effects),
         blind=details.features == (),
         labels=_labels(care.labels_used, details),
-        followed=tuple(_followed(data)),
+        followed=tuple(_followed_features(data)),
         gates=gates,
         gate_needs="" if gates else "cut" if enough else "labels",
     )
@@ -132,7 +132,7 @@ def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
     return None
 
 
-def _followed(data: ReportData) -> list[FollowedFeature]:
+def _followed_features(data: ReportData) -> list[FollowedFeature]:
     """Return the text feature that correlates most with each factor, largest correlation first."""
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]

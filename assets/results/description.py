@@ -51,12 +51,12 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
     numbers = zip(factors.mass[shown], factors.agreements[shown], factors.breadth[shown], gaps[shown], strict=True)
     return FactorsDocument(
         features=tuple(FEATURES),
-        correlations=tuple(_known(row) for row in correlations),
-        judges=dict(zip(names, map(_known, of_judges), strict=True)),
+        correlations=tuple(_none_for_nan(row) for row in correlations),
+        judges=dict(zip(names, map(_none_for_nan, of_judges), strict=True)),
         factors=tuple(FactorRecord(float(m), float(a), float(b), float(g)) for m, a, b, g in numbers),
         rules={str(rule): factor for rule, factor in opinions(factors, filled, features).items()},
     )
 
 
-def _known(correlations: Array) -> tuple[float | None, ...]:
+def _none_for_nan(correlations: Array) -> tuple[float | None, ...]:
     return tuple(None if np.isnan(c) else round(float(c), 4) for c in correlations)

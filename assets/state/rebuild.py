@@ -54,7 +54,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     broken: dict[str, str] = {}
     for testset in rebuilt:
         try:
-            records = _items(workspace, testset)
+            records = _read_items(workspace, testset)
             load_items(copy, testset, records, workspace.parts.items_version(testset, "source_version"))
         except CareError as error:  # `items` is stale, and fails with this message
             _log.info("%s is left out of the rebuilt database: %s", testset, error)
@@ -76,7 +76,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     return broken
 
 
-def _items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
+def _read_items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
     """Read a test set's items from its part, or from its source if the part is damaged or missing."""
     try:
         return workspace.parts.read_items(testset)

@@ -71,13 +71,13 @@ def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | N
         Quarantine damaged files and clear the notes on those quarantined before, so their scores may be requested
         again, even if that costs money. No other process may use the workspace.
     """
-    set_aside_before = list(_noted(workspace, repair=repair))
+    set_aside_before = list(_quarantined(workspace, repair=repair))
     damaged = [
         finding for path, read, then in _files(workspace) for finding in _checked(workspace, path, read, then, repair)
     ]
     damaged += [*_database(workspace, repair=repair), *_dagster(workspace, refused_settings, repair=repair)]
     if repair:  # clears the notes on the files quarantined just now
-        list(_noted(workspace, repair=True))
+        list(_quarantined(workspace, repair=True))
     return [*set_aside_before, *damaged]
 
 
@@ -119,7 +119,7 @@ def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
             yield path, read, then
 
 
-def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
+def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """Yield a finding for each file that was quarantined when it was read."""
     for note in notes_below(workspace.data):
         message = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was set aside as {noted(note)}"
@@ -142,19 +142,19 @@ def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 def _costs_money(workspace: Workspace, folder: Path) -> bool:
     """Return whether a folder holds score parts of a judge that costs money."""
-    judge = workspace.judges.get(_named(folder, "judge"))
+    judge = workspace.judges.get(_owner_of(folder, "judge"))
     return judge is not None and judge.engine.needs.endpoint
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
     """Drop a folder's scores from the database, so that scores missing from its parts are requested."""
-    judge, testset = _named(folder, "judge"), _named(folder, "testset")
+    judge, testset = _owner_of(folder, "judge"), _owner_of(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:
             drop_slice(connection, judge, testset)
 
 
-def _named(folder: Path, kind: str) -> str:
+def _owner_of(folder: Path, kind: str) -> str:
     """Return the judge or the test set that a folder of parts belongs to; empty without one."""
     names = [part.removeprefix(f"{kind}=") for part in folder.parts if part.startswith(f"{kind}=")]
     return unquote(names[-1]) if names else ""

@@ -99,13 +99,13 @@ def removable(workspace: Workspace, *, versions: int, months: int, days: float) 
             for e in all_versions
             if e.fit_version not in kept
         ]
-        doomed += _loose(
+        doomed += _orphaned_files(
             workspace, testset, {f for e in all_versions for f in (e.fit_version, *e.fits.values())}, before
         )
     return [*doomed, *_old_parts(workspace, before)]
 
 
-def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
+def _orphaned_files(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
     """Yield files of fits that belong to no kept version, left by a killed fit or deletion."""
     files = sorted(workspace.fits.folder(testset).glob("fit=*"))
     loose = [p for p in files if p.name[4:].partition(".")[0] not in named and p.stat().st_mtime < before]

@@ -174,7 +174,7 @@ def score_columns(
 
 
 def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale]]:
-    """Parse ``--scale``, as ``1:10`` or ``JUDGE=0:100``, into the panel's scale and those of judges.
+    """Parse ``--scale``, as ``1:10`` or ``JUDGE=0:100``, into the panel's and the judges' scales.
 
     Raises ``InputError`` if a scale has another form, or is given twice.
     """

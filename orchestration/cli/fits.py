@@ -45,7 +45,7 @@ def _update(loaded: Workspace, testset: str) -> Outcome:
 
 
 def _end(outcome: Outcome, published: str) -> None:
-    """Print what is published; exit with 1 if the pages could not be updated."""
+    """Print the published fit; exit with 1 if the pages could not be updated."""
     from assets.fit.made import FIT
 
     console.print(published)

@@ -81,7 +81,7 @@ def label(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
-    """Draw items and ask a person to label each by a key or a number; continues where it stopped."""
+    """Draw items and ask a person to label each by a key or a number; a second call continues."""
     from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, out)

@@ -241,7 +241,7 @@ def _of_workspace(
     *,
     gate: bool = False,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's panel, labels and settings; exit if they differ from those of a kept fit.
+    """Return a test set's panel, labels and settings; exit if they differ from a kept fit's.
 
     A ``gate`` also exits if a judge has changed.
     """

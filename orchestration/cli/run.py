@@ -55,7 +55,7 @@ def run(
 ) -> None:
     """Bring the workspace up to date. Add --experiments to run the paper's experiments too.
 
-    Exits with 1 if something failed, and with 130 after Ctrl-C. A new fit that waits for your review is no failure.
+    Exits with 1 if something failed, and with 130 after Ctrl-C. A new fit that waits for your review is not a failure.
     """
     from orchestration.instance import deployed_home
     from orchestration.locks import locked_workspace

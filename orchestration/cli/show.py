@@ -36,7 +36,7 @@ def status(
         typer.Option("--exit-code", help="For probes: exit with 1 if something failed, with 3 if something is stale."),
     ] = False,
 ) -> None:
-    """Show verdicts, scores of each judge, what is missing, stale or failed, and the bill."""
+    """Show verdicts, each judge's scores, missing, stale and failed assets, and the bill."""
     from assets.report.staleness import states
     from assets.report.verdicts import current_verdicts
     from orchestration.stores import read_workspace
@@ -44,7 +44,7 @@ def status(
     loaded = read_workspace(workspace)
     with loaded.warehouse.reader() if loaded.warehouse.usable() else nullcontext():  # opened once for the whole command
         known = states(loaded)
-        slices = _judged(loaded, known)
+        slices = _score_counts(loaded, known)
         verdicts = current_verdicts(loaded, known)
         _print_status(loaded, slices, verdicts, json=json, why=why)
     if not exit_code:
@@ -117,7 +117,7 @@ def _failed_judges(loaded: Workspace) -> set[str]:
     return {judge for judge, status in of_judges.items() if status == "FAILED"}
 
 
-def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
+def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
     """Return for each judge and test set the number of scores, or ``missing``, ``stale`` or ``failed``.
 
     Dagster's record is read only for judges without any score.

@@ -40,8 +40,10 @@ QUESTIONS = 24
 
 
 def lay(folder: Path, kind: str, count: int) -> Path:
-    """Write the workspace, unless it is there: for ``comments``, of which ``count`` are drawn, ``answers`` or
-    ``experiments``."""
+    """Write the workspace unless it exists.
+
+    ``kind`` is ``comments``, for which ``count`` items are drawn, ``answers`` or ``experiments``.
+    """
     if not (folder / "care.yaml").exists():
         for name in (".", "answers", kind) if kind == "experiments" else (".", kind):
             shutil.copytree(

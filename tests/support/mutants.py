@@ -69,7 +69,7 @@ _LEFT_OUT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
 class Mutant:
     """One change: ``before`` at the bytes from ``start`` to ``end`` of a file becomes ``after``.
 
-    ``lines`` are the first and last of the statement, or of the condition, that it is in, and ``within`` those of the
+    ``lines`` are the first and last line of its statement or condition, and ``within`` the first and last line of its
     function.
     """
 

@@ -1,4 +1,4 @@
-"""Recorded panels with gold from CARE_DATA_DIR, and how an estimator is measured over all of them.
+"""Recorded panels with gold from CARE_DATA_DIR, and measures of an estimator over all of them.
 
 Each folder holds ``items.parquet`` and ``scores.parquet`` (a long table). Some folders are analysed as several views;
 every other folder is one view.
@@ -76,7 +76,7 @@ class View:
     binary: bool
 
     def measure(self, estimate: Array, rows: NDArray[np.bool_] | None = None) -> float:
-        """AUC or tau-b over the items (all by default); an item without an estimate counts as the mean."""
+        """Return AUC or tau-b over the items (all by default); an item without an estimate counts as the mean."""
         filled = np.where(np.isnan(estimate), np.nanmean(estimate), estimate)
         e, g = (filled, self.gold) if rows is None else (filled[rows], self.gold[rows])
         order = auc(e, g) if self.binary else tau(e, g)
@@ -169,7 +169,7 @@ def _view(
 
 
 def declared_family(folder: str, judge: str) -> str:
-    """Who made a judge: the base model or vendor that its name declares."""
+    """Return the maker of a judge: the base model or vendor that its name declares."""
     if folder == "frank":
         return next(f for f, members in FRANK_FAMILIES.items() if judge in members)
     if folder == "dices350":
@@ -182,12 +182,12 @@ def declared_family(folder: str, judge: str) -> str:
 
 
 def supervised(view: View) -> float:
-    """m of ``cross_fitted``: what labels could reach."""
+    """Measure ``cross_fitted``, which estimates how much labels could reach."""
     return view.measure(cross_fitted(view))
 
 
 def cross_fitted(view: View, folds: int = 5, seed: int = 0) -> Array:
-    """Gold as a ridge regression on the scores predicts it, cross-fitted by split unit, shape (n,)."""
+    """Predict gold by a ridge regression on the scores, cross-fitted by split unit, shape (n,)."""
     values = view.scores.values
     mean, sd = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     z = np.nan_to_num((values - mean) / np.where(sd > 0, sd, 1.0))
@@ -202,7 +202,7 @@ def cross_fitted(view: View, folds: int = 5, seed: int = 0) -> Array:
 
 
 def ridge(x: Array, y: Array, new: Array) -> Array:
-    """Ridge regression with the penalty of least generalised cross-validation error."""
+    """Fit a ridge regression; the penalty minimises the generalised cross-validation error."""
     centre, level = x.mean(axis=0), y.mean()
     u, s, vt = np.linalg.svd(x - centre, full_matrices=False)
     projected = u.T @ (y - level)
@@ -249,7 +249,7 @@ def prepare(view: View) -> PreparedView:
 
 
 def recorded_correlation(folder: Path) -> Array:
-    """Pairwise-complete correlation of a folder of recorded scores."""
+    """Return the pairwise-complete correlation of a folder of recorded scores."""
     return accumulate(read_scores(folder / "scores.parquet").scores.values).correlation()
 
 
@@ -298,17 +298,17 @@ class Panel:
         return self.view.name
 
     def gain(self, estimate: Array, rows: np.ndarray | None = None) -> float:
-        """Gain over the plain average, on some of the items."""
+        """Return the gain over the plain average, on some of the items."""
         return self.view.measure(estimate, rows) - self.view.measure(self.plain, rows)
 
     def scores(self, *, families: bool, texts: bool) -> ScoreMatrix:
-        """The scores with or without declared families and features of the texts."""
+        """Return the scores with or without declared families and features of the texts."""
         features = counted(self.texts["response"], self.texts.get("response_b")) if texts and self.texts else {}
         return replace(self.view.scores, families=self.view.scores.families if families else {}, features=features)
 
 
 def plain_average(values: Array) -> Array:
-    """The mean of the scores, standardised first where the judges share no scale."""
+    """Return the mean of the scores, standardised first if the judges have different scales."""
     if not share_scale(values):
         values = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
     return np.nanmean(values, axis=1)

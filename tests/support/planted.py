@@ -35,7 +35,7 @@ def crowd(seed: int, n: int, p: int, each: int, grades: int | None) -> tuple[np.
 
     A fifth of the workers answer at random, the others follow quality more or less closely, and each has a level of its
     own. The k-th busiest worker gets a share of the items that falls as 1 / k. Scores are ``grades`` grades, or real
-    numbers where that is None.
+    numbers if ``grades`` is None.
     """
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=n)

@@ -1,4 +1,4 @@
-"""Local servers and processes of a test, and waiting for what they do."""
+"""Local servers and processes of a test, and functions that wait for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 def free_port() -> int:
-    """Return a port of this machine on which nobody listens, outside of those that Ray gives to its workers."""
+    """Return a free port of this machine, outside of the ports that Ray gives to its workers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -51,7 +51,7 @@ def wait_until(done: Callable[[], object], say: Callable[[], str] = str, seconds
 
 
 def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
-    """End a process with all that it has started, as the end of a container does."""
+    """End a process and all its children, like the end of a container."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
 
@@ -60,7 +60,7 @@ def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None
 def started(
     command: Sequence[str], log: Path, folder: Path | None = None, **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process in a group of its own; afterwards interrupt it, and kill it if it ignores that."""
+    """Start a process in its own group; at the end interrupt it, and kill it if it ignores that."""
     with log.open("w") as output:
         process = subprocess.Popen(
             command,

@@ -40,7 +40,7 @@ _.sd_
 _.weights_
 _.threshold_
 _.fidelity_
-__getattr__  # called by Python where a module lacks a name (care_eval/__init__.py)
+__getattr__  # called by Python if a module lacks a name (care_eval/__init__.py)
 __dir__  # likewise
 CareWorkspaceComponent  # named in the defs.yaml of other projects (docs/nights.md)
 outlying  # templates/page.html

@@ -87,7 +87,7 @@ def make_programs(folder: Path, care: str | None = None, testset: str = TWELVE) 
 def begins_with(folder: Path, code: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which every Python process first runs this code, stored in a folder.
 
-    The processes by which Dagster watches a `tail` are skipped: the code may import for seconds.
+    Dagster's watcher processes of a `tail` are skipped, because the code may import for seconds.
     """
     folder.mkdir(exist_ok=True)
     (folder / "runs_first.py").write_text(code)
