@@ -65,10 +65,7 @@ class Bills:
         connection.unregister("bills_read")
 
     def compact(self, today: str) -> int:
-        """Merge the files of each past date, and return by how many files there are fewer.
-
-        The caller must be the only writer.
-        """
+        """Merge the files of each past date as the only writer, and return the number of files saved."""
         run_dates: dict[str, list[Path]] = {}
         for file in sorted(self._folder.glob("*.parquet")):
             run_dates.setdefault(file.name[:10], []).append(file)

@@ -45,10 +45,7 @@ def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """Join messages into one text, each under its speaker's name.
-
-    A single message has no name above it. The result is None if there are no messages.
-    """
+    """Join messages into one text, with speakers' names if there are several; None if there is no message."""
     if len(messages) < 2:
         return _message_text(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)

@@ -54,10 +54,7 @@ def now() -> str:
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return a time that is later than ``latest``: the given one, or just after ``latest`` if the clock was set back.
-
-    Times decide the order of fit versions and publications.
-    """
+    """Return the given time, or a time just after ``latest`` if the clock was set back, because times give the order."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()

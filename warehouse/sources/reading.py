@@ -39,10 +39,7 @@ class Reading:
         return replace(self, notes=(*self.notes, *sentences))
 
     def sentences(self) -> list[str]:
-        """Describe in sentences how the table was read, so that a person can check it.
-
-        The sentences give the parser, the role of each column, the unused columns and the notes.
-        """
+        """Describe in sentences the parser, the roles of columns and the decisions, so that a person can check them."""
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":

@@ -52,10 +52,7 @@ R = TypeVar("R")
 
 
 def guarded_reader(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a reader of tables: limit its memory, and raise its unexpected errors as ``InputError``.
-
-    The first argument of the reader is the table's source.
-    """
+    """Decorate a reader of a table source: limit its memory, and raise its unexpected errors as ``InputError``."""
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
