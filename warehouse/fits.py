@@ -54,7 +54,7 @@ def now() -> str:
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return the given time, or a time just after ``latest`` if the clock was set back, because times give the order."""
+    """Return the given time, or one just after ``latest`` if the clock was set back, because times give the order."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
