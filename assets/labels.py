@@ -17,8 +17,8 @@ _TAKEN = {
     "say so in a column `drawn` (random or chosen)",
 }
 _UNSAID = (
-    "{} of {} labels do not say how their items were drawn, and labels of items that somebody picked say nothing of "
-    "the others: add a column `drawn` (random or chosen), or, if all were drawn at random, --drawn random "
+    "{} of {} labels do not say how their items were drawn, and labels of picked items do not represent the others; "
+    "add a column `drawn` (random or chosen), or, if all items were drawn at random, give --drawn random "
     '(drawn="random" in Python)'
 )
 

@@ -246,9 +246,9 @@ class Workspace:
         """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
-            f"test set {testset!r} has recorded scores, of which a high one prefers the left answer, and the template "
-            f"{asked!r}, whose high answer prefers the right one; take the template out, or give the scores a test set "
-            "of their own"
+            f"test set {testset!r} has recorded scores in which a high score prefers the left answer, but a high "
+            f"answer of the template {asked!r} prefers the right one; take the template out, or give the scores "
+            "their own test set"
         )
 
     def _prompt_of_pairs(self, testset: str) -> str | None:

@@ -60,7 +60,7 @@ def refusal(error: BaseException, path: Path | None = None) -> str | None:
         refused = _recognised(cause, path)
         if refused is not None:
             where = _path_in(cause) or path or "a database of the workspace"
-            return f"{where}: {refused.advice}, then run the same command again, which goes on where this one ended"
+            return f"{where}: {refused.advice}, then run the same command again to continue"
     return None
 
 

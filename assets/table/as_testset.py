@@ -32,7 +32,7 @@ class Declared:
 def care_yaml(name: str) -> str:
     """Return care.yaml of a workspace of recorded scores, with the common settings as comments."""
     return f"""\
-# A CARE workspace over recorded scores: nobody is asked, and what changes in the files is fitted by the next run.
+# A CARE workspace over recorded scores: no judge is asked, and the next run fits what has changed in the files.
 # `care admin schema` lists every setting with what it means and its default.
 
 # The folder of scores, fits and pages.

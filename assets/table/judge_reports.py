@@ -154,8 +154,8 @@ def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> l
     ]
     sent = ", ".join(f"{error:.0%} with {share:.0%} sent" for share, error in report.sent.items() if share)
     lines.append(
-        f"{report.sent[0.0]:.0%} of its decisions are wrong, where people pass {report.base_rate.value:.0%}; if people "
-        f"decide about what it is least sure of: {sent}"
+        f"{report.sent[0.0]:.0%} of its decisions are wrong, and people pass {report.base_rate.value:.0%}; if people "
+        f"decide the least certain cases: {sent}"
     )
     if report.length is not None:
         effect, what = report.length, "how much longer the second text is" if pairs else "length"

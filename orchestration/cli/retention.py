@@ -128,5 +128,5 @@ def restore(
                 f"{error}. A backup holds only those of your own files that are in the workspace's folder"
             ) from None
     show(rows, f"{files} files, read whole", as_json=False)
-    made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` goes on with it"
+    made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` continues with it"
     console.print(f"{file} can be restored" if check else made)

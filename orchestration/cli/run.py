@@ -278,7 +278,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     def printed(row: Forecast) -> dict[str, Any]:
         unmeasured = "" if row.measured or not row.tokens else "about "
         dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
-        nobody = "asks nobody: recorded or answered for another test set" if row.items and not row.questions else ""
+        nobody = "asks no judge: recorded, or answered for another test set" if row.items and not row.questions else ""
         notes = [row.message or nobody] if row.message or nobody else []
         if row.given_up:
             notes.append(f"{row.given_up:,} given up; raise `attempts` in the judge's file to ask again")

@@ -228,7 +228,7 @@ def test_a_connection_that_is_cut_while_writing_costs_one_command(workspace, add
         before = proxy.count
         output = care(here, "run", code=1)
         assert proxy.count > before
-        assert "then run the same command again, which goes on where this one ended" in " ".join(output.split())
+        assert "then run the same command again to continue" in " ".join(output.split())
         assert "Traceback" not in output
         assert not [name for name in objects_of(address) if named.replace("%3D", "=") in f"/{name}"]
     proxy.cut = lambda method, path: False
@@ -355,7 +355,7 @@ def one_sentence(output: str) -> str:
     text = " ".join(output.split())
     assert text.startswith("error: s3://")
     assert "Traceback" not in text
-    assert text.endswith("then run the same command again, which goes on where this one ended"), text
+    assert text.endswith("then run the same command again to continue"), text
     return text
 
 

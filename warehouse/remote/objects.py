@@ -21,7 +21,7 @@ _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 
 _RETRIES, _RETRY_TIMEOUT_S = 3, 60
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-_GO_ON = "then run the same command again, which goes on where this one ended"
+_GO_ON = "then run the same command again to continue"
 _NO_BUCKET = r"nosuchbucket|containernotfound|the specified bucket does not exist"
 _REASONS = {
     _NO_BUCKET: "there is no such bucket; create it, or correct `data` in care.yaml",

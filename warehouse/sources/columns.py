@@ -70,7 +70,7 @@ _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
 """Reason for which a column of texts is not a judge."""
 
-HOLDS_WORDS = "holds words, where the judges give numbers; if it is one, name every --judge"
+HOLDS_WORDS = "holds words, but the judges give numbers; if it is a judge, name every --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
@@ -183,8 +183,8 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
         )
     return (
         f"{judge!r} names the judge of each row, but no column is called score, nor {listed(SCORE[1:], 20)}; name the "
-        "score's with --score (columns.score in a workspace), or, where each judge has a column, all of them, "
-        "each with --judge (columns.judge_columns)"
+        "column of scores with --score (columns.score in a workspace), or, if each judge has a column, name all of "
+        "them, each with --judge (columns.judge_columns)"
     )
 
 
