@@ -199,5 +199,5 @@ def test_a_recorded_judge_is_known_by_its_recordings_and_cannot_be_asked():
     assert revisions[0] == revisions[1] != revisions[2]
     with pytest.raises(JudgeError, match="is recorded"):
         revision_of(judge)
-    with pytest.raises(JudgeError, match="cannot be asked"):
+    with pytest.raises(JudgeError, match="cannot score new items"):
         build_engine(judge)

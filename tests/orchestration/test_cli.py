@@ -186,7 +186,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
         ((scores, "--out", scores), "is a file"),
         ((scores, "--out", out, "--labels", labels), "'nobody'"),
         ((scores, "--out", out, "--judges", families), "'nobody' has no scores"),
-        ((scores, "--out", out, "--items", labels), "are not in it"),
+        ((scores, "--out", out, "--items", labels), "are not in this table"),
         ((scores, "--out", out, "--scale", 5, 1), "the lowest score first"),
     ):
         result = care("fit", *words)

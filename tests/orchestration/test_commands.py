@@ -197,7 +197,9 @@ def test_reading_options_are_refused_without_a_table(tables, idle):
 
 def test_a_table_and_another_source_of_a_workspace_are_not_both_taken(tables):
     given = ("--from", tables / "scores.csv")
-    assert "leave out --template" in care("init", tables / "mine", *given, "--template", "endpoints", code=2)
+    assert "--from and --template cannot be combined" in care(
+        "init", tables / "mine", *given, "--template", "endpoints", code=2
+    )
     assert not (tables / "mine").exists()
     care("init", tables / "mine", "--template", "empty")
     refused = care("testsets", "add", "--all", *given, "--workspace", tables / "mine", code=2)
