@@ -73,13 +73,8 @@ def rate(
     workspace: Folder = None,
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
-    population: Annotated[
-        bool, typer.Option("--population", help="Estimate rates for future items instead of these items.")
-    ] = False,
-    width: Annotated[
-        float | None,
-        typer.Option(help="Also print the number of labels that a system needs for an interval of +- this."),
-    ] = None,
+    population: Annotated[bool, typer.Option("--population", help="Estimate rates for future items.")] = False,
+    width: Annotated[float | None, typer.Option(help="Also print the labels needed for +- this.")] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,

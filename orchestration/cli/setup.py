@@ -61,10 +61,7 @@ def init(
         add = f"; `care testsets add --from {scores} --workspace {quoted}` adds a test set to it" if scores else ""
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already{add or '; choose another folder'}")
     if scores is not None and template is not None:
-        raise InputError(
-            "--from and --template cannot be combined, because --from creates the workspace from a table; leave out "
-            "one of them"
-        )
+        raise InputError("--from and --template cannot be combined; leave out one of them")
     if scores is not None:
         name = testset_of(folder, scores, items, judges, system or (), scale or (), form, None)
         _folders(folder)

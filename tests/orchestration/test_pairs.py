@@ -219,7 +219,7 @@ def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(t
                 f"scoring: text{own}}}\n"
             )
         (folder / "testsets" / "pairs.yaml").write_text(FILES + "prompt: preference\n")
-        (folder / "care.yaml").write_text("fit: {resamples: 0}\ncanary: {items: 0}\nanchors: {pairs: labels.csv}\n")
+        (folder / "care.yaml").write_text("fit: {resamples: 0}\ncanary: {items: 0}\nlabels: {pairs: labels.csv}\n")
         assert not run(folder).failures
     code, printed = care("gate", "pairs", "new", "--against", "old", "--workspace", folder)
     assert (code, "new against old: better" in printed) == (0, True), printed

@@ -175,7 +175,7 @@ class TestInput:
         assert page.provenance["items"] == ITEMS
         assert page.provenance["missing_scores"] == page.missing_share
         assert page.provenance["structure"]["solution"]["certificate"]["gap"] <= 1e-6
-        assert page.fit_version.fit_version == page.fit_version.published
+        assert page.fit_version.id == page.fit_version.published
         made_at = datetime.strptime(page.made_at, "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
         assert timedelta(0) <= datetime.now(UTC) - made_at < timedelta(hours=2)
 

@@ -170,7 +170,7 @@ def test_exit_codes_of_the_gate(folder):
 def test_a_gate_against_a_kept_fit_reports_changed_labels_and_judges(tmp_path):
     """Twenty answers of each of two systems; people pass those of the longer one."""
     folder = make(
-        tmp_path / "ws", n=120, care="fit: {resamples: 0}\nreview: {hold: false}\nanchors: {one: labels.csv}\n"
+        tmp_path / "ws", n=120, care="fit: {resamples: 0}\nreview: {hold: false}\nlabels: {one: labels.csv}\n"
     )
     header, *rows = (folder / "one.csv").read_text().splitlines()
     names = ["new" if len(row) % 2 else "old" for row in rows]

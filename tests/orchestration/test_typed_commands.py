@@ -36,7 +36,7 @@ from tests.support.workspaces import JUDGES, care, care_json, make, run, write_j
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_again")]
 
 LOGS = Path(__file__).parents[1] / "warehouse" / "imported" / "inspect_ai" / "grades.eval"
-CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nanchors: {one: people.csv}\ncanary: {items: 2}\nreview: "
+CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nlabels: {one: people.csv}\ncanary: {items: 2}\nreview: "
 OPEN, STRICT = "{hold: false}\n", "{max_psi: 0.0, min_rank_correlation: 1.0}\n"
 
 
