@@ -236,8 +236,8 @@ def test_a_run_in_several_processes_shares_the_workspace_in_each(workspace_after
     """As in a team's own Dagster, whose executor is another."""
     workspace = load_workspace(workspace_after_run)
     monkeypatch.setenv("CARE_WORKSPACE", str(workspace.root))
-    job = dg.reconstructable(every_result_in_several_processes)
     with dg.instance_for_test() as instance, ThreadPoolExecutor(1) as threads:
+        job = dg.reconstructable(every_result_in_several_processes)
         instance.add_dynamic_partitions("testsets", ["one"])
         with exclusive_lock(workspace, "care something"):
             done = threads.submit(
