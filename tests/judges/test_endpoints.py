@@ -94,7 +94,8 @@ def test_each_endpoint_gives_a_score_or_a_status_for_every_item_and_the_bill_is_
     assert len(scores) == 20
     assert sum(score.status is status for score in scores) == failed
     assert all((score.score == 7.0) == (score.status is Status.OK) for score in scores)
-    assert ledger.total.dollars == pytest.approx(server.dollars)
+    paid, unknown = ledger.total.dollars, ledger.total.unknown  # the latter of answers that came after the deadline
+    assert paid * (1 - 1e-9) <= server.dollars <= (paid + unknown) * (1 + 1e-9)
     counted = sum(PRICE_IN * (s.tokens_in or 0) + PRICE_OUT * (s.tokens_out or 0) for s in scores) / 1e6
     assert counted == pytest.approx(server.dollars)
     assert (ledger.total.unknown == 0) == (kind not in failing)

@@ -299,7 +299,7 @@ def test_pairs_are_shown_both_ways(serve):
 
 
 def test_a_judge_without_a_template_is_refused(serve):
-    with pytest.raises(InputError, match="no prompt template"):
+    with pytest.raises(InputError, match="has a prompt template"):
         build_engine(judge(serve(lambda *_: answer("7")), template=None))
 
 
