@@ -12,18 +12,18 @@ from tests.support.workspaces import QUICK, make, query, write_items
 
 pytestmark = pytest.mark.slow
 
-NIGHT = QUICK
+CARE = QUICK + "on_change: true\n"
 JUDGES = ("length", "conciseness", "redundancy")
 
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
-    """A deployment whose storage is migrated and whose first night ``care run`` has lived through."""
+    """A deployment whose storage is migrated and with a first ``care run``."""
     binaries = postgres_binaries()
     if binaries is None:
         pytest.skip("install Debian's package `postgresql` to run the tests of the deployment")
     folder = tmp_path_factory.mktemp("deployed")
-    workspace = make(folder / "ws", judges=JUDGES, care=NIGHT)
+    workspace = make(folder / "ws", judges=JUDGES, care=CARE)
     with postgres(binaries) as address:
         deployment = Deployment.of(workspace, folder / "home", address)
         assert "Running migration" in deployment.command("dagster", "instance", "migrate")
