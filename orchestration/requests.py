@@ -34,7 +34,7 @@ class Cursor:
     ----------
     tried : dict name -> (version, times)
         ``Tried.asked``.
-    night : float or None
+    run_began : float or None
         Start of the last nightly run; partitions that failed before it may be requested once more.
     at_work : bool
         Whether partitions of that run were still to be requested or in progress.

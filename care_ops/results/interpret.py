@@ -91,15 +91,15 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     (h, f) array
         NaN if a feature is constant or fewer than ten items have both.
     """
-    ranks = [rankdata(score) for score in scores.T]
+    ranks = [None if np.isnan(score).any() else rankdata(score) for score in scores.T]
     out = np.full((scores.shape[1], features.shape[1]), np.nan)
     for c, feature in enumerate(features.T):
-        of_feature, is_complete = rankdata(feature), not np.isnan(feature).any()
-        for r, score in enumerate(scores.T):
-            if is_complete and not np.isnan(score).any():
-                out[r, c] = correlation(ranks[r], of_feature, at_least=MIN_ITEMS)
+        of_feature = None if np.isnan(feature).any() else rankdata(feature)
+        for r, of_score in enumerate(ranks):
+            if of_score is not None and of_feature is not None:
+                out[r, c] = correlation(of_score, of_feature, at_least=MIN_ITEMS)
             else:  # ranks among the items that have both
-                out[r, c] = rank_correlation(score, feature, at_least=MIN_ITEMS)
+                out[r, c] = rank_correlation(scores[:, r], feature, at_least=MIN_ITEMS)
     return out
 
 

@@ -233,6 +233,8 @@ def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., S
 
 def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
     """Return the probability that a passed item is scored above a failed one; ties count half."""
+    from scipy.special import expit, logit
+
     passed, failed = weight * people, weight * (1 - people)
     if passed.sum() <= 0 or failed.sum() <= 0:
         return None
@@ -246,8 +248,6 @@ def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Sta
     safe = min(max(value, margin), 1 - margin)
     if not margin <= value <= 1 - margin:
         influence = np.full(len(score), math.sqrt(safe * (1 - safe)))
-    from scipy.special import expit, logit
-
     found = interval(safe, influence, logit, expit, 1 / (safe * (1 - safe)))
     return Statistic(value, min(found.lo, value), max(found.hi, value))
 

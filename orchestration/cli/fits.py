@@ -14,6 +14,8 @@ from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from assets.workspace import Workspace
     from orchestration.runner import Outcome
     from warehouse.fits import FitVersion
@@ -60,6 +62,23 @@ def _end(outcome: Outcome, published: str) -> None:
             style="red",
         )
         raise typer.Exit(1)
+
+
+def _publish(
+    command: str,
+    publish: Callable[[Workspace, str, str], FitVersion],
+    workspace: Path,
+    testset: str,
+    why: str,
+    end: str,
+) -> None:
+    """Publish a fit of a test set as ``publish`` decides, and update the pages."""
+    from orchestration.locks import locked_workspace
+
+    with locked_workspace(workspace, command) as loaded:
+        version = publish(loaded, loaded.testset(testset).name, why)
+        outcome = _update(loaded, testset)
+    _end(outcome, f"{testset}: {version.fit_version} is {end}")
 
 
 @fits.command("list")
@@ -154,12 +173,8 @@ def accept(
 ) -> None:
     """Publish the latest fit of a test set, even if the review blocked it or another fit is pinned."""
     from assets.publication.fit_versions import accept as publish_latest
-    from orchestration.locks import locked_workspace
 
-    with locked_workspace(workspace, "care fits accept") as loaded:
-        version = publish_latest(loaded, loaded.testset(testset).name, why)
-        outcome = _update(loaded, testset)
-    _end(outcome, f"{testset}: {version.fit_version} is published")
+    _publish("care fits accept", publish_latest, workspace, testset, why, "published")
 
 
 @fits.command()
@@ -184,12 +199,8 @@ def rollback(
 ) -> None:
     """Publish and pin the fit that was published before the current one."""
     from assets.publication.fit_versions import rollback as publish_previous
-    from orchestration.locks import locked_workspace
 
-    with locked_workspace(workspace, "care fits rollback") as loaded:
-        version = publish_previous(loaded, loaded.testset(testset).name, why)
-        outcome = _update(loaded, testset)
-    _end(outcome, f"{testset}: {version.fit_version} is published again, and pinned")
+    _publish("care fits rollback", publish_previous, workspace, testset, why, "published again, and pinned")
 
 
 @fits.command()
