@@ -24,9 +24,6 @@ from care_ops.minimum_sizes import MIN_RESAMPLES
 Absent = Literal["auto", "failed", "not_asked"]
 Placement = Literal["panel", "weights"]
 
-CALIBRATION_SCALES = ("own", "uniform", "anchors")
-"""Values of ``Calibration.scale``."""
-
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
 """Aggregators that every command runs unless others are named; the first is the recommended answer."""
 
@@ -214,9 +211,8 @@ class Calibration:
     prevalence: float | None = None
 
     def __post_init__(self) -> None:
-        if self.scale not in CALIBRATION_SCALES:
-            *others, last = CALIBRATION_SCALES
-            raise InputError(f"calibration: scale is {self.scale!r}; use {', '.join(others)} or {last}")
+        if self.scale not in ("own", "uniform", "anchors"):
+            raise InputError(f"calibration: scale is {self.scale!r}; use own, uniform or anchors")
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise InputError(f"calibration: prevalence is {self.prevalence}; give a share between 0 and 1")
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from care_ops.config import CALIBRATION_SCALES
 from care_ops.errors import InputError
 from warehouse.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
 
@@ -302,7 +301,7 @@ class VersionColumns(_Declared):
 class CalibrationSettings(_Declared):
     """``calibration``: the declared scale of quality; see ``care_ops.config.Calibration``."""
 
-    scale: str = Field(default="own", pattern=f"^({'|'.join(CALIBRATION_SCALES)})$")
+    scale: str = Field(default="own", pattern=r"^(own|uniform|anchors)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
 
 

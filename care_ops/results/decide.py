@@ -71,14 +71,10 @@ def _verdict(
 
 
 def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
-    waits = (
-        [f"not every item has been scored yet by {listed(status.incomplete_judges, 4)}"]
-        if status.incomplete_judges
-        else []
-    )
-    sentence = (
-        f"A new fit waits for you: {_ended('; '.join([*waits, *(status.changes or status.blocking_checks[:1])]))}"
-    )
+    judges = status.incomplete_judges
+    waits = [f"not every item has been scored yet by {listed(judges, 4)}"] if judges else []
+    why = "; ".join([*waits, *(status.changes or status.blocking_checks[:1])])
+    sentence = f"A new fit waits for you: {_ended(why)}"
     sentences: list[str] = []
     if facts is not None and refused(facts) is None:
         state, first = state_of(facts)
@@ -90,7 +86,7 @@ def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Re
     reasons += [Reason("held back", _ended(capital(each))) for each in status.blocking_checks]
     reasons += [*status.stale, *status.notes, *fit_reasons]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
-    steps = (answer,) if status.incomplete_judges else _steps("held back", facts, remedies)
+    steps = (answer,) if judges else _steps("held back", facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, status.blocked_fit_version, status.blocked_built_at)
 
 

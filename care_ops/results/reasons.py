@@ -70,12 +70,12 @@ def state_of(facts: FitFacts) -> tuple[State, Reason]:
     if facts.labels is not None and facts.labels_contradict:
         message = "Your labels contradict your judges: check that a higher label is better, and its item is right."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."
-        return "ambiguous", _ambiguity(message, detail)
+        return "ambiguous", _reason(message, detail)
     state, first = _without_labels(facts)
     if state != "clear" and facts.labels is not None and facts.labels.settles:
         gain = f"{100 * facts.labels.better:.0f} % likely to rank at least as well as the plain average"
         message = f"By {counted(facts.labels.labels, 'label')} the estimate is {gain}."
-        return "settled by labels", _ambiguity(message, f"Without labels: {first.sentence}")
+        return "settled by labels", _reason(message, f"Without labels: {first.sentence}")
     return state, first
 
 
@@ -93,24 +93,22 @@ _STATES: dict[str, State] = {
 def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
     if facts.former_concerns and not facts.concerns:
         message = "This fit was built by an earlier release, which had concerns about it; fit again to see them."
-        return "ambiguous", _ambiguity(message)
+        return "ambiguous", _reason(message)
     if facts.concerns:
         return _STATES.get(facts.concerns[0], "ambiguous"), _concern(facts, facts.concerns[0])
     if facts.rests_on_removal:
         verb = "is" if len(facts.removed) == 1 else "are"
-        return "clear if", _ambiguity(
-            f"Use these scores only if {_in_words(facts.removed)} {verb} not part of quality."
-        )
+        return "clear if", _reason(f"Use these scores only if {_in_words(facts.removed)} {verb} not part of quality.")
     if facts.asks_for_order:
         return "clear if", _trend(facts)
     judges, items = len(facts.admitted), counted(facts.items, "item")
     if facts.coverage is not None and facts.coverage.unscored:
         items = f"{facts.items - facts.coverage.unscored:,} of {items}"
     message = f"{judges} judges give one ranking of {items}; only labels could show a mistake that most of them share."
-    return "clear", _ambiguity(message)
+    return "clear", _reason(message)
 
 
-def _ambiguity(message: str, detail: str = "", judges: tuple[str, ...] = ()) -> Reason:
+def _reason(message: str, detail: str = "", judges: tuple[str, ...] = ()) -> Reason:
     return Reason("ambiguity", message, judges, detail)
 
 
@@ -160,7 +158,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             "What a family agrees on may be its mistake.",
         ),
     }[concern]
-    return _ambiguity(message, detail, facts.perhaps_duplicates if concern == "duplicates" else ())
+    return _reason(message, detail, facts.perhaps_duplicates if concern == "duplicates" else ())
 
 
 def _trend(facts: FitFacts) -> Reason:
@@ -173,7 +171,7 @@ def _trend(facts: FitFacts) -> Reason:
         f"The estimate correlates with the position by {facts.trend:+.2f}. If the rows are in random order, that is a "
         "drift of the judges: fit again with `--shuffled`, which removes it."
     )
-    return _ambiguity(message, detail)
+    return _reason(message, detail)
 
 
 def reasons_of(facts: FitFacts) -> list[Reason]:
@@ -225,7 +223,7 @@ def _about_the_estimate(facts: FitFacts) -> list[Reason]:
     if "feature" in facts.concerns and facts.without is not None and not settled:
         name = feature_in_words(str(facts.feature))
         reasons.append(
-            _ambiguity(
+            _reason(
                 f"Without {name}, {facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves."
             )
         )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from care_ops.config import CALIBRATION_SCALES
 from orchestration.cli import tables
 from orchestration.cli.output import (
     Why,
@@ -36,9 +35,7 @@ Labels = Annotated[Path | None, typer.Option(help="Table with item_id, label: la
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Aggregator to run; repeatable, in order. By default the recommended ones.")
 ]
-Calibrate = Annotated[
-    str, typer.Option(help=f"Declared scale of quality: {', '.join(CALIBRATION_SCALES)}; uniform needs --scale.")
-]
+Calibrate = Annotated[str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), anchors.")]
 Resamples = Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")]
 Features = Annotated[
     list[str] | None,
