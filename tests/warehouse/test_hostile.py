@@ -125,7 +125,8 @@ def test_reading_takes_time_in_proportion_to_the_columns():
         return time.process_time() - began
 
     seconds(10)
-    assert seconds(3200) < 8 * seconds(800)
+    many, few = (min(seconds(judges) for _ in range(3)) for judges in (3200, 800))  # one may wait for the collector
+    assert many < 8 * few
 
 
 def test_objects_with_a_key_each_ask_for_no_square_of_cells(tmp_path):
