@@ -63,7 +63,6 @@ _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 
 _UNMADE = " could not be made: "
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
-_CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
@@ -162,21 +161,14 @@ def failures_of_run(
                 is_experiment = asset == "experiments" and part in EXPERIMENTS
                 place = (part, None) if is_experiment else (asset, part or None)
                 found.append(failure_cause(*place, why))
-    return found if failures else _unmade(workspace, instance, run, _LOST, "run lost")
-
-
-def canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[Alert]:
-    """Return the first unfinished stage of a canceled run; later stages wait for it."""
-    return _unmade(workspace, instance, run, _CANCELED, "run failed")
-
-
-def _unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, kind: str) -> list[Alert]:
+    if failures:
+        return found
     made, planned = (
         {workspace.mount.asset(name) for name, _ in materialisations(instance, run.run_id, planned=planned)}
         for planned in (False, True)
     )
-    unmade = [asset for asset in ASSETS if asset in planned - made]
-    return [failure_cause(asset, partition_of(run) or None, why, kind) for asset in unmade[:1]]
+    lost = [asset for asset in ASSETS if asset in planned - made][:1]
+    return [failure_cause(asset, partition_of(run) or None, _LOST, "run lost") for asset in lost]
 
 
 def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:

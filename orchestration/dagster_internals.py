@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 if TYPE_CHECKING:
-    from dagster._core.execution.backfill import PartitionBackfill
     from dagster._core.launcher import CheckRunHealthResult as RunHealth
 
 IMPLICIT_ASSET_JOB = "__ASSET_JOB"
@@ -90,12 +89,6 @@ def materialisations(
     return [(event.asset_key.to_user_string(), event.partition) for event in events if event and event.asset_key]
 
 
-def materialisation_events(instance: dg.DagsterInstance, run_id: str) -> list[dg.AssetMaterialization]:
-    """Return the materialisations of a run (see ``materialisations``)."""
-    entries = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
-    return [entry.asset_materialization for entry in entries if entry.asset_materialization is not None]
-
-
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """Return whether a daemon of this instance, perhaps in another container, sent a heartbeat lately.
 
@@ -153,14 +146,3 @@ def end_run_as_failed(instance: dg.DagsterInstance, run: dg.DagsterRun, reason: 
     """
     instance.report_run_failed(run, reason)
     instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
-
-
-def unfinished_backfills(instance: dg.DagsterInstance) -> list[PartitionBackfill]:
-    """Return the backfills that have not ended. Only the UI and GraphQL are documented; no issue known."""
-    unfinished = ("REQUESTED", "CANCELING", "FAILING")
-    return [backfill for backfill in instance.get_backfills() if backfill.status.value in unfinished]
-
-
-def cancel_backfill(instance: dg.DagsterInstance, backfill: PartitionBackfill) -> None:
-    """Mark a backfill as canceled because no daemon is alive to carry it out (see ``unfinished_backfills``)."""
-    instance.update_backfill(backfill.with_status(type(backfill.status).CANCELED))

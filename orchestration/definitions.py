@@ -7,7 +7,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -36,7 +35,7 @@ from orchestration.mounted import PUBLISHED, RESOURCE, mounted
 from orchestration.resources import PublishedScores, WorkspaceResource
 from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
-from orchestration.workspace import CARE_YAML, NightlySettings, Settings, load_workspace, read_settings
+from orchestration.workspace import CARE_YAML, Settings, load_workspace, read_settings
 
 ASSETS = (
     items,
@@ -93,7 +92,7 @@ def build_defs(
     def load() -> Workspace:
         return replace(load_workspace(folder), mount=mount)
 
-    assets = [*ASSETS, experiment_pages, canary, nightly_check(settings.nightly)]
+    assets = [*ASSETS, experiment_pages, canary, night]
     is_locked = isinstance(workspace, Workspace)  # no other run of it is at work
     reads = WorkspaceResource(folder=str(folder), key_prefix=list(mount.prefix))
     return dg.Definitions(
@@ -109,15 +108,6 @@ def build_defs(
         sensors=build_sensors(folder, mount, load, settings, watch=watch),
         schedules=build_schedules(mount, load, settings),
     )
-
-
-def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
-    """Return the asset `night`, with a freshness policy for the deadline of `nightly`, if there is one."""
-    if nightly is None:
-        return night
-    given = timedelta(hours=nightly.deadline_hours, minutes=1)
-    policy = dg.FreshnessPolicy.cron(nightly.deadline_cron(), given, nightly.zone)
-    return night.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=policy))
 
 
 defs = dg.Definitions.merge(build_defs(watch=True), dg.Definitions(executor=dg.in_process_executor))

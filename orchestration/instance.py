@@ -23,12 +23,9 @@ from assets.partitions import JUDGES, TESTSETS, slice_key
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import (
-    cancel_backfill,
     daemon_is_alive,
     end_run_as_failed,
-    materialisation_events,
     materialisations,
-    unfinished_backfills,
 )
 from orchestration.launcher import WatchedRunLauncher
 from orchestration.locks import opening, runs_that_wait
@@ -193,7 +190,7 @@ def _damaged(home: Path, reason: str) -> str:
 
 
 def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> set[tuple[str, str | None]]:
-    """Mark runs whose process was killed as failed, and backfills without a daemon as canceled.
+    """Mark runs whose process was killed as failed.
 
     Until then they count as in progress, block what depends on them, and keep their slots in pools. The caller holds
     the workspace's lock, so an unfinished run of another ``care run`` was killed. Other runs belong to the daemon: they
@@ -206,9 +203,8 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
         an event.
     """
     unreported: set[tuple[str, str | None]] = set()
-    daemon_lives = daemon_is_alive(instance)
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
-    for record in unfinished_runs(instance, {LAUNCHED_BY: CARE_RUN} if daemon_lives else {}):
+    for record in unfinished_runs(instance, {LAUNCHED_BY: CARE_RUN} if daemon_is_alive(instance) else {}):
         run = record.dagster_run
         is_ours = run.tags.get(LAUNCHED_BY) == CARE_RUN
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
@@ -219,10 +215,6 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
         if workspace.warehouse.usable():  # otherwise it is rebuilt
             with workspace.warehouse.writer() as connection:  # it may lack the bills of the run
                 workspace.bills.load(connection)
-    if not daemon_lives:
-        for backfill in unfinished_backfills(instance):
-            _logger.info("No daemon is alive to carry out backfill %s; it is canceled.", backfill.backfill_id)
-            cancel_backfill(instance, backfill)
     return unreported
 
 
@@ -238,20 +230,9 @@ def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
     return "" if isinstance(launcher, WatchedRunLauncher) else type(launcher).__name__
 
 
-def under_way(instance: dg.DagsterInstance) -> int:
-    """Return the number of unfinished runs and backfills."""
-    return len(unfinished_runs(instance)) + len(unfinished_backfills(instance))
-
-
 def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[tuple[str, str | None]]:
     """Return the partitions that unfinished runs will materialise."""
     return {key for record in unfinished_runs(instance) for key in planned_by(record.dagster_run, instance, mount)}
-
-
-def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> bool:
-    """Return whether a backfill of this workspace is unfinished."""
-    asked = (backfill.asset_selection for backfill in unfinished_backfills(instance))
-    return any(keys is None or any(mount.asset(key.to_user_string()) for key in keys) for keys in asked)
 
 
 def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
@@ -337,7 +318,9 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
 
 def _holds_current_version(instance: dg.DagsterInstance, run_id: str) -> bool:
     """Return whether a run has a partition's latest materialisation, or one with the same data version."""
-    for event in materialisation_events(instance, run_id):
+    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
+        if (event := entry.asset_materialization) is None:
+            continue
         partitions = None if event.partition is None else [event.partition]
         wanted = dg.AssetRecordsFilter(event.asset_key, asset_partitions=partitions)
         for record in instance.fetch_materializations(wanted, limit=1).records:
@@ -350,17 +333,6 @@ def _holds_current_version(instance: dg.DagsterInstance, run_id: str) -> bool:
 
 def _version(event: dg.AssetMaterialization) -> str | None:
     return (event.tags or {}).get("dagster/data_version")
-
-
-def failed_last(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> set[dg.AssetKey]:
-    """Return the assets whose last run failed before it materialised them."""
-    failed: set[dg.AssetKey] = set()
-    for entry in (record.asset_entry for record in instance.get_asset_records(keys)):
-        made = entry.last_materialization_record
-        if entry.last_run_id and (made is None or made.run_id != entry.last_run_id):
-            last = instance.get_run_by_id(entry.last_run_id)
-            failed |= {entry.asset_key} if last is not None and last.status is dg.DagsterRunStatus.FAILURE else set()
-    return failed
 
 
 def unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:

@@ -1,14 +1,13 @@
-"""Assets of a workspace under a prefix of keys, with the metadata of Dagster's catalogue.
+"""Assets of a workspace under a prefix of keys.
 
 Each asset is defined once, without a prefix. Here it gets its key and a step that reads the workspace from a resource,
-claims the pools of its judges, returns only what is selected, and counts the rows of its table.
+claims the pools of its judges and returns only what is selected.
 """
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,22 +27,6 @@ RESOURCE, PUBLISHED = "care_workspace", "care_published"
 GPU = "gpu"
 """Pool of runs whose judges load a model here; the workspaces of a machine share it."""
 
-_TABLES = {
-    "items": ("items", "WHERE testset = ?"),
-    "gold": ("items", "WHERE testset = ? AND gold IS NOT NULL"),
-    "scores": ("scores", ""),
-    "panel": ("panels", "WHERE testset = ?"),
-    "aggregates": ("aggregates", "JOIN fits USING (fit_id) WHERE testset = ?"),
-    "evaluation": ("evaluations", "JOIN fits USING (fit_id) WHERE testset = ?"),
-    "intervals": ("weights", "JOIN fits USING (fit_id) WHERE testset = ?"),
-    "review": ("publications", "WHERE testset = ?"),
-    "report_index": ("verdicts", ""),
-}
-"""Table of the warehouse that an asset writes, and the condition for the rows of a partition.
-
-Other assets write documents, pages or other files. Partitions of scores count their rows themselves.
-"""
-
 
 def mounted(
     asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = (), *, in_pool: bool = True
@@ -54,11 +37,11 @@ def mounted(
     """
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.getargs(body.__code__).args
-    partitions, made_by = _partitions(asset.partitions_def, mount), _source(body)
+    partitions = _partitions(asset.partitions_def, mount)
 
     @dg.multi_asset(
         name=mount.name(asset.op.name),
-        specs=[_spec(spec, mount, root, owners, partitions, made_by) for spec in asset.specs],
+        specs=[_spec(spec, mount, root, owners, partitions) for spec in asset.specs],
         check_specs=[_check(spec, mount, partitions) if mount.prefix else spec for spec in asset.check_specs],
         partitions_def=partitions,
         backfill_policy=asset.backfill_policy,
@@ -85,10 +68,8 @@ def _spec(
     root: Path,
     owners: Sequence[str],
     partitions: dg.PartitionsDefinition[Any] | None,
-    made_by: dg.CodeReferencesMetadataValue,
 ) -> dg.AssetSpec:
     name = spec.key.to_user_string()
-    columns = {"dagster/column_schema": _columns()[_TABLES[name][0]]} if name in _TABLES else {}
     changed = spec.replace_attributes(
         key=mount.key(name),
         deps=[
@@ -98,7 +79,6 @@ def _spec(
         owners=[*owners],
         group_name=mount.name(spec.group_name or "default"),
         kinds=spec.kinds or {"json"},  # a document in the fit's folder
-        metadata={**spec.metadata, **columns, "dagster/code_references": made_by},
         partitions_def=partitions,
     )
     return changed.with_io_manager_key(mount.name(PUBLISHED)) if name == "review" else changed
@@ -124,32 +104,6 @@ def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -
     return judges if definition == JUDGES else testsets
 
 
-def _source(body: Callable[..., Any]) -> dg.CodeReferencesMetadataValue:
-    """Return where a function is defined; Dagster's `with_source_code_references` parses each file for it."""
-    code = inspect.unwrap(body).__code__
-    place = dg.LocalFileCodeReference(file_path=code.co_filename, line_number=code.co_firstlineno)
-    return dg.CodeReferencesMetadataValue(code_references=[place])
-
-
-@cache
-def _columns() -> dict[str, dg.TableSchema]:
-    """Return the columns of each table that an asset writes, by the database's schema."""
-    schema = (Path(__file__).parents[1] / "warehouse" / "schema.sql").read_text()
-    optional, needed = (dg.TableColumnConstraints(nullable=nullable) for nullable in (True, False))
-    found: dict[str, dg.TableSchema] = {}
-    for statement in schema.split("CREATE TABLE ")[1:]:
-        table, _, body = statement.partition(" (")
-        if table not in dict(_TABLES.values()):
-            continue
-        columns: list[dg.TableColumn] = []
-        for line in body.partition("\n);")[0].splitlines()[1:]:
-            declared, _, note = line.partition("--")
-            name, kind, *rest = declared.strip().rstrip(",").split()
-            columns.append(dg.TableColumn(name, kind, note.strip() or None, needed if rest else optional))
-        found[table] = dg.TableSchema(columns)
-    return found
-
-
 def _pool_slots(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition
 ) -> AbstractContextManager[None]:
@@ -173,8 +127,7 @@ def _selected(
     checks = [check for check in result.check_results or () if check.check_name in chosen]
     if key not in context.selected_asset_keys:
         return checks
-    rows = _rows(context, workspace, name)
-    metadata = {**(result.metadata or {}), **({} if rows is None else {"dagster/row_count": rows})}
+    metadata = dict(result.metadata or {})
     if why := context.run.tags.get(REASON):
         metadata["built_because"] = why
     if workspace.workers.place != HERE:
@@ -183,14 +136,3 @@ def _selected(
     return [
         dg.MaterializeResult(asset_key=key, metadata=metadata, check_results=checks, data_version=version, tags=tags)
     ]
-
-
-def _rows(context: dg.AssetExecutionContext, workspace: "Workspace", name: str) -> int | None:
-    """Return the number of rows of the partition in the asset's table; None if it has no table."""
-    if name not in _TABLES:
-        return None
-    table, where = _TABLES[name]
-    with workspace.warehouse.reader() as connection:
-        given = [context.partition_key] if context.has_partition_key else []
-        (count,) = connection.execute(f"SELECT count(*) FROM {table} {where}", given).fetchall()[0]
-    return int(count)

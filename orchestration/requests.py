@@ -11,7 +11,6 @@ from assets.report.staleness import states
 from assets.workspace import Workspace
 from orchestration.alert_causes import forget_resolved_failures
 from orchestration.instance import (
-    backfills_under_way,
     follow_partitions,
     last_nightly_run,
     partitions_under_way,
@@ -86,8 +85,7 @@ def request_stale(
     tried.look(stale, busy)
     if begins:
         tried.note([one for key, one in stale.items() if key in busy])  # the schedule has requested it
-    waits = backfills_under_way(instance, mount)
-    asked = [] if waits else ready(workspace, stale, tried, busy)
+    asked = ready(workspace, stale, tried, busy)
     first = {one.key for one in asked if not tried.times(one)}
     tried.note(asked)
     gpu_judges = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
@@ -100,7 +98,7 @@ def request_stale(
             tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve `partition_key`, being dynamic
         key = run_key and f"{run_key} {launch.label} {launch.partitions[0] or ''}"
         requests.append(dg.RunRequest(key, asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags))
-    at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
+    at_work = bool(asked or busy or any(one.only_waits for one in stale.values()))
     if seen.at_work and not at_work:
         report_unchanged(workspace, instance, stale)
     return requests, replace(seen, tried=tried.asked, run_began=began, at_work=at_work)

@@ -39,7 +39,7 @@ from orchestration.instance import (
     follow_partitions,
     partitions_under_way,
     report_unchanged,
-    under_way,
+    unfinished_runs,
     workspace_instance,
 )
 from orchestration.plan import (
@@ -74,7 +74,7 @@ class Outcome:
     ----------
     materialised : list of (asset, partition)
     left_to_daemon : int
-        Unfinished runs and backfills of Dagster's daemon or UI.
+        Unfinished runs of Dagster's daemon or UI.
     failures : dict (asset, partition) -> message
         Failures without a later success.
     stale : set of str
@@ -216,7 +216,7 @@ def _steps(
         return
     if outcome.materialised:
         report_unchanged(workspace, instance, stale)
-    outcome.left_to_daemon = under_way(instance)
+    outcome.left_to_daemon = len(unfinished_runs(instance))
     if not outcome.left_to_daemon:  # partitions that a run of Dagster may materialise soon are left to it
         failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
         outcome.stale = {str(name) for asset, name in wanted if asset == "aggregates"} - failed

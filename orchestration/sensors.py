@@ -1,4 +1,4 @@
-"""Sensors of Dagster's daemon: partitions and alerts, stale assets, failed and canceled runs."""
+"""Sensors of Dagster's daemon: partitions and alerts, stale assets, failed runs."""
 
 import json
 import time
@@ -15,7 +15,6 @@ from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alert_causes import (
-    canceled_run,
     failures_of_run,
     is_ours,
     note_failures_of_run,
@@ -56,7 +55,6 @@ def build_sensors(
         _workspace_sensor(folder, mount, load, of_others),
         _stale_assets_sensor(folder, mount, load, of_stale),
         _alert_on_failure(folder, mount, load, of_others),
-        _note_canceled_runs(mount, load, of_others),
     ]
 
 
@@ -194,21 +192,3 @@ def _alert_on_failure(
         notifier.send()
 
     return alert_on_failure
-
-
-def _note_canceled_runs(
-    mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
-) -> dg.SensorDefinition:
-    @dg.run_status_sensor(
-        name=mount.name("note_canceled_runs"),
-        run_status=dg.DagsterRunStatus.CANCELED,
-        default_status=status,
-        description="Stores which assets a canceled run did not materialise, for the verdict on its test set. It sends "
-        "no alert, because a person canceled the run.",
-    )
-    def note_canceled_runs(context: dg.RunStatusSensorContext) -> None:
-        if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes its own failures
-            workspace = load()
-            note_failures_of_run(workspace, canceled_run(workspace, context.instance, context.dagster_run))
-
-    return note_canceled_runs

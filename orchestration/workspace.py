@@ -139,13 +139,6 @@ class NightlySettings(_Declared):
         """Return the start as a cron string."""
         return f"{self._minutes % 60} {self._minutes // 60} * * {self.days}"
 
-    def deadline_cron(self) -> str:
-        """Return the deadline as a cron string."""
-        later, minutes = divmod(self._minutes + round(60 * self.deadline_hours), 24 * 60)
-        weekdays = _weekdays(self.days)
-        days = ",".join(str(day) for day in sorted((day + later) % 7 for day in weekdays)) if len(weekdays) < 7 else "*"
-        return f"{minutes % 60} {minutes // 60} * * {days}"
-
     def deadline_after(self, last: float) -> float:
         """Return the deadline of the nightly run after one that ended at ``last`` (seconds since 1970)."""
         weekdays, begins = _weekdays(self.days), time(*divmod(self._minutes, 60))

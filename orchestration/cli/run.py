@@ -169,7 +169,7 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
     if outcome.left_to_daemon:
         errors.print(
-            f"Dagster has {outcome.left_to_daemon} run(s) or backfill(s) waiting for this workspace; Dagster also "
+            f"Dagster has {outcome.left_to_daemon} run(s) waiting for this workspace; Dagster also "
             "builds the assets that depend on them",
             style="yellow",
         )

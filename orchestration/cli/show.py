@@ -90,19 +90,10 @@ def _print_status(
     for sentence in filter(None, (loaded.labels_of_nobody(), *batch_messages(loaded))):
         console.print(sentence)
     if any((loaded.data / "experiments").glob("*")):
-        _print_experiments(loaded)
+        from assets.experiments.registry import stale_findings
 
-
-def _print_experiments(loaded: Workspace) -> None:
-    from assets.experiments.registry import KEYS, stale_findings
-    from orchestration.instance import failed_last, workspace_instance
-
-    if stale := stale_findings(loaded):
-        console.print(f"stale experiments: {', '.join(stale)}")
-    with workspace_instance(loaded) as instance:
-        failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
-    if failed:
-        console.print(f"experiments that failed: {', '.join(failed)}; `care run --select key:{failed[0]}` shows why")
+        if stale := stale_findings(loaded):
+            console.print(f"stale experiments: {', '.join(stale)}")
 
 
 def _failed_judges(loaded: Workspace) -> set[str]:

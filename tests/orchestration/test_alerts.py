@@ -356,27 +356,22 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
 
 
 @pytest.mark.parametrize(
-    ("days", "last", "deadline", "cron"),
+    ("days", "last", "deadline"),
     [
-        ("*", "2026-11-24 02:10", "2026-11-25 08:00", "0 8 * * *"),
-        ("1-5", "2026-11-27 02:10", "2026-11-30 08:00", "0 8 * * 1,2,3,4,5"),  # from Friday to Monday
-        ("1-5", "2026-11-24 02:10", "2026-11-25 08:00", "0 8 * * 1,2,3,4,5"),
-        ("0,3", "2026-11-22 01:00", "2026-11-22 08:00", "0 8 * * 0,3"),  # `care run` by hand, before Sunday's night
-        ("7", "2026-11-22 02:10", "2026-11-29 08:00", "0 8 * * 0"),
-        ("1-7", "2026-10-24 02:10", "2026-10-25 07:00", "0 8 * * *"),  # the clock goes back: six hours are five on it
+        ("*", "2026-11-24 02:10", "2026-11-25 08:00"),
+        ("1-5", "2026-11-27 02:10", "2026-11-30 08:00"),  # from Friday to Monday
+        ("1-5", "2026-11-24 02:10", "2026-11-25 08:00"),
+        ("0,3", "2026-11-22 01:00", "2026-11-22 08:00"),  # `care run` by hand, before Sunday's night
+        ("7", "2026-11-22 02:10", "2026-11-29 08:00"),
+        ("1-7", "2026-10-24 02:10", "2026-10-25 07:00"),  # the clock goes back: six hours are five on it
     ],
 )
-def test_a_deadline_follows_the_days_of_nightly(days, last, deadline, cron):
+def test_a_deadline_follows_the_days_of_nightly(days, last, deadline):
     berlin = ZoneInfo("Europe/Berlin")
     nightly = NightlySettings(at="02:00", zone="Europe/Berlin", days=days)
     ended = datetime.fromisoformat(last).replace(tzinfo=berlin).timestamp()
     due = datetime.fromtimestamp(nightly.deadline_after(ended), berlin)
     assert f"{due:%Y-%m-%d %H:%M}" == deadline
-    assert nightly.deadline_cron() == cron
-
-
-def test_a_deadline_after_midnight_is_on_the_next_day():
-    assert NightlySettings(at="22:30", days="5-6", deadline_hours=3).deadline_cron() == "30 1 * * 0,6"
 
 
 def stale(workspace) -> dict[str, set[str | None]]:
@@ -436,8 +431,6 @@ def test_the_asset_night_lists_what_it_found(workspace_after_run):
         metadata = result.asset_materializations_for_node("what_is_missing")[0].metadata
     assert metadata["missing"].value == 0
     assert metadata["held_back"].value == "none"
-    spec = next(s for s in definitions.resolve_all_asset_specs() if s.key == dg.AssetKey("night"))
-    assert spec.freshness_policy is not None
 
 
 def test_a_second_daemon_is_refused(tmp_path):

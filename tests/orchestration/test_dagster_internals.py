@@ -25,13 +25,11 @@ from sqlalchemy.pool import Pool
 from care_ops.errors import InputError
 from orchestration.dagster_internals import (
     IMPLICIT_ASSET_JOB,
-    cancel_backfill,
     daemon_is_alive,
     end_run_as_failed,
     materialisations,
     refused_settings,
     run_health,
-    unfinished_backfills,
 )
 from orchestration.instance import _unreachable_storage
 from orchestration.plan import RANGE_END_TAG, RANGE_START_TAG
@@ -120,13 +118,13 @@ def test_what_was_materialised_before_a_step_failed_is_known(instance):
 
 
 @builds_upon_dagster("materialisations")
-def test_what_a_canceled_run_was_to_make_is_known(instance):
+def test_what_a_lost_run_was_to_make_is_known(instance):
     lost = instance.create_run_for_job(
         DEFINITIONS.resolve_job_def(IMPLICIT_ASSET_JOB),
         asset_selection={dg.AssetKey("one_letter")},
         tags={"dagster/partition": "b"},
     )
-    instance.report_run_canceled(lost)
+    instance.report_run_failed(lost)
     assert materialisations(instance, lost.run_id, planned=True) == [("one_letter", "b")]
     assert list(materialisations(instance, lost.run_id)) == []
 
@@ -197,16 +195,6 @@ def test_a_run_is_marked_as_failed_and_its_pool_slots_are_freed(instance):
     assert ended is not None
     assert ended.status is dg.DagsterRunStatus.FAILURE
     assert storage.get_concurrency_info("writer").claimed_slots == []
-
-
-@builds_upon_dagster("cancel_backfill")
-def test_a_backfill_without_a_daemon_is_canceled(instance):
-    from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
-
-    instance.add_backfill(PartitionBackfill("left", BulkActionStatus.REQUESTED, False, {}, time.time()))
-    (backfill,) = unfinished_backfills(instance)
-    cancel_backfill(instance, backfill)
-    assert unfinished_backfills(instance) == []
 
 
 @builds_upon_dagster("refused_settings")

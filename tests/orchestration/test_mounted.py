@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import dagster as dg
-import duckdb
 import pytest
 
 from assets.metadata import failure
@@ -121,9 +120,7 @@ def test_two_workspaces_of_one_location_are_both_brought_up_to_date_and_do_not_m
         assert instance.get_dynamic_partitions("team_a__judges") == sorted(FEW)
         assert instance.get_dynamic_partitions("judges") == []
         assert not instance.get_latest_materialization_event(dg.AssetKey("items"))
-        event = instance.get_latest_materialization_event(TEAM_A.key("items"))
-        assert event.asset_materialization.metadata["dagster/row_count"].value == 15
-        for asset, rows in (("scores", 15), ("panel", 3), ("judge_inference", 15)):
+        for asset, rows in (("scores", 15), ("judge_inference", 15)):
             event = instance.get_latest_materialization_event(TEAM_A.key(asset))
             assert event.asset_materialization.metadata["dagster/row_count"].value == rows, asset
         checked_single(defs, instance, two[0])
@@ -201,7 +198,7 @@ def test_the_heartbeat_ignores_runs_of_other_workspaces(two, monkeypatch):
     assert [(each["workspace"], each["night"] > 0) for each in beats] == [("a", True)]
 
 
-def test_every_asset_has_kinds_owners_tags_and_code_references(two):
+def test_every_asset_has_kinds_owners_and_tags(two):
     (two[0] / "care.yaml").write_text(QUICK + "owners: [team:evals]\n")
     other = shutil.copytree(two[0], two[0].parent / "mein Büro")
     assert {spec.tags["care/workspace"] for spec in build_defs(other).resolve_all_asset_specs()} == {"mein_B_ro"}
@@ -210,30 +207,6 @@ def test_every_asset_has_kinds_owners_tags_and_code_references(two):
         assert spec.kinds, spec.key
         assert spec.owners == ["team:evals"], spec.key
         assert spec.tags["care/workspace"] == "a"
-        (place,) = spec.metadata["dagster/code_references"].code_references
-        name = spec.key.to_user_string()
-        assert Path(place.file_path).is_file()
-        assert Path(place.file_path).stem in (name, "items", "registry"), name
-
-
-def test_column_schemas_are_those_of_the_database(two, tmp_path):
-    connection = duckdb.connect()
-    connection.execute((Path(__file__).parents[2] / "warehouse" / "schema.sql").read_text())
-    specs = {spec.key.to_user_string(): spec for spec in build_defs(two[0]).resolve_all_asset_specs()}
-    tables = {
-        "items": "items",
-        "scores": "scores",
-        "panel": "panels",
-        "aggregates": "aggregates",
-        "review": "publications",
-    }
-    tables |= {"evaluation": "evaluations", "intervals": "weights", "report_index": "verdicts", "gold": "items"}
-    for asset, table in tables.items():
-        columns = specs[asset].metadata["dagster/column_schema"].columns
-        declared = [(c.name, c.type.replace("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")) for c in columns]
-        known = connection.execute(f'SELECT column_name, column_type, "null" FROM (DESCRIBE {table})').fetchall()
-        assert declared == [(name, kind) for name, kind, _ in known], asset
-        assert [c.constraints.nullable for c in columns] == [null == "YES" for *_, null in known], asset
 
 
 def test_the_component_is_known_to_whoever_has_care_installed():

@@ -15,7 +15,7 @@ from orchestration.instance import (
     dagster_home,
     end_abandoned_runs,
     partitions_under_way,
-    under_way,
+    unfinished_runs,
     workspace_instance,
 )
 from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Tried, find_stale, plan, ready, split_partition
@@ -78,12 +78,12 @@ def test_abandoned_runs_are_marked_as_failed(tmp_path, monkeypatch):
 
         run_ = instance.create_run_for_job(left, status=dg.DagsterRunStatus.STARTED)
         assert not daemon_is_alive(instance)
-        assert under_way(instance) == 1
+        assert len(unfinished_runs(instance)) == 1
         end_abandoned_runs(workspace, instance)
-        assert under_way(instance) == 1, "it may have begun just now, and is about to wait for us"
+        assert len(unfinished_runs(instance)) == 1, "it may have begun just now, and is about to wait for us"
         monkeypatch.setattr("orchestration.instance._BEGINNING_S", 0.0)
         end_abandoned_runs(workspace, instance)
-        assert under_way(instance) == 0
+        assert not unfinished_runs(instance)
         ended = instance.get_run_by_id(run_.run_id)
         assert ended is not None
         assert ended.status is dg.DagsterRunStatus.FAILURE
