@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -224,13 +224,10 @@ def report_conditions(
     instance: dg.DagsterInstance,
     current: Mapping[str, Verdict],
     nightly: NightlySettings | None,
-    find_stale: Callable[[Workspace], Collection[Partition]],
 ) -> None:
-    """Report a late nightly run, blocked fits and changed judges; resolve alerts whose cause is over.
-
-    ``find_stale`` is called only if the alert of a failure is open.
-    """
+    """Report a late nightly run, blocked fits and changed judges; resolve alerts whose cause is over."""
     from orchestration.instance import last_nightly_run
+    from orchestration.plan import find_stale
 
     late = _late_run(nightly, last_nightly_run(instance, workspace.mount))
     changed = [*_changed_judges(workspace, instance), *_changed_systems(current)]

@@ -19,7 +19,6 @@ import time
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -62,9 +61,8 @@ def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
     ``CARE_LOCK_WAIT`` seconds.
     """
     say = partial(print, file=sys.stderr, flush=True)
-    claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience())
-    with claim.held():
-        yield claim.waited
+    with _held(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience()) as waited:
+        yield waited
 
 
 @contextmanager
@@ -74,7 +72,7 @@ def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
     ``say`` is called once, with the command that this run waits for. ``run_id`` may be empty.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
-    with _Claim(workspace, fcntl.LOCK_SH, who, say, run_id).held():
+    with _held(workspace, fcntl.LOCK_SH, who, say, run_id):
         yield
 
 
@@ -110,66 +108,39 @@ def opening(home: Path) -> Generator[None]:
         yield
 
 
-@dataclass
-class _Claim:
-    """A request for the workspace's lock.
+@contextmanager
+def _held(
+    workspace: Workspace, mode: int, who: str, say: Say, run_id: str = "", patience: float | None = None
+) -> Generator[bool]:
+    """Wait for the workspace's lock and hold it; yield whether others held it at first.
 
-    Attributes
-    ----------
-    mode : int
-        ``LOCK_EX`` or ``LOCK_SH``.
-    who, run_id : str
-        Content of the note; a run of Dagster has an id.
-    say : callable
-        Called once, with a sentence that names the holders.
-    patience : float, optional
-        Seconds after which to give up; by default never.
-    waited : bool
-        Whether others held the lock at first.
+    ``say`` is called once, with the holders. The note of a wait stays until the lock is taken. Raises
+    ``WarehouseError`` after ``patience`` seconds.
     """
-
-    workspace: Workspace
-    mode: int
-    who: str
-    say: Say
-    run_id: str = ""
-    patience: float | None = None
-    waited: bool = False
-
-    @contextmanager
-    def held(self) -> Generator[None]:
-        """Wait for the lock and hold it."""
-        folder, started = _folder(self.workspace), time.monotonic()
-        with (folder / "workspace.lock").open("a+") as lock:
-            with (folder / "turnstile.lock").open("a+") as turnstile, ExitStack() as until_taken:
-                for file in (turnstile, lock):
-                    while not locks_at_once(file, self.mode):
-                        self._wait(until_taken, time.monotonic() - started)
-            for notes in (_WORKING, _WAITING):
-                _living(folder / notes)  # this removes the notes of processes that were killed
-            _logger.debug("%s holds the workspace after %.1f s.", self.who, time.monotonic() - started)
-            with (
-                _note(folder / _WORKING, self.who, self.run_id),
-                store_lease(self.workspace, self.who, self.say, self.patience, is_only=self.mode == fcntl.LOCK_EX),
-            ):
-                yield
-
-    def _wait(self, until_taken: ExitStack, seconds: float) -> None:
-        """Wait briefly and give up after ``patience`` seconds; the first time, name the holders.
-
-        The note of the wait stays until the lock is taken.
-        """
-        folder = _folder(self.workspace)
-        if self.patience is not None and seconds >= self.patience:
-            holders = _holders(folder)
-            raise WarehouseError(f"{holders} is at work on {self.workspace.root}; wait for it to end, or stop it")
-        if not self.waited:
-            self.waited = True
-            until_taken.enter_context(_note(folder / _WAITING, self.who, self.run_id))
-            holders = _holders(folder)
-            _logger.info("%s waits for %s.", self.who, holders)
-            self.say(f"waiting for {holders}")
-        time.sleep(random.uniform(0.05, 0.25))
+    folder, started, waited = _folder(workspace), time.monotonic(), False
+    with (folder / "workspace.lock").open("a+") as lock:
+        with (folder / "turnstile.lock").open("a+") as turnstile, ExitStack() as until_taken:
+            for file in (turnstile, lock):
+                while not locks_at_once(file, mode):
+                    holders = _holders(folder)
+                    if patience is not None and time.monotonic() - started >= patience:
+                        raise WarehouseError(
+                            f"{holders} is at work on {workspace.root}; wait for it to end, or stop it"
+                        )
+                    if not waited:
+                        until_taken.enter_context(_note(folder / _WAITING, who, run_id))
+                        _logger.info("%s waits for %s.", who, holders)
+                        say(f"waiting for {holders}")
+                    waited = True
+                    time.sleep(random.uniform(0.05, 0.25))
+        for notes in (_WORKING, _WAITING):
+            _living(folder / notes)  # this removes the notes of processes that were killed
+        _logger.debug("%s holds the workspace after %.1f s.", who, time.monotonic() - started)
+        with (
+            _note(folder / _WORKING, who, run_id),
+            store_lease(workspace, who, say, patience, is_only=mode == fcntl.LOCK_EX),
+        ):
+            yield waited
 
 
 def _holders(folder: Path) -> str:

@@ -22,11 +22,11 @@ from orchestration.alert_causes import (
     report_conditions,
     report_failures,
 )
-from orchestration.alerts import Alert, AlertError, AlertLog, Notifier
+from orchestration.alerts import Alert, AlertError, Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.plan import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
-from orchestration.workspace import CARE_YAML, AlertSettings, Settings, read_settings
-from warehouse.documents import document_of, record_of
+from orchestration.workspace import CARE_YAML, Settings, data_folder, read_settings
+from warehouse.documents import record_of
 
 _WILL_RETRY_TAG = "dagster/will_retry"
 """Tag of a failed run that Dagster retries."""
@@ -71,7 +71,7 @@ def _workspace_sensor(
         from orchestration.instance import follow_partitions
 
         settings = read_settings(folder)
-        unreadable = _CursorNotifier(settings.alerts, folder, context)
+        unreadable = Notifier(settings.alerts, folder, data_folder(folder, settings) / "dagster")
         try:
             workspace = load()
         except CareError as error:
@@ -91,20 +91,6 @@ def _workspace_sensor(
     return workspace_sensor
 
 
-class _CursorNotifier(Notifier):
-    """Keep the alert log in a sensor's cursor, because the workspace's data may be unreadable."""
-
-    def __init__(self, settings: AlertSettings, root: Path, context: dg.SensorEvaluationContext) -> None:
-        self._context = context
-        super().__init__(settings, root, root)
-
-    def _read(self) -> AlertLog:
-        return record_of(AlertLog, json.loads(self._context.cursor or "{}"))
-
-    def _write(self, log: AlertLog) -> None:
-        self._context.update_cursor(json.dumps(document_of(log)))
-
-
 def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
     """Send new and resolved alerts, and the heartbeat of a successful nightly run."""
     from assets.judging.bill import latest_bill_message
@@ -112,7 +98,7 @@ def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstan
     from orchestration.instance import last_nightly_run, partitions_under_way
     from orchestration.plan import find_stale
 
-    report_conditions(notifier, workspace, instance, current_verdicts(workspace), settings.nightly, find_stale)
+    report_conditions(notifier, workspace, instance, current_verdicts(workspace), settings.nightly)
     notifier.send()
     last = last_nightly_run(instance, workspace.mount)
     if last is None or not notifier.needs_heartbeat(last):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +13,8 @@ from orchestration.cli.output import Json, Root, console, show
 from orchestration.cli.run import duration
 
 if TYPE_CHECKING:
-    import dagster as dg
-
     from assets.workspace import Workspace
+    from orchestration.timings import Step
 
 _SHOWN = timedelta(days=30)
 _PAID = ("questions", "tokens_in", "tokens_out", "repeated", "dollars")
@@ -24,34 +24,31 @@ def history(
     workspace: Root = Path(),
     time: Annotated[
         bool,
-        typer.Option("--time", help="Print the time of the last day's stages, and which were slower than before."),
+        typer.Option("--time", help="Print the time of the last day's stages."),
     ] = False,
     json: Json = False,
 ) -> None:
     """Show time, steps, questions, tokens and dollars for each day (UTC) of a month."""
     from orchestration.instance import workspace_instance
     from orchestration.stores import read_workspace
-    from orchestration.timings import latest_stages
+    from orchestration.timings import stages, steps_by_day
 
     loaded, title = read_workspace(workspace), "Runs by the day (UTC) on which they began"
     with workspace_instance(loaded) as instance:
-        if time:
-            day, rows = latest_stages(loaded, instance)
-            title = f"The runs of {day} (UTC) took {duration(sum(row['seconds'] for row in rows))}; in seconds"
-            for row in () if json else rows:
-                row["slower"] = "slower" if row["slower"] else ""
-        else:
-            rows = _days(loaded, instance)
+        days = steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN)
+    if time and days:
+        rows = stages(days[last := max(days)])
+        title = f"The runs of {last} (UTC) took {duration(sum(row['seconds'] for row in rows))}; in seconds"
+    else:
+        rows = _with_bills(loaded, days)
     if rows or json:
         show(rows, title, as_json=json)
     else:
         console.print("nothing has run yet; start with `care run`")
 
 
-def _days(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, Any]]:
+def _with_bills(loaded: Workspace, days: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
     """Return a row for each day, the latest first, with the bills of judges."""
-    from orchestration.timings import steps_by_day
-
     paid: dict[str, dict[str, Any]] = {}
     if loaded.warehouse.usable():
         sums = ", ".join(f"sum({name})" for name in _PAID)
@@ -59,7 +56,7 @@ def _days(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, Any
             found = connection.execute(f"SELECT run_date::VARCHAR, {sums} FROM bills GROUP BY run_date").fetchall()
         paid = {day: dict(zip(_PAID, values, strict=True)) for day, *values in found}
     rows = list[dict[str, Any]]()
-    for day, steps in reversed(steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN).items()):
+    for day, steps in sorted(days.items(), reverse=True):
         rows.append({"day": day, "steps": len(steps), "failed": sum(not step.succeeded for step in steps)})
         rows[-1] |= {"seconds": sum(step.seconds for step in steps), **paid.get(day, dict.fromkeys(_PAID))}
     return rows

@@ -112,7 +112,6 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     from assets.judging.bill import latest_bill_message
     from orchestration.alert_causes import failure_cause, notifier_of, report_conditions, report_failures
     from orchestration.instance import workspace_instance
-    from orchestration.plan import find_stale
     from orchestration.workspace import read_settings
 
     settings = read_settings(loaded.root)
@@ -120,7 +119,7 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     if not notifier.has_recipient:
         return
     with workspace_instance(loaded) as instance:
-        report_conditions(notifier, loaded, instance, verdicts, settings.nightly, find_stale)
+        report_conditions(notifier, loaded, instance, verdicts, settings.nightly)
     report_failures(notifier, [failure_cause(*place, why) for place, why in outcome.failures.items()])
     notifier.send()
     if not (narrowed or outcome.failures) and notifier.needs_heartbeat(now := time.time()):

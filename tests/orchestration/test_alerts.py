@@ -261,7 +261,7 @@ def test_the_alert_of_an_experiment_is_resolved_once_it_is_materialised(hook, tm
     with dg.DagsterInstance.ephemeral() as instance:
 
         def look():
-            report_conditions(notifier, workspace, instance, {}, None, lambda _: {})
+            report_conditions(notifier, workspace, instance, {}, None)
             notifier.send()
 
         look()
@@ -292,7 +292,7 @@ def test_a_late_nightly_run_is_not_resolved_by_care_run(hook, tmp_path):
         nightly_run = instance.report_runless_asset_event
 
         def look():
-            report_conditions(notifier, workspace, instance, {}, nightly, lambda _: {})
+            report_conditions(notifier, workspace, instance, {}, nightly)
             notifier.send()
 
         with pytest.MonkeyPatch.context() as patch:
