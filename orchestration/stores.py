@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING
 from assets.workspace import Workspace
 from orchestration.workspace import load_workspace
 from warehouse.remote.address import INDEX_FOLDER, locks_at_once
+from warehouse.storage import replacing
 
 if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy
 
 _RUNS = "record of runs"
 """Name in the index of the snapshot that the folder has written or was restored from."""
-
-_FETCHED = "fetched"
 
 _log = logging.getLogger(__name__)
 
@@ -87,34 +86,30 @@ def leave_record_of_runs(workspace: Workspace) -> None:
     copy, home = workspace.copy, workspace.data / "dagster"
     if copy is None:
         return
-    making = _emptied(workspace.data / "making" / "dagster")
+    making = workspace.data / "making" / "dagster"
+    shutil.rmtree(making, ignore_errors=True)
     for database in sorted(home.rglob("*.db")):
         target = making / database.relative_to(home)
         target.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(target)) as snapshot:
             source.backup(snapshot)
-    archive = making.with_suffix(".tar")
-    with tarfile.open(archive, "w") as file:
+    with replacing(workspace.data / RECORD_OF_RUNS) as archive, tarfile.open(archive, "w") as file:
         file.add(making, arcname=".")
-    version = copy.objects.put(RECORD_OF_RUNS, archive)
-    copy.index.keep(_RUNS, version.tag if version else None)
     shutil.rmtree(making.parent)
+    copy.index.keep(_RUNS, copy.index.tags().get(RECORD_OF_RUNS))
 
 
 def _take_over_record_of_runs(workspace: Workspace, copy: StoreCopy) -> None:
     """Restore Dagster's record of runs from another machine's snapshot, unless a daemon is alive."""
     from warehouse.remote.copy import RECORD_OF_RUNS
 
-    listed = copy.objects.head(RECORD_OF_RUNS)
-    home = workspace.data / "dagster"
-    if listed is None or listed.tag == copy.index.fact(_RUNS) or _has_daemon(home):
+    tag, home = copy.index.tags().get(RECORD_OF_RUNS), workspace.data / "dagster"
+    if tag is None or tag == copy.index.fact(_RUNS) or _has_daemon(home):
         return
-    fetched = _emptied(home / _FETCHED)
-    archive = fetched.with_suffix(".tar")
-    tag = copy.objects.fetch(RECORD_OF_RUNS, archive).tag
-    with tarfile.open(archive) as file:
+    fetched = home / "fetched"
+    shutil.rmtree(fetched, ignore_errors=True)
+    with tarfile.open(workspace.data / RECORD_OF_RUNS) as file:
         file.extractall(fetched, filter="data")
-    archive.unlink()
     for entry in sorted(fetched.iterdir()):
         target = home / entry.name
         if target.is_dir():
@@ -142,9 +137,3 @@ def _has_daemon(home: Path) -> bool:
             return not locks_at_once(lock, fcntl.LOCK_EX)
     except FileNotFoundError:
         return False
-
-
-def _emptied(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder

@@ -19,7 +19,7 @@ from judges.settings_files import load_yaml
 from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
-REBUILT = ("care.duckdb", "care.duckdb.wal", "report", "dagster", INDEX_FOLDER)
+REBUILT = ("care.duckdb", "care.duckdb.wal", "report", "dagster", "dagster.tar", INDEX_FOLDER)
 """Entries of the data folder that a backup leaves out: the database and pages are rebuilt, Dagster's record of runs is
 no result, and the index of a store holds for one folder only."""
 

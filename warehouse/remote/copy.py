@@ -11,23 +11,26 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import sqlite3
+import uuid
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, WarehouseError
+from warehouse.refusals import refusal
 from warehouse.remote.address import INDEX_FOLDER, locks_at_once
-from warehouse.remote.index import UNCERTAIN, Index
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Objects
 from warehouse.storage import Record, records, temporary_of
 
 RECORD_OF_RUNS = "dagster.tar"
-"""Key of a snapshot of Dagster's record of runs."""
+"""A snapshot of Dagster's record of runs."""
 
-_FOLDERS, _FILES = ("parts", "fits", "report", "experiments"), ("forgotten.jsonl", "forgetting.json")
+_FOLDERS = ("parts", "fits", "report", "experiments")
+_FILES = ("forgotten.jsonl", "forgetting.json", RECORD_OF_RUNS)
 """Folders and files of the data folder that are objects of the store."""
 
 _PARALLEL_FETCHES = 8
@@ -38,6 +41,14 @@ _VERDICTS = "report/verdicts.json"
 """The only input of the database outside the parts."""
 
 _ADDRESS, _READY, _BEHIND = "address", "ready", "database is behind"
+_LOCK_WAIT_S = 60.0
+_UNCERTAIN = ""
+"""Tag of a file that was being written; only the store knows its content."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, tag TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -120,15 +131,15 @@ class StoreCopy(Record):
             return
         self.lease.must_hold()
         version = self.objects.put(key, content)
-        self.index.note(key, UNCERTAIN)
+        self.index.note(key, _UNCERTAIN)
         yield
-        self.index.note(key, version.tag if version else UNCERTAIN)
+        self.index.note(key, version.tag if version else _UNCERTAIN)
 
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
         """Delete the objects of files; the block then deletes the files."""
-        tags = self.index.tags()
-        keys = [key for key in map(self._key, paths) if _is_an_object(key) and key in tags]
+        keys = [key for key in map(self._key, paths) if _is_an_object(key)]
+        keys = sorted({*keys} & self.index.tags().keys())
         if keys:
             self.lease.must_hold()
         self.objects.delete(keys)
@@ -136,16 +147,19 @@ class StoreCopy(Record):
         for key in keys:
             self.index.note(key, None)
 
-    def moved(self, path: Path, arrived: Sequence[Path]) -> None:
+    def moved(self, path: Path, arrived: Iterable[Path]) -> None:
         """Repeat in the store a change in the folder: files were added and one was removed.
 
         Without the lease, nothing is done; the next command with the lease fetches the file again.
         """
         if self.lease.holds:
-            for file in (file for file in arrived if file.is_file()):
-                with self.replacing(file, file):
-                    pass
+            self._upload(arrived)
             with self.removing([path]):
+                pass
+
+    def _upload(self, paths: Iterable[Path]) -> None:
+        for path in paths:
+            with self.replacing(path, path):
                 pass
 
     def _compare(self, *, upload: bool) -> bool:
@@ -162,15 +176,19 @@ class StoreCopy(Record):
         gone = sorted(files & tags.keys() - listed.keys())
         if any(key.startswith("parts/") or key == _VERDICTS for key in (*came, *gone)):
             self.index.keep(_BEHIND, "yes")  # before the first file changes
-        self._fetch(came, listed)
+        with ThreadPoolExecutor(_PARALLEL_FETCHES) as threads:
+            for key, (temporary, tag) in zip(came, threads.map(self._download, came), strict=True):
+                moment = listed[key][1]
+                os.utime(temporary, (moment, moment))  # retention uses the time of writing
+                self.index.note(key, _UNCERTAIN)
+                temporary.replace(self.folder / key)
+                self.index.note(key, tag)
         for key in gone:
             (self.folder / key).unlink(missing_ok=True)
         for key in tags.keys() - listed.keys():
             self.index.note(key, None)
         new = sorted(files - tags.keys() - listed.keys()) if upload else []
-        for path in (self.folder / key for key in new):
-            with self.replacing(path, path):
-                pass
+        self._upload(self.folder / key for key in new)
         _log.info("%s: %d files fetched, %d deleted, %d uploaded.", self.address, len(came), len(gone), len(new))
         return bool(came)
 
@@ -188,15 +206,6 @@ class StoreCopy(Record):
                 "folder away; to copy the folder into a store, give an empty address"
             )
         self.index.keep(_ADDRESS, self.address)
-
-    def _fetch(self, keys: Sequence[str], listed: Mapping[str, tuple[str, float]]) -> None:
-        with ThreadPoolExecutor(_PARALLEL_FETCHES) as threads:
-            for key, (temporary, tag) in zip(keys, threads.map(self._download, keys), strict=True):
-                moment = listed[key][1]
-                os.utime(temporary, (moment, moment))  # retention uses the time of writing
-                self.index.note(key, UNCERTAIN)
-                temporary.replace(self.folder / key)
-                self.index.note(key, tag)
 
     def _download(self, key: str) -> tuple[Path, str]:
         temporary = temporary_of(self.folder / key)
@@ -216,6 +225,59 @@ class StoreCopy(Record):
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "lease.lock").open("a+") as lock:  # NFS needs a file open for reading to share a lock
             yield lock
+
+
+class Index:
+    """The tag of each object of the store that a folder holds, and facts about the copy, in an SQLite file.
+
+    The file must not be deleted without the folder: it distinguishes files that the store has lost from files that it
+    never had. Several threads and processes may use it at a time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def tags(self) -> dict[str, str]:
+        """Return the tag of each object in the folder, by key; it is empty for a file that was being written."""
+        return dict(self._run("SELECT key, tag FROM objects"))
+
+    def note(self, key: str, tag: str | None) -> None:
+        """Record that the folder has the object's content with this tag; None removes the object's entry."""
+        if tag is None:
+            self._run("DELETE FROM objects WHERE key = ?", key)
+        else:
+            self._run("INSERT OR REPLACE INTO objects VALUES (?, ?)", key, tag)
+
+    def fact(self, name: str) -> str | None:
+        """Return the value that ``keep`` stored under a name."""
+        return dict(self._run("SELECT name, value FROM facts WHERE name = ?", name)).get(name)
+
+    def keep(self, name: str, value: str | None) -> None:
+        """Store a value under a name; None removes it."""
+        if value is None:
+            self._run("DELETE FROM facts WHERE name = ?", name)
+        else:
+            self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+
+    def machine(self) -> str:
+        """Return a unique name of this data folder, chosen on first use."""
+        self._run("INSERT OR IGNORE INTO facts VALUES ('machine', ?)", uuid.uuid4().hex)
+        return str(self.fact("machine"))
+
+    def _run(self, statement: str, *values: str) -> list[tuple[str, str]]:
+        """Run a statement in a new connection: the folder may be deleted between two statements."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = OFF")  # entries lost in a power failure are fetched again
+                connection.executescript(_TABLES)
+                return connection.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise WarehouseError(
+                refusal(error, self.path)
+                or f"{self.path}: the index of the copy cannot be read or written ({error}); delete the folder "
+                f"{self.path.parent.parent}, and the next command fetches it from the store"
+            ) from None
 
 
 def _is_an_object(key: str) -> bool:

@@ -96,12 +96,6 @@ class Objects:
             return bytes(result.bytes()), _version(result.meta)
         return None
 
-    def head(self, key: str) -> Version | None:
-        """Return the version of an object; None if it does not exist."""
-        with self._asking(f"give {key}", "NotFoundError"):
-            return _version(self._store.head(key))
-        return None
-
     def fetch(self, key: str, target: Path) -> Version:
         """Write an object into a file, in pieces."""
         with self._asking(f"give {key}"):
