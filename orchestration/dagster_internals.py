@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -96,20 +95,6 @@ def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """
     heartbeats = instance.get_daemon_heartbeats().values()
     return any(time.time() - heartbeat.timestamp < _DAEMON_SILENCE_S for heartbeat in heartbeats)
-
-
-def refused_settings(home: Path) -> str | None:
-    """Return why Dagster refuses the ``dagster.yaml`` in a folder, or None, without opening the storage.
-
-    No issue known.
-    """
-    from dagster._core.instance.config import dagster_instance_config
-
-    try:
-        dagster_instance_config(str(home))
-    except dg.DagsterInvalidConfigError as error:
-        return " ".join(str(error).split())
-    return None
 
 
 def run_health(run: dg.DagsterRun) -> RunHealth:

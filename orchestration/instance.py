@@ -32,6 +32,7 @@ from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from orchestration.plan import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from warehouse.refusals import refusal
+from warehouse.storage import write_bytes
 
 _BEGINNING_S = 30.0
 """Seconds for which a silent run counts as starting: it imports modules, then waits for the lock."""
@@ -77,14 +78,11 @@ def instance_home(workspace: Workspace) -> Path:
 
 
 def dagster_home(workspace: Workspace) -> Path:
-    """Return the folder of the workspace's own Dagster instance; create it on first use."""
+    """Return the folder of the workspace's own Dagster instance, after writing its settings where they differ."""
     home = workspace.data / "dagster"
-    home.mkdir(parents=True, exist_ok=True)
-    settings = home / "dagster.yaml"
-    if not settings.exists():
-        with opening(home):
-            if not settings.exists():
-                settings.write_text(_SETTINGS)
+    settings, content = home / "dagster.yaml", _SETTINGS.encode()
+    if not settings.is_file() or settings.read_bytes() != content:
+        write_bytes(settings, content)
     return home
 
 
@@ -142,8 +140,7 @@ def _opened(home: Path) -> dg.DagsterInstance:
             ) from None
         reason = str(error).strip().splitlines()[0]
         raise WarehouseError(
-            f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); put the file back, or let "
-            "`care doctor --repair` quarantine it and `care run` write a new one"
+            f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); correct the file"
         ) from None
 
 

@@ -110,7 +110,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
 
     Raises ``WarehouseError`` if a file is damaged, scores cannot be loaded, or a published fit is missing.
     """
-    found = findings(workspace, refused_settings=lambda _: None, repair=False)
+    found = findings(workspace, repair=False)
     wrong = [finding.message for finding in found if finding.state == "fails"]
     wrong += [f"judge {judge}: {why}" for judge, why in rebuild_warehouse(workspace).items()]
     wrong += [why for testset in workspace.labels if (why := workspace.unread_labels(testset))]

@@ -1,17 +1,13 @@
 """Find damaged files of a workspace by reading every file, and quarantine them on request."""
 
 import sqlite3
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
-
-import yaml
 
 from assets.workspace import FORGOTTEN, Workspace
 from care_ops.errors import WarehouseError
@@ -23,14 +19,12 @@ from warehouse.refusals import refusal
 from warehouse.storage import (
     DamagedError,
     delete,
-    find_sound,
     noted,
     notes_below,
     quarantine,
     read_document,
     read_lines,
     read_table,
-    write_document,
 )
 
 State = Literal["fails", "warns", "ok"]
@@ -39,8 +33,6 @@ _FROM_A_BACKUP = (
     "`care run` makes it again if it is of the latest fit version; an older one comes back from a backup only"
 )
 _AGAIN = "`care run` makes it again"
-_SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
-"""Runs in which all parts are read once, and the most bytes that one run reads."""
 
 
 @dataclass(frozen=True)
@@ -60,69 +52,26 @@ class Finding:
     message: str
 
 
-def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | None], repair: bool) -> list[Finding]:
+def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
     """Read every file that CARE keeps of a workspace.
 
-    Parameters
-    ----------
-    refused_settings : callable
-        Return why Dagster refuses the settings in a folder; None if it accepts them.
-    repair : bool
-        Quarantine damaged files and clear the notes on those quarantined before, so their scores may be requested
-        again, even if that costs money. No other process may use the workspace.
+    With ``repair``, damaged files are quarantined, and the notes on those quarantined before are cleared: their scores
+    may be requested again, even if that costs money. No other process may use the workspace.
     """
-    set_aside_before = list(_quarantined(workspace, repair=repair))
+    quarantined_before = list(_quarantined(workspace, repair=repair))
     damaged = [
         finding for path, read, then in _files(workspace) for finding in _checked(workspace, path, read, then, repair)
     ]
-    damaged += [*_database(workspace, repair=repair), *_dagster(workspace, refused_settings, repair=repair)]
+    damaged += [*_database(workspace, repair=repair), *_dagster(workspace, repair=repair)]
     if repair:  # clears the notes on the files quarantined just now
         list(_quarantined(workspace, repair=True))
-    return [*set_aside_before, *damaged]
-
-
-def verify_some(workspace: Workspace) -> list[Path]:
-    """Read the next parts of items and scores, quarantine damaged ones, and return their paths.
-
-    Each call continues after the last one with a twentieth of the parts, at most 32 MiB, so damage to a part that
-    nothing reads is found within weeks. The scores are then requested again. If that costs money, the judge fails until
-    a person decides (``care doctor --repair``).
-    """
-    root, cursor = workspace.parts.root, workspace.data / "dagster" / "verified.json"
-    parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))
-    last = str((find_sound(cursor, read_document) or {}).get("last", ""))
-    start = bisect_right([name for name, *_ in parts], last)
-    damaged: list[Path] = []
-    left = _BYTES_AT_ONCE
-    for name, path, read in [*parts[start:], *parts[:start]][: ceil(len(parts) / _SHARES)]:
-        if left <= 0:
-            break
-        with suppress(FileNotFoundError):
-            left -= path.stat().st_size
-            last = name
-            if find_sound(path, read) is None and not path.exists():
-                damaged.append(path)
-                if not _costs_money(workspace, path.parent):
-                    _have_asked_again(workspace, path.parent)
-    if parts:
-        write_document(cursor, {"last": last})
-    return damaged
-
-
-def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
-    """Yield the parts of items and scores in a fixed order, with their reader and the remedy for damage."""
-    for pattern, read, then in (
-        ("items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
-        ("scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
-    ):
-        for path in sorted(root.glob(pattern)):
-            yield path, read, then
+    return [*quarantined_before, *damaged]
 
 
 def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """Yield a finding for each file that was quarantined when it was read."""
     for note in notes_below(workspace.data):
-        message = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was set aside as {noted(note)}"
+        message = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was quarantined as {noted(note)}"
         costs = _costs_money(workspace, note.parent.parent)
         if repair:
             delete(note)
@@ -137,7 +86,7 @@ def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
                 "it; then `care doctor --repair`, and the next `care run` asks for what is still missing",
             )
         else:
-            yield Finding(noted(note), "warns", f"{message}. `care doctor --repair` takes this note back")
+            yield Finding(noted(note), "warns", f"{message}. `care doctor --repair` deletes this note")
 
 
 def _costs_money(workspace: Workspace, folder: Path) -> bool:
@@ -162,9 +111,10 @@ def _owner_of(folder: Path, kind: str) -> str:
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
     """Yield every file with the reader for its format, and the consequence of its quarantine."""
-    yield from _parts(workspace.parts.root)
-    fits = workspace.fit_folder("").path.parent
+    parts, fits = workspace.parts.root, workspace.fit_folder("").path.parent
     for folder, pattern, read, then in (
+        (parts, "items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
+        (parts, "scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
         (fits, "testset=*/*.parquet", panel_of, _AGAIN),
         (fits, "testset=*/*.arrays", arrays_of, _AGAIN),
         (fits, "testset=*/*.json", read_document, _AGAIN),
@@ -202,12 +152,12 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
             )
         elif not repair:
             costs = ", which costs money: put a backup in its place first" if _costs_money(workspace, path) else ""
-            yield Finding(path, "fails", f"{error}. `care doctor --repair` sets it aside, and {then}{costs}")
+            yield Finding(path, "fails", f"{error}. `care doctor --repair` quarantines it, and {then}{costs}")
         elif path.name == "publications.jsonl":
             workspace.fits.publications(unquote(path.parent.name.removeprefix("testset=")))
-            yield Finding(path, "ok", f"{error}; it was set aside, and {then}")
+            yield Finding(path, "ok", f"{error}; it was quarantined, and {then}")
         else:
-            yield Finding(path, "ok", f"{error}; it was set aside as {quarantine(path, str(error))}, and {then}")
+            yield Finding(path, "ok", f"{error}; it was quarantined as {quarantine(path, str(error))}, and {then}")
     except WarehouseError as error:  # of the system, not of the file
         yield Finding(path, "fails", str(error))
 
@@ -227,48 +177,23 @@ def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
         yield Finding(path, "fails", str(error))
 
 
-def _dagster(
-    workspace: Workspace, refused_settings: Callable[[Path], str | None], *, repair: bool
-) -> Iterator[Finding]:
+def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """Check Dagster's storage. It records runs, not results, so it is moved away as a whole."""
     home = workspace.data / "dagster"
-    settings = home / "dagster.yaml"
-    broken = _broken_settings(settings, refused_settings) if settings.exists() else None
-    if broken is not None and repair:
-        yield Finding(settings, "ok", f"{broken}; it was set aside as {quarantine(settings, broken)}, and {_AGAIN}")
-    elif broken is not None:
-        yield Finding(settings, "fails", f"{broken}. `care doctor --repair` sets it aside, and {_AGAIN}")
     reasons: list[str] = []
     for path in sorted(home.rglob("*.db")):
         try:
             reasons += filter(None, [_broken_sqlite(path)])
         except WarehouseError as error:  # of the system, not of the file
             yield Finding(path, "fails", str(error))
-    if not reasons:
-        return
     message = "; ".join(reasons)
-    if not repair:
-        yield Finding(
-            home, "fails", f"{message}. `care doctor --repair` moves Dagster's storage away; no score is lost"
-        )
-        return
-    target = home.with_name(f"dagster.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
-    home.rename(target)
-    yield Finding(home, "ok", f"{message}; the folder was moved to {target}, and `care run` makes a new one")
-
-
-def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None]) -> str | None:
-    """Describe what is wrong with Dagster's settings; None if nothing is."""
-    try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
-        return f"{path}: it is damaged ({str(error).strip().splitlines()[0]})"
-    if not isinstance(settings, dict):
-        return f"{path}: it is damaged (it holds no settings)"
-    if "concurrency" not in settings:
-        return f"{path}: it is incomplete (it lacks `concurrency`, which keeps two judges from loading at once)"
-    refused = refused_settings(path.parent)
-    return None if refused is None else f"{path}: it is damaged (Dagster refuses it: {refused})"
+    if reasons and repair:
+        target = home.with_name(f"dagster.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+        home.rename(target)
+        yield Finding(home, "ok", f"{message}; the folder was moved to {target}, and `care run` makes a new one")
+    elif reasons:
+        remedy = "`care doctor --repair` moves Dagster's storage away; no score is lost"
+        yield Finding(home, "fails", f"{message}. {remedy}")
 
 
 def _broken_sqlite(path: Path) -> str | None:
@@ -278,27 +203,24 @@ def _broken_sqlite(path: Path) -> str | None:
     """
     if path.is_dir():
         return f"{path}: there is a folder in place of the database"
-    try:
-        return _checked_sqlite(path, "mode=ro")
-    except WarehouseError:
-        written = path.with_name(f"{path.name}-wal")
-        if written.exists() and written.stat().st_size:
-            raise
-    return _checked_sqlite(path, "immutable=1")  # creates no second file, which a full or read-only disk would refuse
-
-
-def _checked_sqlite(path: Path, how: str) -> str | None:
-    try:
-        with closing(sqlite3.connect(f"file:{path}?{how}", uri=True)) as connection:
-            (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
-            (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            versioned = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
-            sql = "SELECT count(*) FROM alembic_version"
-            versions = connection.execute(sql).fetchone()[0] if versioned else 1
-    except sqlite3.DatabaseError as error:
-        if (refused := refusal(error, path)) is not None:
-            raise WarehouseError(refused) from error
-        return f"{path}: it is damaged ({error})"
-    if versions > 1:
-        return f"{path}: it is damaged (two processes have made it at once)"
-    return f"{path}: it is damaged ({verdict if tables else 'it is empty'})" if verdict != "ok" or not tables else None
+    log = path.with_name(f"{path.name}-wal")
+    # Without a log, the second try needs no further file, which a full or read-only disk would refuse.
+    tries = ["mode=ro"] if log.exists() and log.stat().st_size else ["mode=ro", "immutable=1"]
+    for how in tries:
+        try:
+            with closing(sqlite3.connect(f"file:{path}?{how}", uri=True)) as connection:
+                (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
+                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+                sql = "SELECT count(*) FROM alembic_version"
+                (versions,) = connection.execute(sql).fetchone() if "alembic_version" in tables else (1,)
+        except sqlite3.DatabaseError as error:
+            if (refused := refusal(error, path)) is None:
+                return f"{path}: it is damaged ({error})"
+            if how == tries[-1]:
+                raise WarehouseError(refused) from error
+            continue
+        if versions > 1:
+            return f"{path}: it is damaged (two processes have made it at once)"
+        wrong = "it is empty" if not tables else verdict
+        return None if wrong == "ok" else f"{path}: it is damaged ({wrong})"
+    return None

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,20 +80,17 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
 def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
     """Return a row for each damaged or repaired file of the data folder."""
     from assets.state.repair import findings
-    from orchestration.dagster_internals import refused_settings
     from orchestration.locks import exclusive_lock, hold_daemon_lock
 
     if not loaded.data.exists():
         return []
     try:
-        if not repair:
-            files = findings(loaded, refused_settings=refused_settings, repair=False)
-        else:
-            with exclusive_lock(loaded, "care doctor --repair"):
-                daemon = hold_daemon_lock(loaded)
-                try:
-                    files = findings(loaded, refused_settings=refused_settings, repair=True)
-                finally:
+        with exclusive_lock(loaded, "care doctor --repair") if repair else nullcontext():
+            daemon = hold_daemon_lock(loaded) if repair else None
+            try:
+                files = findings(loaded, repair=repair)
+            finally:
+                if daemon is not None:
                     os.close(daemon)
     except CareError as error:
         return [_row("files", "fails", str(error))]

@@ -28,7 +28,6 @@ from orchestration.dagster_internals import (
     daemon_is_alive,
     end_run_as_failed,
     materialisations,
-    refused_settings,
     run_health,
 )
 from orchestration.instance import _unreachable_storage
@@ -195,17 +194,6 @@ def test_a_run_is_marked_as_failed_and_its_pool_slots_are_freed(instance):
     assert ended is not None
     assert ended.status is dg.DagsterRunStatus.FAILURE
     assert storage.get_concurrency_info("writer").claimed_slots == []
-
-
-@builds_upon_dagster("refused_settings")
-def test_settings_are_checked_without_a_storage_being_built(tmp_path):
-    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    assert refused_settings(tmp_path) is None
-    (tmp_path / "dagster.yaml").write_text("telemetri: {enabled: false}\n")
-    refused = refused_settings(tmp_path)
-    assert refused is not None
-    assert "telemetri" in refused
-    assert [path.name for path in tmp_path.iterdir()] == ["dagster.yaml"]
 
 
 @builds_upon_dagster("sqlite_storages")

@@ -230,13 +230,13 @@ def test_a_full_or_read_only_disk_is_neither_damage_nor_a_lack_of_rights(tmp_pat
 
     real = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", connect)
-    found = findings(load_workspace(folder), refused_settings=lambda _: None, repair=False)
+    found = findings(load_workspace(folder), repair=False)
     (printed,) = [finding.message for finding in found]
     assert "broken.db: it is damaged (file is not a database)" in printed
     assert "runs.db" not in printed
     (home / "broken.db").unlink()
     (home / "runs.db-wal").write_bytes(b"not yet in the database")
-    (notices,) = findings(load_workspace(folder), refused_settings=lambda _: None, repair=True)
+    (notices,) = findings(load_workspace(folder), repair=True)
     assert sentence in notices.message
     assert notices.state == "fails"
     assert home.exists()
