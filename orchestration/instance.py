@@ -32,7 +32,6 @@ from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from orchestration.plan import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from warehouse.refusals import refusal
-from warehouse.storage import write_bytes
 
 _BEGINNING_S = 30.0
 """Seconds for which a silent run counts as starting: it imports modules, then waits for the lock."""
@@ -79,6 +78,8 @@ def instance_home(workspace: Workspace) -> Path:
 
 def dagster_home(workspace: Workspace) -> Path:
     """Return the folder of the workspace's own Dagster instance, after writing its settings where they differ."""
+    from warehouse.storage import write_bytes
+
     home = workspace.data / "dagster"
     settings, content = home / "dagster.yaml", _SETTINGS.encode()
     if not settings.is_file() or settings.read_bytes() != content:

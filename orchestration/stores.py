@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from assets.workspace import Workspace
 from orchestration.workspace import load_workspace
 from warehouse.remote.address import INDEX_FOLDER, locks_at_once
-from warehouse.storage import replacing
 
 if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy
@@ -82,6 +81,7 @@ def leave_record_of_runs(workspace: Workspace) -> None:
     The caller holds the workspace's lock, and the record is the workspace's own, not a deployment's.
     """
     from warehouse.remote.copy import RECORD_OF_RUNS
+    from warehouse.storage import replacing
 
     copy, home = workspace.copy, workspace.data / "dagster"
     if copy is None:
