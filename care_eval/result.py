@@ -210,7 +210,7 @@ class FitResult:
         weights = ", ".join(f"{row['judge']} {row['weight']:.2f}" for row in weighted)
         others = ", ".join(other for other in self.aggregates if other != name)
         evaluated = {name: found for name, found in page.evaluations.items() if found.order is not None}
-        order = "tau" if all(found.auc is None for found in evaluated.values()) else "auc"
+        metric = "Kendall's tau" if all(found.auc is None for found in evaluated.values()) else "AUC"
         agreement = ", ".join(f"{name} {found.order:.3f}" for name, found in evaluated.items())
         lines = [
             f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
@@ -219,7 +219,7 @@ class FitResult:
             f"{name}, the recommended score: mean {known.mean():.3f}, standard deviation {known.std():.3f}",
             f"weights in {name}: {weights}" if weights else "",
             f"also computed: {others}" if others else "",
-            f"{order} against gold: {agreement}" if agreement else "",
+            f"agreement with gold ({metric}): {agreement}" if agreement else "",
         ]
         return [line for line in lines if line]
 

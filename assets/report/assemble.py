@@ -34,6 +34,7 @@ def completed(
         provenance={**everywhere, **provenance},
         partial_correlations=_partial_correlations(data.scores, structure),
         rivals=_rivals(data, moments, config),
+        cut=config.cut,
     )
 
 

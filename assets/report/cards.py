@@ -7,25 +7,12 @@ import numpy as np
 from scipy.stats import rankdata
 
 from assets.report.data import JudgeRow, ReportData, Retest
-from care_ops.metrics import auc, is_binary, tau
-from care_ops.minimum_sizes import MIN_LABELS
-from care_ops.results.judge_gate import (
-    GateAdvice,
-    Measure,
-    PeopleAgreement,
-    agreement_with_people,
-    gate_sentence,
-    may_gate,
-)
+from care_ops.metrics import auc, tau
+from care_ops.results.judge_gate import gate_sentence
 from care_ops.scores import Array
 from judges.items import FROM_A_FILE
 
 _ITEMS_SHOWN = 3
-
-_END = 0.25
-"""Share of the scores' range that gold may lack at either end and be grades on the same scale."""
-
-Gate = tuple[GateAdvice, PeopleAgreement]
 
 _FROM_A_FILE = f"not known: {FROM_A_FILE}"
 """Reason without a retest, for judges of a table."""
@@ -148,36 +135,9 @@ def _against_labels(data: ReportData, j: int, estimate: Array) -> AgainstLabels 
     metric, order = ("AUC", auc) if len(np.unique(data.gold[known])) == 2 else ("Kendall's tau", tau)
     scored = known & ~np.isnan(own)
     of_judge = order(own[scored], data.gold[scored]) if scored.sum() > 1 else None
-    gate = _gate(data.scores.judges[j], own, data.gold, own)
+    gate = data.gates[0].get(data.scores.judges[j])
     shown = "" if gate is None else gate_sentence(*gate)
     return AgainstLabels(metric, of_judge, order(estimate[known], data.gold[known]), shown)
-
-
-def gate_advice(data: ReportData) -> dict[str, Gate]:
-    """Return whether the panel and each judge may gate, if gold is on the judge's scale."""
-    found = {"panel": _gate("panel", data.aggregates[data.lead].estimate, data.gold, data.scores.values)}
-    for judge, scores in zip(data.scores.judges, data.scores.values.T, strict=True):
-        found[judge] = _gate(judge, scores, data.gold, scores)
-    return {judge: gate for judge, gate in found.items() if gate is not None}
-
-
-def _gate(judge: str, scores: Array, gold: Array, on_scale: Array) -> Gate | None:
-    """Compare a judge with the default bar. Votes (0 and 1), or a share of votes, pass above one half."""
-    if np.sum(~np.isnan(gold) & ~np.isnan(scores)) < MIN_LABELS or not _on_one_scale(on_scale, gold):
-        return None
-    votes = is_binary(gold)
-    found = agreement_with_people(judge, scores, gold, np.ones(len(gold)), 0.5, grades=None if votes else gold)
-    measure: Measure = "kappa" if votes else "weighted_kappa"
-    return None if found.measure(measure) is None else (may_gate(found, measure=measure), found)
-
-
-def _on_one_scale(scores: Array, gold: Array) -> bool:
-    """Return whether both are votes, or gold lies within the scores' range and reaches both of its ends."""
-    if is_binary(gold) or is_binary(scores):
-        return is_binary(gold) == is_binary(scores)
-    low, high = np.nanmin(scores), np.nanmax(scores)
-    least, largest, margin = np.nanmin(gold), np.nanmax(gold), _END * (high - low)
-    return bool(low <= least <= low + margin and high - margin <= largest <= high)
 
 
 def retest(card: JudgeCard) -> str:

@@ -15,6 +15,7 @@ from assets.publication.fit_versions import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
+from care_ops.results.judge_gate import GateAdvice, GateNeeds, PeopleAgreement, gate_advice
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import is_sparse
 
@@ -114,8 +115,8 @@ class ReportData:
         For judges that score each item repeatedly: how often their scores differ, in words.
     not_asked : bool
         Whether a missing score was not requested, rather than a failure of its judge.
-    dropping : Dropping
-        The recommended estimate without each judge, against labels.
+    cut : float or None
+        Score above which an item passes.
     """
 
     title: str
@@ -143,6 +144,7 @@ class ReportData:
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
     partial_correlations: Array | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    cut: float | None = None
 
     def bill_in_words(self) -> str:
         """Describe the bill of all judges together."""
@@ -177,6 +179,12 @@ class ReportData:
     def alpha(self) -> float | None:
         """Return Krippendorff's alpha of the panel, for interval scores."""
         return krippendorff_alpha(self.scores.values)
+
+    @cached_property
+    def gates(self) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
+        """Return whether the panel and each judge may gate a release by gold, or what is missing to decide it."""
+        estimate = self.aggregates[self.lead].estimate if self.lead else np.full(len(self.gold), np.nan)
+        return gate_advice(self.scores, estimate, self.gold, self.cut)
 
     @cached_property
     def care(self) -> CareDetails | None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from assets.fit.details import CareDetails, read_details
 from assets.fit.made import note, result_version
-from assets.report.cards import gate_advice
 from assets.report.data import ReportData
 from assets.report.documents import BLOCKED, HeldDocument
 from assets.report.sampled import over_sample
@@ -20,7 +19,7 @@ from care_ops.errors import CareError, FitError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.metrics import rank_correlation
-from care_ops.minimum_sizes import MIN_LABELS, MIN_SCORES_TO_DESCRIBE
+from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
@@ -60,8 +59,7 @@ def fit_facts(
     except FitError as error:
         return replace(facts, failure=str(error))
     details = read_details(care, CareDetails)
-    gates = tuple(advice for advice, _ in gate_advice(over_sample(data)).values())
-    enough = np.sum(~np.isnan(data.gold)) >= MIN_LABELS
+    gates, gate_needs = over_sample(data).gates
     nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,
@@ -72,8 +70,8 @@ def fit_facts(
         blind=details.features == (),
         labels=_labels(care.labels_used, details),
         followed=tuple(_followed_features(data)),
-        gates=gates,
-        gate_needs="" if gates else "cut" if enough else "labels",
+        gates=tuple(advice for advice, _ in gates.values()),
+        gate_needs=gate_needs,
     )
 
 

@@ -200,6 +200,8 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         ),
         again=Step("Bring the test set up to date; what fails reports why.", run),
         decide=Step(compare, f"care fits accept {name}{where}"),
+        report=f"care judges report SCORES --labels {shlex.quote(str(labels))} --cut VALUE",
+        cut=f"cut: VALUE in testsets/{testset}.yaml",
     )
 
 

@@ -53,6 +53,7 @@ IN_PYTHON = Remedies(
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
     again=Step("Correct what the sentence names, and fit again."),
     decide=Step("Look at the fit before it is used."),
+    cut="cut=VALUE",
 )
 """Next steps in Python."""
 
@@ -277,7 +278,20 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     if len(admitted) < MIN_JUDGES:
         why = too_few(scores, checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
         raise FitError(f"{table.source}: {why}")
-    return scores.select_judges(admitted), checks
+    panel = scores.select_judges(admitted)
+    check_cut(panel.values, config.fit.cut, "scores")
+    return panel, checks
+
+
+def check_cut(values: Array, cut: float | None, what: str) -> None:
+    """Raise ``InputError`` if all of these values, or none, are above the cut."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    if cut is not None and not low <= cut < high:
+        which = "all" if cut < low else "no"
+        raise InputError(
+            f"--cut {cut:g}: {which} {what} are above it; they are {low:g} to {high:g}, so give a pass mark in this "
+            f"range, such as {(low + high) / 2:g}"
+        )
 
 
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:

@@ -7,7 +7,7 @@ from care_ops.errors import capital, listed
 from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.results.fit_facts import FitFacts
 from care_ops.results.reasons import feature_in_words, reasons_of, refused, state_of
-from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict
+from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict, condition_in
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FitStatus:
 
 def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Verdict:
     """Return the verdict on a fit: a failure has priority over a blocked fit, and this over a stale one."""
-    fit_reasons = [] if facts is None else reasons_of(facts)
+    fit_reasons = [] if facts is None else reasons_of(facts, remedies)
     if status.failures:
         return _verdict("failed", _ended(status.failures[0]), [*_since(status), *fit_reasons], facts, remedies)
     if status.blocking_checks:
@@ -67,7 +67,7 @@ def _verdict(
 ) -> Verdict:
     version, made_at = (None, None) if facts is None else (facts.fit_version, facts.made_at)
     reasons = sorted(reasons, key=lambda reason: reason.topic != "lost scores")
-    return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), version, made_at)
+    return Verdict(state, sentence, tuple(reasons), _steps(state, sentence, facts, remedies), version, made_at)
 
 
 def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
@@ -86,7 +86,7 @@ def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Re
     reasons += [Reason("held back", _ended(capital(each))) for each in status.blocking_checks]
     reasons += [*status.stale, *status.notes, *fit_reasons]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
-    steps = (answer,) if judges else _steps("held back", facts, remedies)
+    steps = (answer,) if judges else _steps("held back", sentence, facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, status.blocked_fit_version, status.blocked_built_at)
 
 
@@ -95,7 +95,7 @@ def _since(status: FitStatus) -> list[Reason]:
     return [*failures, *status.stale, *status.notes]
 
 
-def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[Step, ...]:
+def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedies) -> tuple[Step, ...]:
     if state == "held back":
         return (remedies.decide,)
     if state == "stale":
@@ -108,11 +108,12 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (Step("Fix what the first sentence names, then fit again.", remedies.again.command),)
     if state == "failed":
         return (_after("Fix what the first sentence names, then", remedies.again),)
-    if state == "clear if" and facts.asks_for_order and not facts.concerns and not facts.rests_on_removal:
-        again = "If the rows are in random order, fit again with `--shuffled` (`shuffled=True` in Python)."
-        return _after("If the rows were sorted,", remedies.use), Step(again)
     if state == "clear if" and facts.concerns[:1] != ("feature",):
-        return _after("If that is so,", remedies.use), _after("If not, or if it is unknown,", remedies.label)
+        use = _after(f"If {condition_in(sentence)},", remedies.use)
+        if facts.concerns or facts.rests_on_removal:
+            return use, _after("Otherwise, or if you do not know,", remedies.label)
+        again = "If the rows are in random order, fit again with `--shuffled` (`shuffled=True` in Python)."
+        return use, Step(again)
     if state == "clear if":
         return (
             Step(

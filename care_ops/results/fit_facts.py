@@ -1,7 +1,6 @@
 """The facts of a fit from which its verdict is decided."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import LABELS_TO_SETTLE, MIN_ITEMS_TO_COMPARE
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
-from care_ops.results.judge_gate import GateAdvice
+from care_ops.results.judge_gate import GateAdvice, GateNeeds
 from care_ops.results.sides import Sides
 from care_ops.scores import Array
 
@@ -150,7 +149,7 @@ class FitFacts(CareSummary):
     trend: float = 0.0
     former_concerns: tuple[str, ...] = ()
     gates: tuple[GateAdvice, ...] = ()
-    gate_needs: Literal["", "labels", "cut"] = ""
+    gate_needs: GateNeeds = ""
 
     @property
     def asks_for_order(self) -> bool:

@@ -12,7 +12,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from care_ops.errors import InputError, capital, listed
-from care_ops.scores import Array, rows_of
+from care_ops.metrics import is_binary
+from care_ops.minimum_sizes import MIN_LABELS
+from care_ops.samples import MOST_ITEMS
+from care_ops.scores import Array, ScoreMatrix, rows_of
 
 Measure = Literal["kappa", "weighted_kappa", "auc"]
 """Statistics that a bar may use."""
@@ -29,8 +32,11 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 Scale = Callable[[float], float]
 """To the scale on which an interval is symmetric, or back."""
 
-_MOST_LABELS = 100_000
-"""Labels from which no number is given: the judge is at the bar."""
+_END = 0.25
+"""Share of the scores' range that gold may lack at either end and be grades on the same scale."""
+
+GateNeeds = Literal["", "labels", "cut", "votes"]
+"""What is missing to answer whether judges may gate: labels, a pass mark, or labels of 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,10 @@ class Statistic:
     def __str__(self) -> str:
         """Return the value and its interval."""
         return f"{self.value:.2f} ({self.lo:.2f} to {self.hi:.2f})"
+
+    def half_towards(self, bar: float) -> float:
+        """Return the half of the interval on the side of the bar."""
+        return self.value - self.lo if self.value >= bar else self.hi - self.value
 
     def against(self, bar: float) -> Outcome:
         """Return whether the whole interval is at or above the bar, below it, or on both sides."""
@@ -64,6 +74,10 @@ class PeopleAgreement:
         Probability that the judge scores an item that people passed above one that they failed.
     bias : Statistic
         Judge minus people: in points of the scale if labels are grades, else in the pass rate (.05 is five points).
+    unlabelled : int
+        Items that the judge scored and that have no label.
+    undefined : str
+        Why there is no kappa; empty if there is one.
     """
 
     judge: str
@@ -72,6 +86,8 @@ class PeopleAgreement:
     weighted_kappa: Statistic | None
     auc: Statistic | None
     bias: Statistic
+    unlabelled: int
+    undefined: str = ""
 
     def measure(self, name: Measure) -> Statistic | None:
         """Return one of the statistics by its name."""
@@ -82,7 +98,7 @@ class PeopleAgreement:
 class GateAdvice:
     """Whether a judge may gate: its interval is at or above the bar (yes), below it (no), or on both sides (not yet).
 
-    ``more_labels`` would decide: 0 if decided, None if unknown.
+    ``more_labels`` would decide: 0 if decided, None if unknown or beyond any set. ``unlabelled`` items are left.
     """
 
     judge: str
@@ -90,6 +106,17 @@ class GateAdvice:
     measure: Measure
     bar: float
     more_labels: int | None
+    unlabelled: int = MOST_ITEMS
+
+    @property
+    def remedy(self) -> str:
+        """How many labels would decide, or that these items cannot; empty if decided or unknown."""
+        if not self.more_labels:
+            return ""
+        if self.more_labels <= self.unlabelled:
+            return f"about {self.more_labels:,} more labels would decide"
+        needed = f"about {self.more_labels:,} more labels are needed"
+        return f"these items cannot decide: {needed}, and {self.unlabelled:,} items are left"
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
@@ -107,22 +134,54 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
     --------
     >>> from care_ops.results.judge_gate import PeopleAgreement, Statistic, may_gate
     >>> kappa = Statistic(0.7, 0.5, 0.82)
-    >>> found = PeopleAgreement("gpt", 50, kappa, None, None, Statistic(0.02, -0.1, 0.1))
+    >>> found = PeopleAgreement("gpt", 50, kappa, None, None, Statistic(0.02, -0.1, 0.1), 150)
     >>> may_gate(found, 0.6).outcome, may_gate(found, 0.4).outcome
     ('not yet', 'yes')
     """
     if not 0 < bar < 1:
         raise InputError(f"a bar lies between 0 and 1, got {bar:g}; .6 of kappa is common")
     statistic = found.measure(measure)
-    if statistic is None:
-        return GateAdvice(found.judge, "not yet", measure, bar, None)
-    outcome = statistic.against(bar)
-    if outcome != "not yet":
-        return GateAdvice(found.judge, outcome, measure, bar, 0)
-    distance = abs(statistic.value - bar)
-    half = statistic.value - statistic.lo if statistic.value >= bar else statistic.hi - statistic.value
-    needed = math.ceil(found.labels * (half / distance) ** 2) if distance > 0 else _MOST_LABELS
-    return GateAdvice(found.judge, outcome, measure, bar, needed - found.labels if needed < _MOST_LABELS else None)
+    outcome = "not yet" if statistic is None else statistic.against(bar)
+    more: int | None = 0
+    if outcome == "not yet":
+        distance = 0.0 if statistic is None else abs(statistic.value - bar)
+        half = 0.0 if statistic is None else statistic.half_towards(bar)
+        needed = math.ceil(found.labels * (half / distance) ** 2) if distance > 0 else MOST_ITEMS
+        more = needed - found.labels if needed < MOST_ITEMS else None
+    return GateAdvice(found.judge, outcome, measure, bar, more, found.unlabelled)
+
+
+def gate_advice(
+    scores: ScoreMatrix, estimate: Array, gold: Array, cut: float | None
+) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
+    """Return whether the panel's estimate and each judge may gate at the default bar, or what is missing.
+
+    Votes (0 and 1), or a share of votes, pass above one half, and other scores above ``cut``. Grades are compared as
+    such if gold has the judge's scale.
+    """
+    found: dict[str, tuple[GateAdvice, PeopleAgreement]] = {}
+    votes, weights = is_binary(gold), np.ones(len(gold))
+    columns = zip(scores.judges, scores.values.T, scores.values.T, strict=True)
+    for judge, column, on_scale in (("panel", estimate, scores.values), *columns):
+        mark = 0.5 if _on_one_scale(on_scale, gold) else cut if votes else None
+        if mark is None or np.sum(~np.isnan(gold) & ~np.isnan(column)) < MIN_LABELS:
+            continue
+        agreement = agreement_with_people(judge, column, gold, weights, mark, grades=None if votes else gold)
+        measure: Measure = "kappa" if votes else "weighted_kappa"
+        if agreement.measure(measure) is not None:
+            found[judge] = may_gate(agreement, measure=measure), agreement
+    known = gold[~np.isnan(gold)]
+    enough = len(known) >= MIN_LABELS and np.ptp(known) > 0
+    return found, "" if found else "labels" if not enough else "cut" if votes else "votes"
+
+
+def _on_one_scale(scores: Array, gold: Array) -> bool:
+    """Return whether both are votes, or gold lies within the scores' range and reaches both of its ends."""
+    if np.isnan(gold).all() or is_binary(gold) or is_binary(scores):
+        return is_binary(gold) == is_binary(scores)
+    low, high = np.nanmin(scores), np.nanmax(scores)
+    least, largest, margin = np.nanmin(gold), np.nanmax(gold), _END * (high - low)
+    return bool(low <= least <= low + margin and high - margin <= largest <= high)
 
 
 _NAMES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kappa", "auc": "AUC"}
@@ -131,8 +190,8 @@ _NAMES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kapp
 def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
     """Return whether a judge may gate, and how many labels would decide."""
     statistic, name = found.measure(advice.measure), _NAMES[advice.measure]
-    shown = f"{name} {statistic}" if statistic is not None else f"{name} is not defined"
-    more = f"; about {advice.more_labels:,} more labels would decide" if advice.more_labels else ""
+    shown = f"{name} is not defined ({found.undefined})" if statistic is None else f"{name} {statistic}"
+    more = f"; {advice.remedy}" if advice.remedy else ""
     return f"may {advice.judge} gate? {advice.outcome}: {shown}, bar {advice.bar:g}, {found.labels} labels{more}"
 
 
@@ -197,14 +256,25 @@ def agreement_with_people(
 
     difference = (passes - people) if grades is None else (score - grades[rows])
     bias = float(weight @ difference)
+    kappa = _kappa(passes, people, weight, interval)
     return PeopleAgreement(
         judge,
         len(rows),
-        _kappa(passes, people, weight, interval),
+        kappa,
         None if grades is None else _kappa(score, grades[rows], weight, interval),
         _auc(score, people, weight, interval),
         interval(bias, difference - bias, float, float, 1.0),
+        int(np.sum(~np.isnan(scores))) - len(rows),
+        "" if kappa is not None else _why_undefined(score, people, cut),
     )
+
+
+def _why_undefined(score: Array, people: Array, cut: float) -> str:
+    """Return why there is no kappa: people or the judge decide every labelled item alike."""
+    if np.ptp(people) == 0:
+        return "people decided every labelled item alike"
+    which = "every" if score.min() > cut else "no"
+    return f"it passes {which} labelled item at the cut {cut:g}, with scores from {score.min():g} to {score.max():g}"
 
 
 def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:

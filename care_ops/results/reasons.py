@@ -11,7 +11,7 @@ from care_ops.results.coverage import Coverage, coverage_of, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.judge_gate import gates_sentence
 from care_ops.results.sides import Sides
-from care_ops.results.verdict import Reason, State, Topic
+from care_ops.results.verdict import Reason, Remedies, State, Topic
 from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import FIT_GROUPS_REMEDY
 
@@ -174,7 +174,7 @@ def _trend(facts: FitFacts) -> Reason:
     return _reason(message, detail)
 
 
-def reasons_of(facts: FitFacts) -> list[Reason]:
+def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     """Return every reason of a fit, the most important one first."""
     why = refused(facts)
     reasons = [] if why is None else [Reason("failure", why)]
@@ -185,7 +185,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     dead = {x.judge: f"Judge {x.judge!r} is dead: {x.dead}, and it is left out." for x in facts.judges if x.dead}
     reasons += _together("dead judge", dead, "judges are dead, and are left out")
     if why is None:
-        reasons += _about_the_estimate(facts) + _shifted(facts)
+        reasons += _about_the_estimate(facts, remedies) + _shifted(facts)
     odd = {x.judge: why for x in facts.judges if x.dead is None and (why := _oddness(x)) is not None}
     reasons += _together("suspect judge", odd, "judges deserve a look")
     reasons += [reason for reason in coverage if reason.topic == "missing scores"]
@@ -200,7 +200,7 @@ def _together(topic: Topic, by_judge: dict[str, str], what: str) -> list[Reason]
     return [Reason(topic, sentence, tuple(by_judge), " ".join(by_judge.values()))]
 
 
-def _about_the_estimate(facts: FitFacts) -> list[Reason]:
+def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     """Explain the state of the estimate, and how it departs from the plain average."""
     state, first = state_of(facts)
     reasons = [first, *_by_labels(facts)]
@@ -211,7 +211,7 @@ def _about_the_estimate(facts: FitFacts) -> list[Reason]:
             "share is quality, as on recorded panels."
         )
         reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
-    reasons += _gates(facts)
+    reasons += _gates(facts, remedies)
     settled = state == "settled by labels"
     if not settled:
         reasons += [_concern(facts, concern) for concern in facts.concerns[1:]]
@@ -242,21 +242,22 @@ def _about_the_estimate(facts: FitFacts) -> list[Reason]:
     return reasons + _followed(facts)
 
 
-def _gates(facts: FitFacts) -> list[Reason]:
+def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     """Answer whether the panel or a judge may gate a release."""
     if facts.gates:
-        more = [f"{x.judge}: about {x.more_labels:,} more labels would decide." for x in facts.gates if x.more_labels]
+        more = [f"{x.judge}: {x.remedy}." for x in facts.gates if x.remedy]
         return [Reason("labels", gates_sentence(facts.gates), detail=" ".join(more))]
-    missing = {
-        "labels": "too few items have labels of people. Label items drawn at random",
-        "cut": "gold and scores have different scales. Set the pass mark with `--cut`",
-    }
     if not facts.gate_needs:
         return []
-    sentence = (
-        f"May the panel or a judge gate a release? Not yet: {missing[facts.gate_needs]}, then run `care judges report`."
-    )
-    return [Reason("labels", sentence)]
+    missing = {
+        "labels": "too few items have labels of people",
+        "cut": "gold and scores have different scales",
+        "votes": "gold has another scale than the scores",
+    }[facts.gate_needs]
+    remedy = f"Set the score above which an item passes: `{remedies.cut}`."
+    if facts.gate_needs != "cut":
+        remedy = f"With labels of 0 and 1 of random items, run `{remedies.report}`."
+    return [Reason("labels", f"May the panel or a judge gate a release? Not yet: {missing}. {remedy}")]
 
 
 def _departures(facts: FitFacts) -> list[Reason]:

@@ -127,6 +127,11 @@ class Verdict:
         return "Check" if cautious else _PILLS[self.state]
 
     @property
+    def state_in_words(self) -> str:
+        """The state; for *clear if* with its condition."""
+        return f"clear if {condition_in(self.sentence)}" if self.state == "clear if" else self.state
+
+    @property
     def headline(self) -> str:
         """The pill and the sentence, which every place shows first."""
         return f"{self.pill.upper()}. {self.sentence}"
@@ -164,18 +169,29 @@ class Verdict:
             if step.command is not None:
                 written.append(f"        {step.command}")
         if self.fit_version is not None:
-            written.append(f"  ({self.state}; fit {self.fit_version}, made {minute_of(self.made_at)} UTC)")
+            made = minute_of(self.made_at)
+            written.append(f"  (state: {self.state_in_words}; fit {self.fit_version}, made {made} UTC)")
         return written
 
 
 @dataclass(frozen=True)
 class Remedies:
-    """The steps of one place: label items, use the estimates, fit again, and review a blocked fit."""
+    """The steps of one place: label items, use the estimates, fit again, and review a blocked fit.
+
+    ``report`` is the command that compares judges with labels of 0 and 1, and ``cut`` declares the pass mark.
+    """
 
     label: Step
     use: Step
     again: Step
     decide: Step
+    report: str = "care judges report SCORES --labels LABELS --cut VALUE"
+    cut: str = "--cut VALUE"
+
+
+def condition_in(sentence: str) -> str:
+    """Return the condition that a sentence such as "Use these scores only if ..." states."""
+    return sentence.partition(" only if ")[2].partition(":")[0].rstrip(".")
 
 
 def minute_of(moment: str | None) -> str:

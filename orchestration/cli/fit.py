@@ -48,6 +48,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON
 
 _WEIGHTS_SHOWN = 12
 
+_OF_A_REPORT = {"scores", "items", "judges", *tables.OF_FILES}
+"""Parameters that ``care judges report`` also has."""
+
 
 @tables.with_settings
 @tables.with_form
@@ -109,6 +112,8 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
     from care_ops.results.verdict import Remedies, Step
 
     to_label, answer = out / FILE, out / "aggregates.parquet"
+    others = {str(each.name): None for each in context.command.params if each.name not in _OF_A_REPORT}
+    report = typed_again(context, **others | {"labels": context.params["labels"] or to_label, "cut": "VALUE"})
     again = Step("Correct what the sentence names, then fit again.", typed_again(context))
     return Remedies(
         label=Step(
@@ -118,6 +123,8 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
         use=Step(f"Use the scores: the column `estimate` of {answer}, where `aggregator` is `care`."),
         again=again,
         decide=again,
+        report=report.replace(" fit ", " judges report ", 1),
+        cut=typed_again(context, cut="VALUE"),
     )
 
 
@@ -147,12 +154,12 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
 
 
 def _against_gold(page: ReportData) -> str:
-    """Return the order of the recommended scores and of the plain average against gold; empty without gold."""
+    """Return the agreement of the recommended scores and of the plain average with gold; empty without gold."""
     names = [name for name in (page.lead, "avg") if name in page.evaluations]
     found = {name: page.evaluations[name] for name in names if page.evaluations[name].order is not None}
-    metric = "tau" if all(one.auc is None for one in found.values()) else "AUC"
+    metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"
     orders = ", ".join(f"{name} {one.order:.2f}" for name, one in found.items())
-    return f"order against gold ({metric}): {orders}" if found else ""
+    return f"agreement with gold ({metric}): {orders}" if found else ""
 
 
 def _print_weights(page: ReportData) -> None:

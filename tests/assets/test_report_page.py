@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assets.report.cards import followed, gate_advice, judge_cards
+from assets.report.cards import followed, judge_cards
 from assets.report.charts import Axes, Series, line_chart, ticks
 from assets.report.first_screen import picture
 from assets.report.gather import gather
@@ -54,10 +54,10 @@ def test_a_card_reports_whether_a_judge_may_gate(data):
     cards = {card.check.judge: card for card in judge_cards(graded)}
     assert cards[judge].labels.gate.startswith(f"may {judge} gate? yes: weighted kappa 0.")
     elsewhere = replace(graded, gold=graded.gold / 4 + scores.min())
-    assert judge not in gate_advice(elsewhere), "gold reaches a third of the judge's scale"
+    assert judge not in elsewhere.gates[0], "gold reaches a third of the judge's scale"
     votes = replace(data.scores, values=(data.scores.values > 5).astype(float))
     voted = with_care(replace(data, scores=votes), estimate=votes.values.mean(axis=1))
-    advice, found = gate_advice(voted)["panel"]
+    advice, found = voted.gates[0]["panel"]
     assert (advice.measure, found.weighted_kappa) == ("kappa", None)
 
 

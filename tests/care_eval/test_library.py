@@ -224,7 +224,7 @@ def test_a_result_prints_a_summary_of_ten_lines(wide, items):
     assert f"care, the recommended score: mean {result.estimate.mean():.3f}" in text
     (weights,) = [line for line in text.splitlines() if line.startswith("weights in care: ")]
     assert weights.index("noise") > max(weights.index(judge) for judge in JUDGES[:3]), "the heaviest come first"
-    assert "tau against gold: care 0." in text
+    assert "agreement with gold (Kendall's tau): care 0." in text
     summary = result.summary()
     for word in ("aggregates", "judges, weights in care", *JUDGES, "agreement"):
         assert word in summary

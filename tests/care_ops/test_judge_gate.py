@@ -1,11 +1,13 @@
 """Agreement of a judge with people: against scikit-learn, a bootstrap and planted truth; and what a bar decides."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from care_ops.errors import InputError
-from care_ops.results.judge_gate import agreement_with_people, may_gate
+from care_ops.results.judge_gate import agreement_with_people, gate_sentence, may_gate
 
 
 def graded(rng, n, noise=1.0):
@@ -73,8 +75,9 @@ def test_a_judge_without_an_error_still_has_an_interval():
 def test_what_has_one_value_has_no_kappa():
     found = agreement_with_people("j", np.ones(20), np.tile([1.0, 0.0], 10), np.ones(20), 0.5)
     assert found.kappa is None
-    assert may_gate(found).outcome == "not yet"
-    assert may_gate(found).more_labels is None
+    advice = may_gate(found)
+    assert (advice.outcome, advice.more_labels) == ("not yet", None)
+    assert "it passes every labelled item at the cut 0.5, with scores from 1 to 1" in gate_sentence(advice, found)
 
 
 def test_a_bar_decides_once_labels_are_enough(rng):
@@ -84,6 +87,8 @@ def test_a_bar_decides_once_labels_are_enough(rng):
     advice = may_gate(few, bar)
     assert advice.outcome == "not yet"
     assert advice.more_labels == pytest.approx(120, abs=2), "half the width takes four times the labels"
+    assert f"these items cannot decide: about {advice.more_labels} more" in advice.remedy, "every item has a label"
+    assert replace(advice, unlabelled=200).remedy == f"about {advice.more_labels} more labels would decide"
     assert may_gate(few, few.kappa.lo).outcome == "yes"
     assert may_gate(few, few.kappa.hi + 0.01).outcome == "no"
     assert may_gate(few, 0.9, "auc").measure == "auc"

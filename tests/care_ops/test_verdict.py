@@ -193,7 +193,7 @@ def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
     ("facts", "first", "last"),
     [
         (CLEAR, "Use.", "To be surer, label."),
-        (REMOVED, "If that is so, use.", "If not, or if it is unknown, label."),
+        (REMOVED, "If the number of words is not part of quality, use.", "Otherwise, or if you do not know, label."),
         (replace(CLEAR, concerns=("few items",)), "Score more items, and fit again.", "Or label."),
         (replace(CLEAR, concerns=("few judges",)), "Add judges of other kinds, and fit again.", "Or label."),
         (AMBIGUOUS, "Label.", "Label."),
@@ -203,6 +203,18 @@ def test_the_next_steps_end_with_one_command(facts, first, last):
     steps = verdict_on(facts).first_steps
     assert (steps[0].sentence, steps[-1].sentence) == (first, last)
     assert steps[-1].command == "care label"
+
+
+def test_the_last_line_states_the_condition():
+    assert "(state: clear if the number of words is not part of quality; fit e1" in str(verdict_on(REMOVED))
+
+
+@pytest.mark.parametrize(
+    ("needs", "names"), [("labels", "labels of 0 and 1"), ("votes", "care judges report"), ("cut", "--cut VALUE")]
+)
+def test_an_open_gate_names_the_command_that_decides_it(needs, names):
+    (reason,) = topics(replace(CLEAR, gate_needs=needs), "labels")
+    assert names in reason.sentence
 
 
 def test_a_followed_feature_is_declared_by_its_name():

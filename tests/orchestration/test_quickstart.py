@@ -36,7 +36,7 @@ def test_the_fit_removes_the_planted_length_bias(tables):
     document = json.loads((tables / "fit" / "fit.json").read_text())
     tau = {name: found["tau"] for name, found in document["evaluation"].items()}
     assert tau["care"] > tau["avg"] + 0.03
-    assert "order against gold (tau): care 0.8" in done.output
+    assert "agreement with gold (Kendall's tau): care 0.8" in done.output
 
 
 def test_repeated_runs_give_pass_k_and_the_judges_noise(tables):
@@ -93,10 +93,10 @@ def first_screens(tables):
         ("can I use this with my labels?", True, "likely to rank at least as well as the plain average."),
         ("how many judges is this worth?", False, "This panel is worth about 2.0 independent judges (of 8)."),
         ("may a judge gate?", False, "May the panel or a judge gate a release? Not yet:"),
-        ("how do I find out whether it may gate?", False, "then run care judges report."),
+        ("how do I find out whether it may gate?", False, "run care judges report "),
         ("what has CARE changed?", False, "Some judges reward the number of words; CARE has removed that effect"),
         ("does it differ from the average?", False, "of the top 20 items would not be in the top 20 by the plain"),
-        ("where are the scores?", False, "If that is so, use the scores: the column estimate of"),
+        ("where are the scores?", False, "If the number of words is not part of quality, use the scores: the column"),
         ("what do I do now?", False, "(ten to twenty items), then fit again with the labels."),
         ("do my labels agree?", True, "48 labels hardly change the ranking and do not contradict the judges."),
     ],

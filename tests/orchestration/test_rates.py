@@ -274,6 +274,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
         ("--by", "nothing"): "use kappa, weighted_kappa, auc",
+        ("--cut", 99): "--cut 99: no scores are above it; they are -",
         ("--fit-labels", folder / "few.csv"): "--fit-labels",
     }
     for options, sentence in cases.items():
