@@ -274,12 +274,12 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
         ("--by", "nothing"): "use kappa, weighted_kappa, auc",
-        ("--cut", 99): "--cut 99: no scores are above it; they are -",
         ("--fit-labels", folder / "few.csv"): "--fit-labels",
     }
     for options, sentence in cases.items():
         code, _, output = care(*given, *options)
         assert (code, sentence in output) == (2, True), output
+    assert "--cut 99: no scores are above it" in care(*given[:-1], 99)[2]
     code, _, output = care(*given[:-2])
     assert (code, "give the score above which it passes an answer with --cut" in output) == (2, True), output
 
