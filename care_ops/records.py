@@ -218,15 +218,14 @@ class Comparison:
     ----------
     difference, lo, hi : float
         The difference and the ends of its interval: in points of the estimate, in points of the labels if
-        ``labels_used`` > 0, and in log odds of winning for pairwise items.
+        ``labels_used`` > 0; for pairwise items in shares of wins with labels, else in log odds of winning.
     units : int
         Split units behind the difference.
     labels_used : int
         Number of labels that corrected the difference. If it is 0, the difference includes all errors that the judges
         share.
     trust : float or None
-        Weight of the estimates relative to the labels (the lambda of PPI++), between 0 and 1; 1 without labels. None if
-        the model of the labels determines their weight.
+        1 without labels, and None with labels; older releases stored the weight of the estimates.
     """
 
     first: str

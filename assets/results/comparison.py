@@ -20,8 +20,9 @@ from care_ops.fit import fit_panel
 from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.records import Comparison
-from care_ops.results.rates import Labelled, Rates, Repeats, rates_of
-from care_ops.results.systems import bradley_terry, mean_differences, usable_labels
+from care_ops.results.pairs import Duels
+from care_ops.results.rates import KINDS, Labelled, Rates, Repeats, rates_of
+from care_ops.results.systems import bradley_terry, mean_differences
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.items import ItemColumnsRead
 
@@ -45,37 +46,56 @@ def compare(
 ) -> SystemsDocument:
     """Compare systems: return their order and the difference of each pair.
 
-    If each system has enough labels, its value is the prediction-powered mean label of its items
-    (``care_ops.results.rates``), and differences use the same draws. Otherwise values are the judges' means. Systems
-    that are compared in pairs get Bradley-Terry strengths. Raises ``FitError`` if there is nothing to compare.
+    If there are enough labels, values and differences are rates (``care_ops.results.rates``, ``pairs``). Otherwise they
+    are the judges': means, or Bradley-Terry strengths of systems in pairs. Raises ``FitError`` if there is nothing to
+    compare.
 
     Parameters
     ----------
     aggregator, estimate : str, (n,) array
         In the order of ``items``, like ``named``.
     fit_labels : FitLabels
-        Labels that correct the values. Labels of unequal probabilities do so only if each system has enough
-        labels, because differences by judges are corrected without weights.
+        Labels that correct the judges if each system has enough; for pairs, if every two systems have enough in common.
     panel : ScoreMatrix
         The scores, for an estimate without labels.
     config : FitConfig
         Its scale places estimates of pairs in [0, 1].
     """
     units = items.units()
-    labels = usable_labels(items.item_ids, fit_labels)
-    chance = np.array([fit_labels.chance_of(item) or 1.0 for item in items.item_ids], dtype=np.float64)
-    alike = len(np.unique(chance[~np.isnan(labels)])) <= 1
-    unweighted = labels if alike else np.full(len(labels), np.nan)
-    if {len(names) for names in named if names is not None} == {2}:
-        compared = _pairwise(estimate, named, units, unweighted, _scale_of_pairs(panel, config.scale))
-        return _by_judges(aggregator, LOG_ODDS, *compared)
+    paired = {len(names) for names in named if names is not None} == {2}
     system_of = [None if names is None else names[0] for names in named]
-    if _all_labelled(system_of, labels):
+    labels, scale = usable_labels(items.item_ids, fit_labels), (0.0, 1.0)
+    if paired:
+        scale = _scale_of_pairs(panel, config.scale)
+        low, high = label_scale(labels[~np.isnan(labels)].tolist(), scale)
+        labels = (labels - low) / (high - low)
+    if _all_labelled(named, labels):
         unlabelled = recommended_estimate(panel, replace(config, calibration=Calibration()))
         blind = aligned(items.item_ids, dict(zip(panel.item_ids, unlabelled.tolist(), strict=True)))
-        repeats = Repeats(fit_labels.counts_of(items.item_ids), fit_labels.binary)
-        return _by_labels(rates_of(Labelled(blind, labels, system_of, units, chance, repeats), seed=config.seed))
-    return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
+        chance = np.array([fit_labels.chance_of(item) or 1.0 for item in items.item_ids], dtype=np.float64)
+        shares = fit_labels.binary or bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all())
+        repeats = Repeats(fit_labels.counts_of(items.item_ids), shares)
+        sample = Labelled(blind, labels, None if paired else system_of, units, chance, repeats)
+        if paired:
+            return _by_labels(Duels(**vars(sample), pairs=named, seed=config.seed).rates(), named, labels)
+        return _by_labels(rates_of(sample, seed=config.seed), named, labels)
+    if paired:
+        share = np.clip((estimate - scale[0]) / (scale[1] - scale[0]), 0.0, 1.0)
+        pairs = [None if names is None else (names[0], names[1]) for names in named]
+        values, comparisons = bradley_terry(share, pairs, units)
+    else:
+        comparisons, of = mean_differences(estimate, system_of, units), np.array(system_of, dtype=np.object_)
+        values = {s: float(np.nanmean(estimate[of == s])) for s in sorted({name for name in system_of if name})}
+    counts = Counter(name for names in named if names is not None for name in names)
+    systems = [SystemRecord(system, counts[system], value) for system, value in values.items()]
+    systems.sort(key=lambda system: -system.value)
+    kind = LOG_ODDS if paired else "mean estimate"
+    return SystemsDocument(aggregator, kind, tuple(systems), tuple(comparisons))
+
+
+def usable_labels(item_ids: Sequence[str], labels: FitLabels) -> Array:
+    """Return the labels (n,) of known probability; NaN is missing."""
+    return aligned(item_ids, {i: label for i, label in labels.labels.items() if labels.chance_of(i) is not None})
 
 
 def compared_in(
@@ -108,35 +128,31 @@ def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitL
     return fit.aggregates[CORRECTED].estimate
 
 
-def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
-    """Return whether at least two systems have enough labels each."""
-    counts = Counter(name for name, label in zip(system_of, labels, strict=True) if name and not np.isnan(label))
-    names = {name for name in system_of if name}
-    return len(names) >= 2 and all(counts[name] >= MIN_LABELS for name in names)
+def _all_labelled(named: Named, labels: Array) -> bool:
+    """Return whether at least two systems have enough labels each; for pairs, every two systems."""
+    systems = {name for names in named if names is not None for name in names}
+    counts = Counter(
+        frozenset(names) for names, y in zip(named, labels, strict=True) if names is not None and not np.isnan(y)
+    )
+    paired = any(names is not None and len(names) == 2 for names in named)
+    groups = combinations(systems, 2 if paired else 1)
+    return len(systems) >= 2 and all(counts[frozenset(group)] >= MIN_LABELS for group in groups)
 
 
-def _by_labels(rates: Rates) -> SystemsDocument:
-    kind = "share that people pass" if rates.kind == "share" else "mean label"
-    labels = {rate.system: rate.labels for rate in rates.rates}
-    items = {rate.system: rate.items for rate in rates.rates}
-    comparisons = [
-        Comparison(first, second, d.value, d.lo, d.hi, items[first] + items[second], labels[first] + labels[second])
-        for first, second in combinations(labels, 2)
-        for d in (rates.difference(first, second),)
-    ]
+def _by_labels(rates: Rates, named: Named, labels: Array) -> SystemsDocument:
+    items, labelled = Counter[str | frozenset[str]](), Counter[str | frozenset[str]]()
+    for names, label in zip(named, labels, strict=True):
+        if names is not None:
+            key = names[0] if len(names) == 1 else frozenset(names)
+            items[key] += 1
+            labelled[key] += int(not np.isnan(label))
+    comparisons: list[Comparison] = []
+    for pair in combinations([rate.system for rate in rates.rates], 2):
+        d, keys = rates.difference(*pair), (*pair, frozenset(pair))
+        counts = [sum(count[key] for key in keys) for count in (items, labelled)]
+        comparisons.append(Comparison(*pair, d.value, d.lo, d.hi, *counts))
     systems = tuple(SystemRecord(rate.system, rate.items, rate.value, rate.lo, rate.hi) for rate in rates.rates)
-    return SystemsDocument(CORRECTED, kind, systems, tuple(comparisons))
-
-
-def _by_judges(
-    aggregator: str, kind: str, values: dict[str, float], counts: dict[str, int], comparisons: list[Comparison]
-) -> SystemsDocument:
-    systems = [SystemRecord(system, counts[system], value) for system, value in values.items()]
-    systems.sort(key=lambda system: -system.value)
-    return SystemsDocument(aggregator, kind, tuple(systems), tuple(comparisons))
-
-
-Compared = tuple[dict[str, float], dict[str, int], list[Comparison]]
+    return SystemsDocument(CORRECTED, KINDS[rates.kind], systems, tuple(comparisons))
 
 
 def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> tuple[float, float]:
@@ -161,22 +177,3 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
             "and whose upper end prefers the left answer (--scale, or `scale` of the test set)"
         )
     return scale or (0.0, 1.0)
-
-
-def _pairwise(
-    estimate: Array, named: Named, units: Sequence[str], labels: Array, scale: tuple[float, float]
-) -> Compared:
-    low, high = scale
-    share = np.clip((estimate - low) / (high - low), 0.0, 1.0)
-    low, high = label_scale(labels[~np.isnan(labels)].tolist(), scale)
-    pairs = [None if names is None else (names[0], names[1]) for names in named]
-    strengths, comparisons = bradley_terry(share, pairs, units, (labels - low) / (high - low))
-    counts = {system: sum(pair is not None and system in pair for pair in pairs) for system in strengths}
-    return strengths, counts, comparisons
-
-
-def _by_mean(estimate: Array, system_of: Sequence[str | None], units: Sequence[str], labels: Array) -> Compared:
-    comparisons = mean_differences(estimate, system_of, units, labels)
-    counts = dict(sorted(Counter(name for name in system_of if name).items()))
-    named = np.array(system_of, dtype=np.object_)
-    return {system: float(np.nanmean(estimate[named == system])) for system in counts}, counts, comparisons

@@ -20,9 +20,8 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
     from assets.fit.kept import read_fitted
     from assets.results.attribution import changed_systems
-    from assets.results.comparison import compared_in
+    from assets.results.comparison import compared_in, usable_labels
     from assets.results.documents import SystemsDocument
-    from care_ops.results.systems import usable_labels
 
     testset = context.partition_key
     folder, declared = workspace.fit_folder(testset), workspace.testset(testset).systems

@@ -23,6 +23,13 @@ DRAWS = 4_000
 LEVEL = 0.9
 """Default coverage of intervals."""
 
+KINDS = {
+    "share": "share that people pass",
+    "mean": "mean label",
+    "share of wins": "share of wins over the others, a tie counts half",
+}
+"""The kinds of rates, in words."""
+
 ALL = "all items"
 """Name of the one system if none is named."""
 

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from care_ops.results.repeats import VarianceSplit
 
 _OF_TABLES = "is for tables; with --workspace the test set's file has it, so leave it out"
-_KINDS = {
-    "share": "share that people pass",
-    "mean": "mean label",
-    "share of wins": "share of wins over the others, a tie counts half",
-}
 
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
 """Exit codes of the gate; every command exits with 1 after a failure and with 2 after invalid input."""
@@ -88,7 +83,7 @@ def rate(
     For a workspace's test set without --labels: print each system's difference from the best, as on its page.
     """
     from assets.table.rating import rate_table, score_variance
-    from care_ops.results.rates import labels_needed
+    from care_ops.results.rates import KINDS, labels_needed
 
     if sequential and width is not None:
         raise InputError("--width is only for intervals of one look; leave out either --width or --sequential")
@@ -106,7 +101,7 @@ def rate(
     with watching("fitting the panel") as watch:
         rates = rate_table(table, given, config, watch, **options)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
-    kind = _KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
+    kind = KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
     title = f"{kind}, {level:.0%} {intervals}"
     title += "" if rates.kind == "share of wins" else "; judges alone: mean of their scores, in their unit"
     rows = [_row(each) for each in rates.rates]

@@ -10,8 +10,7 @@ from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
 from care_ops.errors import FitError, InputError
-from care_ops.fit_labels import FitLabels
-from care_ops.results.systems import bradley_terry, mean_differences, usable_labels
+from care_ops.results.systems import bradley_terry, mean_differences
 from tests.support.planted import duels
 
 RIVALS = json.loads((Path(__file__).parents[1] / "oracles" / "rivals.json").read_text())
@@ -39,47 +38,17 @@ def test_without_labels_it_is_the_paired_t_test(rng):
     assert (pair.units, pair.labels_used, pair.trust) == (60, 0, 1.0)
 
 
-def test_labels_on_everything_leave_the_estimates_out(rng):
-    estimate, systems, units, quality = answers(rng, 40, favour=2.0)
-    for c in mean_differences(estimate, systems, units, quality):
-        of = {name: quality[[s == name for s in systems]].mean() for name in "abc"}
-        assert c.difference == pytest.approx(of[c.first] - of[c.second])
-        assert c.labels_used == 80
-
-
-@pytest.mark.parametrize("labelled", [0, 60])
-def test_intervals_cover_and_labels_correct_the_judges(labelled):
-    """Ninety per cent intervals over 300 draws, of what the judges see (0 labels), of quality (60)."""
-    hits, widths, biased = [], [], []
-    truth = {"a": 0.0, "b": 0.3, "c": 0.5}
+def test_intervals_cover_what_the_judges_see():
+    """Ninety per cent intervals over 300 draws; no number of items removes the bias of the judges."""
+    hits, biased = [], []
+    truth, seen = {"a": 0.0, "b": 0.3, "c": 0.5}, {"a": 0.0, "b": 0.24, "c": 0.0}
     for seed in range(300):
-        rng = np.random.default_rng([seed, labelled])
-        estimate, systems, units, quality = answers(rng, 100, favour=-0.4)
-        labels = np.full(300, np.nan)
-        some = rng.choice(300, labelled, replace=False)
-        labels[some] = quality[some]
-        seen = {"a": 0.0, "b": 0.24, "c": 0.0} if labelled == 0 else truth
-        for c in mean_differences(estimate, systems, units, labels):
-            assert (c.labels_used > 0) == (labelled > 0)
+        rng = np.random.default_rng([seed, 0])
+        for c in mean_differences(*answers(rng, 100, favour=-0.4)[:3]):
             hits.append(c.lo <= seen[c.first] - seen[c.second] <= c.hi)
-            widths.append(c.hi - c.lo)
             biased.append(c.lo <= truth[c.first] - truth[c.second] <= c.hi)
-    found = f"coverage {np.mean(hits):.3f}, of quality {np.mean(biased):.3f}, width {np.mean(widths):.2f}"
-    print(f"\n{labelled} labels: {found}")
     assert 0.85 <= np.mean(hits) <= 0.95
-    if labelled == 0:
-        assert np.mean(biased) < 0.6  # what judges favour no number of items mends
-
-
-def test_estimates_make_labels_worth_more(rng):
-    estimate, systems, units, quality = answers(rng, 400)
-    labels = np.full(len(quality), np.nan)
-    some = rng.choice(len(quality), 90, replace=False)
-    labels[some] = quality[some]
-    powered = mean_differences(estimate, systems, units, labels)
-    single = mean_differences(np.where(np.isnan(labels), np.nan, 0.0), systems, units, labels)
-    width = {frozenset((c.first, c.second)): c.hi - c.lo for c in single}
-    assert all(c.hi - c.lo < 0.8 * width[frozenset((c.first, c.second))] for c in powered)
+    assert np.mean(biased) < 0.6
 
 
 def test_bradley_terry_is_choixs():
@@ -93,48 +62,19 @@ def test_bradley_terry_is_choixs():
     assert [strengths[f"s{k}"] for k in range(6)] == pytest.approx(list(wanted), abs=1e-4)
 
 
-@pytest.mark.parametrize("labelled", [0, 120])
-def test_bradley_terry_intervals_cover(labelled):
+def test_bradley_terry_intervals_cover():
     strength, names = np.array([-0.6, 0.0, 0.6]), ("a", "b", "c")
     hits = []
     for seed in range(200):
-        rng = np.random.default_rng([seed, labelled, 1])
+        rng = np.random.default_rng([seed, 0, 1])
         left = rng.integers(0, 3, 400)
         right = (left + rng.integers(1, 3, 400)) % 3
         wins = (rng.random(400) < expit(strength[left] - strength[right])).astype(float)
-        # judges see the winner in 85 % of the pairs and favour c in the others
-        wrong = rng.random(400) < 0.15
-        estimate = wins if labelled == 0 else np.where(wrong, (left == 2).astype(float), wins)
-        labels = np.full(400, np.nan)
-        some = rng.choice(400, labelled, replace=False)
-        labels[some] = wins[some]
         pairs = [(names[a], names[b]) for a, b in zip(left, right, strict=True)]
-        _, found = bradley_terry(estimate, pairs, [f"u{k // 2}" for k in range(400)], labels)
+        _, found = bradley_terry(wins, pairs, [f"u{k // 2}" for k in range(400)])
         place = dict(zip(names, strength, strict=True))
         hits += [c.lo <= place[c.first] - place[c.second] <= c.hi for c in found]
-    print(f"\nBradley-Terry, {labelled} labels: coverage {np.mean(hits):.3f}")
     assert 0.85 <= np.mean(hits) <= 0.95
-
-
-@pytest.mark.parametrize("gap", [0.0, 1.5, 3.0, 5.0])
-def test_intervals_hold_where_one_system_wins_nearly_always(gap):
-    """Two systems, twenty labels: at a gap of 3 a third of the draws have no label that the better one loses."""
-    hits, ends = [], []
-    for seed in range(100):
-        rng = np.random.default_rng([seed, 6])
-        on_the_left = rng.random(300) < 0.5
-        ahead = np.where(on_the_left, gap, -gap) + rng.logistic(0, 1, 300)
-        votes = ahead[:, None] + rng.logistic(0, 1, (300, 8)) > 0
-        labels = np.full(300, np.nan)
-        some = rng.choice(300, 20, replace=False)
-        labels[some] = ahead[some] > 0
-        pairs = [("a", "b") if left else ("b", "a") for left in on_the_left]
-        (found,) = bradley_terry(votes.mean(axis=1), pairs, [f"u{k}" for k in range(300)], labels)[1]
-        ends.append(max(abs(found.lo), abs(found.hi)))
-        hits.append(found.lo <= (gap if found.first == "a" else -gap) <= found.hi)
-    print(f"\ngap {gap}: coverage {np.mean(hits):.2f}, furthest end {max(ends):.1f}")
-    assert np.mean(hits) >= 0.83
-    assert max(ends) < 12, "no twenty labels show that one system loses once in 160,000 times"
 
 
 def test_whoever_wins_everything_gets_an_interval():
@@ -170,4 +110,3 @@ def test_what_cannot_be_compared_is_reported():
         bradley_terry(np.array([3.0, 0.0]), [("a", "b"), ("b", "a")], ["u", "v"])
     with pytest.raises(InputError, match="2 entries"):
         mean_differences(np.ones(3), ["a", "b"], ["u", "v", "w"])
-    assert np.isnan(usable_labels(("x", "y"), FitLabels({"x": 1.0}))).tolist() == [False, True]
