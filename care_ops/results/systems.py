@@ -111,12 +111,11 @@ def bradley_terry(
         )
     unit, count = _codes([units[i] for i in usable])
     design, names = _design(played, count, sides=sides)
-    half_won = 1 / count
-    strength, inverse = _solve(design, shares, len(names), half_won)
+    strength, inverse = _solve(design, shares, len(names), 1 / count)
     p = expit(design @ strength)
     by_unit = np.zeros((count, design.shape[1]))
     np.add.at(by_unit, unit, (shares - p)[:, None] * design / len(shares))
-    size = np.sqrt((p**2 + (1 - p) ** 2) / 2 / len(p)) * half_won  # of the comparison that is half won
+    size = np.sqrt((p**2 + (1 - p) ** 2) / 2 / len(p)) * (1 / count)  # of the comparison that is half won
     influence = np.vstack([by_unit, np.linalg.qr(design * size[:, None]).R]) @ inverse
     strongest_first = sorted(range(len(names)), key=lambda k: -strength[k])
     comparisons: list[Comparison] = []
