@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,9 +17,6 @@ from orchestration.cli.rate import JUDGE_CHANGED
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.fit import Watch
-    from judges.engines.base import Context
-    from judges.items import Score
     from judges.spec import JudgeSpec
     from orchestration.plan import Launch
 
@@ -193,7 +189,9 @@ def try_judge(
     """Ask a judge about a few answers of obvious quality; only its bill is kept."""
     from assets.judge_keys import effective_spec, engine_context
     from assets.judging.bill import Account, purses
-    from judges.trial import findings
+    from judges.items import Score
+    from judges.pool import Pool
+    from judges.trial import PROBES, gain_over_bad
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
@@ -206,79 +204,48 @@ def try_judge(
     account = Account(loaded, name, purses(loaded))
     account.begin(testset or its_testsets[0], "trial")
     context = engine_context(loaded, account.ledger)
-    template = context.template(spec) if spec.engine.needs.template else None
-    pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
+    pairwise = spec.engine.needs.template and context.template(spec).pairwise
+    scores, answered_by = dict[str, Score](), set[str]()
+
+    def keep(batch: Sequence[Score], version: str) -> None:
+        answered_by.add(version)
+        scores.update((score.item_id.removeprefix("probe "), score) for score in batch)
+
     try:
-        with watching(f"asking {name}") as watch:
-            first, second, answered_by = _answers_twice(loaded, spec, context, watch)
+        with watching(f"asking {name}") as watch, Pool(loaded.pool, loaded.ray) as pool:
+            probes = list(PROBES.values())
+            pool.run(spec, probes, keep, context, lambda now: watch(f"asking {name}", now.done, now.total))
     finally:
         account.record()
-    verdict = findings(first, second, pair_answers)
-    rows = _probe_rows(first)
+    rows = [
+        {"probe": probe, "score": s.score, "status": str(s.status), "valid mass": s.valid_mass, "raw": s.raw}
+        for probe, s in ((probe, scores[probe]) for probe in PROBES)
+    ]
+    spread = gain_over_bad(scores, "good", pairwise=pairwise)
+    length_gain = gain_over_bad(scores, "long and bad", pairwise=pairwise)
+    found = {"spread": spread, "length_gain": length_gain, "answered_by": ", ".join(sorted(answered_by))}
     if json:
-        show([{"probes": rows, **asdict(verdict), "answered_by": answered_by}], "", as_json=True)
+        show([{"probes": rows, **found}], "", as_json=True)
     else:
         show(rows, f"{name} on probes", as_json=False)
-        show([asdict(verdict)], "findings", as_json=False)
-        console.print(f"answered by {answered_by}")
+        show([found], "findings", as_json=False)
     if all(row["score"] is None for row in rows):
         errors.print("fails: no answer got a score, so this judge cannot be used; see column `raw`", style="red")
         raise typer.Exit(1)
-    if verdict.spread is None or verdict.spread <= 0:
-        difference = "could not be compared" if verdict.spread is None else f"differ by {verdict.spread:g}"
+    if spread is None or spread <= 0:
+        difference = "could not be compared" if spread is None else f"differ by {spread:g}"
         errors.print(
             f"fails: the good and the bad answer {difference}; a judge of quality scores the good one higher",
             style="red",
         )
         raise typer.Exit(1)
-    errors.print(f"passes: it scores the good answer {verdict.spread:g} above the bad one", style="green")
-    if verdict.length_gain is not None and verdict.length_gain > verdict.spread:
-        more = verdict.length_gain - verdict.spread
+    errors.print(f"passes: it scores the good answer {spread:g} above the bad one", style="green")
+    if length_gain is not None and length_gain > spread:
         errors.print(
-            f"but it scores the bad answer with padding {more:g} above the good one: it may reward length",
+            f"but it scores the bad answer with padding {length_gain - spread:g} above the good one: it may reward "
+            "length",
             style="yellow",
         )
-
-
-def _answers_twice(
-    loaded: Workspace, spec: JudgeSpec, context: Context, watch: Watch
-) -> tuple[dict[str, Score], dict[str, Score], str]:
-    """Ask twice about every answer; return both scores and the version of the model that answered."""
-    from judges.pool import Pool
-    from judges.trial import PROBES
-
-    answered_by = set[str]()
-
-    def ask(pool: Pool, asked_before: int) -> dict[str, Score]:
-        scores: dict[str, Score] = {}
-
-        def keep(batch: Sequence[Score], version: str) -> None:
-            answered_by.add(version)
-            scores.update({score.item_id.removeprefix("probe "): score for score in batch})
-            watch(f"asking {spec.name}", asked_before + len(scores), 2 * len(PROBES))
-
-        watch(f"asking {spec.name}", asked_before, 2 * len(PROBES))
-        pool.run(spec, list(PROBES.values()), keep, context)
-        return scores
-
-    with Pool(loaded.pool, loaded.ray) as pool:
-        first, second = ask(pool, 0), ask(pool, len(PROBES))
-    return first, second, ", ".join(sorted(answered_by))
-
-
-def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
-    from judges.trial import PROBES
-
-    return [
-        {
-            "probe": probe,
-            "score": scores[probe].score,
-            "status": str(scores[probe].status),
-            "valid mass": scores[probe].valid_mass,
-            "raw": scores[probe].raw,
-        }
-        for probe in PROBES
-    ]
 
 
 @judges.command("retest")

@@ -26,7 +26,6 @@ yield_for_execution  # called by Dagster at the start of a run (orchestration/re
 from_config_value  # called by Dagster for the class that dagster.yaml names (orchestration/storage.py)
 run_storage  # likewise
 check_run_worker_health  # likewise
-trigger_gain  # asdict of what a trial found, printed by `care judges test`
 __arrow_c_stream__  # called by pyarrow (warehouse/sources/tables.py)
 __signature__  # read by typer (orchestration/cli/tables.py)
 _.to_frame  # public: care_eval (docs/data.md)
