@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -199,15 +198,14 @@ class LanguageModel(EngineBase):
 SPEED_ONLY = frozenset(
     """
     block_size cpu_offload_gb disable_custom_all_reduce distributed_executor_backend enable_chunked_prefill
-    enforce_eager max_num_batched_tokens max_num_seqs
+    enforce_eager max_num_batched_tokens max_num_seqs pipeline_parallel_size tensor_parallel_size
     """.split()
 )
 """vLLM's options for speed and memory, which cannot change an answer."""
 
 RESERVED = frozenset(
     """
-    dtype enable_prefix_caching gpu_memory_utilization load_format max_model_len model pipeline_parallel_size revision
-    seed tensor_parallel_size trust_remote_code
+    dtype enable_prefix_caching gpu_memory_utilization load_format max_model_len model revision seed trust_remote_code
     """.split()
 )
 """vLLM's options that other settings of the judge decide, or that must not change."""
@@ -238,12 +236,9 @@ class LocalModel(LanguageModel):
         Number format of the weights; ``auto`` leaves the choice to the engine.
     max_length : int, optional
         Longest prompt and answer together, in tokens; by default what the model allows.
-    num_gpus : float, optional
-        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. By
-        default ``tensor_parallel``.
-    tensor_parallel : int, optional
-        Number of GPUs of one machine over which vLLM spreads each layer; by default all of ``num_gpus``. If it is
-        smaller, vLLM forms groups of this many GPUs and divides the layers among the groups.
+    num_gpus : float
+        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. vLLM
+        spreads each layer over several GPUs, unless ``vllm`` says otherwise.
     vllm : mapping
         Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. They are
         part of the judge's key, except the options in ``SPEED_ONLY``.
@@ -253,19 +248,15 @@ class LocalModel(LanguageModel):
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     max_length: int | None = Field(default=None, ge=16)
-    num_gpus: float | None = Field(default=None, ge=0)
-    tensor_parallel: int | None = Field(default=None, ge=1)
+    num_gpus: float = Field(default=1.0, ge=0)
     vllm: FrozenOptions = Field(default=())
 
     @model_validator(mode="after")
     def _gpus_are_used(self) -> LocalModel:
-        if self.kind != "vllm" and (self.vllm or self.parallel != (1, 1) or self.gpus > 1):
+        if self.kind != "vllm" and (self.vllm or self.gpus > 1):
             raise ValueError("several GPUs and options of vLLM need kind: vllm; change kind, or remove these settings")
-        if self.num_gpus is not None and self.num_gpus > 1 and self.num_gpus != self.parallel[0] * self.parallel[1]:
-            raise ValueError(
-                f"num_gpus is {self.num_gpus:g}, which is not a multiple of {self.parallel[0]} (tensor_parallel); "
-                "remove num_gpus, or give a multiple"
-            )
+        if self.gpus > 1 and not self.gpus.is_integer():
+            raise ValueError(f"num_gpus is {self.gpus:g}; give a whole number, or a share of one GPU")
         return self
 
     @property
@@ -278,15 +269,8 @@ class LocalModel(LanguageModel):
         return 0.9 * min(1.0, self.gpus) if self.gpus else 0.3
 
     @property
-    def parallel(self) -> tuple[int, int]:
-        """Number of GPUs over which each layer is spread, and number of groups of layers."""
-        gpus = max(1, int(self.num_gpus or 1))
-        each = self.tensor_parallel or gpus
-        return each, max(1, gpus // each)
-
-    @property
     def gpus(self) -> float:
-        return float(math.prod(self.parallel)) if self.num_gpus is None else self.num_gpus
+        return self.num_gpus
 
     @property
     def loaded(self) -> tuple[Any, ...]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -30,35 +29,6 @@ can take so much from the limit without spending it."""
 
 _OTHER_COLUMNS = ("unknown", "settled", "latencies")
 """Fields of a bill that are columns under another name, or none."""
-
-
-@dataclass(frozen=True)
-class DailyBill:
-    """The bill of one judge on one test set on one day: a row of the view ``bills``.
-
-    The view ``askings`` describes the columns.
-    """
-
-    run_date: str
-    judge: str
-    testset: str
-    questions: int
-    requests: int
-    repeated: int
-    refused: int
-    tokens_in: int
-    tokens_cached: int
-    tokens_out: int
-    tokens_reasoning: int
-    dollars: float | None
-    dollars_unknown: float | None
-    dollars_reserved: float | None
-    forecast_tokens: float | None
-    forecast_dollars: float | None
-    seconds: float
-    p50_ms: float | None
-    p95_ms: float | None
-    prices: str | None
 
 
 def purses(workspace: Workspace) -> list[Purse]:
@@ -213,44 +183,42 @@ class Account:
         self.run_dates.append(batch.run_date)
 
 
-def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[DailyBill]:
-    """Read the bill of the last day with requests, for one test set or judge, or for all."""
+def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[dict[str, Any]]:
+    """Read the rows of the view ``bills`` of the last day with requests, for one test set or judge, or for all."""
     if not workspace.warehouse.usable():
         return []
-    columns = ", ".join(entry.name for entry in fields(DailyBill)).replace("run_date", "run_date::VARCHAR", 1)
     with workspace.warehouse.reader() as connection:
-        rows = connection.execute(
-            f"SELECT {columns} FROM bills WHERE testset = coalesce($1, testset) AND judge = coalesce($2, judge) "
-            "QUALIFY run_date = max(run_date) OVER () ORDER BY testset, judge",
-            [testset, judge],
-        ).fetchall()
-    return [DailyBill(*row) for row in rows]
+        result = connection.sql(
+            "SELECT * REPLACE (run_date::VARCHAR AS run_date) FROM bills WHERE testset = coalesce($1, testset) "
+            "AND judge = coalesce($2, judge) QUALIFY run_date = max(run_date) OVER () ORDER BY testset, judge",
+            params=[testset, judge],
+        )
+        return result.to_arrow_table().to_pylist()
 
 
 def latest_bill_message(workspace: Workspace) -> str:
     """Describe the bill of the last day and its forecast in one sentence; empty if nothing was asked."""
-    rows = [row for row in bills(workspace) if row.tokens_in or row.dollars or row.dollars is None]
-    return f"Judges took {in_words(rows)} on {rows[0].run_date} (UTC)." if rows else ""
+    rows = [row for row in bills(workspace) if row["tokens_in"] or row["dollars"] or row["dollars"] is None]
+    return f"Judges took {in_words(rows)} on {rows[0]['run_date']} (UTC)." if rows else ""
 
 
-def in_words(rows: Sequence[DailyBill]) -> str:
+def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     """Describe the total dollars and tokens of several rows."""
-    dollars, forecast = sum(row.dollars or 0.0 for row in rows), [row.forecast_dollars for row in rows]
-    text = f"US $ {dollars:,.4f}"
-    if None not in forecast:
-        text += f" (forecast {sum(x or 0.0 for x in forecast):,.4f})"
-    if unknown := sum(row.dollars_unknown or 0.0 for row in rows):
+    dollars = ("dollars", "forecast_dollars", "dollars_unknown", "dollars_reserved")
+    counts = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
+    total = {name: sum(row[name] or 0 for row in rows) for name in (*dollars, *counts)}
+    text = f"US $ {total['dollars']:,.4f}"
+    if all(row["forecast_dollars"] is not None for row in rows):
+        text += f" (forecast {total['forecast_dollars']:,.4f})"
+    if unknown := total["dollars_unknown"]:
         text += f" and at most {unknown:,.4f} more for requests without an answer"
-    if reserved := sum(row.dollars_reserved or 0.0 for row in rows):
+    if reserved := total["dollars_reserved"]:
         text += f" and at most {reserved:,.4f} more for requests that were under way when CARE was killed"
-    if unpriced := sorted({row.judge for row in rows if row.dollars is None}):
+    if unpriced := sorted({row["judge"] for row in rows if row["dollars"] is None}):
         text += f" and what {', '.join(unpriced)} cost, whose price is not known"
-    read, cached, written, reasoning, repeated, refused = (
-        sum(getattr(row, name) for row in rows)
-        for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
-    )
-    text += f", {read:,} tokens read ({cached:,} cached) and {written:,} written ({reasoning:,} to reason)"
-    return f"{text}, {repeated:,} requests repeated, {refused:,} refused as too many"
+    read, cached, written, reasoning, repeated, refused = (f"{total[name]:,}" for name in counts)
+    text += f", {read} tokens read ({cached} cached) and {written} written ({reasoning} to reason)"
+    return f"{text}, {repeated} requests repeated, {refused} refused as too many"
 
 
 def _today() -> str:

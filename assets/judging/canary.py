@@ -6,9 +6,9 @@ A model behind an API can change without notice, and nothing in a judge's key sh
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ CHECK = "same_model"
 
 @dataclass(frozen=True)
 class Answer:
-    """One retested item: its stored and new score (None without one), and the versions of the engine.
+    """A stored score of one item with its engine's version and day, and the new score (None without one).
 
     ``span`` is the length of the scale, or the range of all stored scores if none is declared.
     """
@@ -43,11 +43,13 @@ class Answer:
     testset: str
     item_id: str
     item_key: str
+    text_key: str
     kept: float
-    today: float | None
     kept_by: str
-    today_by: str | None
-    span: float
+    day: int
+    today: float | None = None
+    today_by: str | None = None
+    span: float = 1.0
 
 
 @dg.asset(
@@ -181,28 +183,26 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
     if workspace.judge(judge).engine.needs.recordings:
         raise JudgeError(f"judge {judge!r}: {FROM_A_FILE}")
-    kept: dict[tuple[str, str], _StoredScore] = {}
-    sources: dict[str, StoredItems] = {}
-    for testset in workspace.testsets_of(judge):
-        if workspace.parts.items_file(testset).exists():
-            sources[testset] = StoredItems(workspace.parts, testset)
-            kept |= {
-                (testset, item): row
-                for item, row in _stored_scores(workspace, judge, testset, sources[testset]).items()
-            }
-    chosen = _least_asked(retests(workspace, judge), kept)[: workspace.canary.items]
+    sources = {
+        testset: StoredItems(workspace.parts, testset)
+        for testset in workspace.testsets_of(judge)
+        if workspace.parts.items_file(testset).exists()
+    }
+    kept = {testset: _stored_scores(workspace, judge, testset, source) for testset, source in sources.items()}
+    every = [answer for answers in kept.values() for answer in answers]
+    chosen = _least_asked(retests(workspace, judge), every)[: workspace.canary.items]
     given: dict[tuple[str, str], tuple[float | None, str]] = {}
     account = Account(workspace, judge, purses(workspace), rates(workspace).get(judge))
     gpus = workspace.judge(judge).engine.gpus
     with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session(gpus) as session:
-        for testset in sorted({testset for testset, _ in chosen}):
+        for testset in sorted({answer.testset for answer in chosen}):
 
             def sink(scores: list[Score], version: str, testset: str = testset) -> None:
                 account.record(len(scores))
                 given.update({(testset, score.item_id): (score.score, version) for score in scores})
 
             position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
-            items_asked = sources[testset].read([position[item_id] for where, item_id in chosen if where == testset])
+            items_asked = sources[testset].read([position[a.item_id] for a in chosen if a.testset == testset])
             context = engine_context(workspace, account.ledger)
             spec = effective_spec(workspace, judge, testset)
             account.begin(testset, "canary", expected(workspace, spec, account.rate, len(items_asked), items_asked))
@@ -215,52 +215,46 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
                 ) from None
             finally:
                 account.record()
-    scores = {where: [then.score for (testset, _), then in kept.items() if testset == where] for where in sources}
-    spans = {testset: span_of(workspace, judge, testset, scores[testset]) for testset in sources}
-    answers: list[Answer] = []
-    for place in chosen:
-        then, (score, version) = kept[place], given.get(place, (None, None))
-        answers.append(Answer(*place, then.key, then.score, score, then.engine, version, spans[place[0]]))
-    return answers
+    spans = {
+        testset: span_of(workspace, judge, testset, [answer.kept for answer in answers])
+        for testset, answers in kept.items()
+    }
+    found: list[Answer] = []
+    for answer in chosen:
+        score, version = given.get((answer.testset, answer.item_id), (None, None))
+        found.append(replace(answer, today=score, today_by=version, span=spans[answer.testset]))
+    return found
 
 
-@dataclass(frozen=True)
-class _StoredScore:
-    """A stored score with its engine's version, item key, text key and day."""
-
-    score: float
-    engine: str
-    key: str
-    text_key: str
-    day: int
-
-
-def _stored_scores(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> dict[str, _StoredScore]:
+def _stored_scores(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> list[Answer]:
     """Read the stored scores of a test set's present items, under the judge's present key."""
     columns = ("item_id", "item_key", "score", "status", "engine", "created_at")
     texts, key = dict(zip(source.keys, source.text_keys, strict=True)), judge_key(workspace, judge, testset)
-    return {
-        row["item_id"]: _StoredScore(row["score"], row["engine"], of, texts[of], row["created_at"].toordinal())
+    by_item = {
+        row["item_id"]: Answer(
+            testset, row["item_id"], of, texts[of], row["score"], row["engine"], row["created_at"].toordinal()
+        )
         for row in workspace.parts.read_scores(judge, testset, columns, key=key).to_pylist()
         if (of := row["item_key"]) in texts and row["status"] == Status.OK
     }
+    return [*by_item.values()]
 
 
-def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _StoredScore]) -> list[tuple[str, str]]:
+def _least_asked(asked: "Retests", kept: Iterable[Answer]) -> list[Answer]:
     """Sort the scored items for a retest: those with the fewest retests first, then by a hash.
 
     Scores of later days than the first retest may come from a model that had changed by then, so they come last. Items
     with equal texts have one score, so only one of them is retested.
     """
     times = Counter((row.testset, row.key) for row in asked.rows)
-    first_day = {testset: asked.first_day(testset) for testset, _ in kept}
+    first_day = {row.testset: row.run_date for row in reversed(asked.rows)}
 
-    def drawn(place: tuple[str, str]) -> bytes:
-        return hashlib.sha256(repr(place).encode()).digest()
+    def drawn(answer: Answer) -> bytes:
+        return hashlib.sha256(repr((answer.testset, answer.item_id)).encode()).digest()
 
-    def order(place: tuple[str, str]) -> tuple[bool, int, bytes]:
-        testset, then = place[0], kept[place]
-        return then.day > (first_day[testset] or then.day), times[testset, then.key], drawn(place)
+    def order(answer: Answer) -> tuple[bool, int, bytes]:
+        is_late = answer.day > first_day.get(answer.testset, answer.day)
+        return is_late, times[answer.testset, answer.item_key], drawn(answer)
 
-    one = {kept[place].text_key: place for place in sorted(kept, key=lambda p: (kept[p].day, drawn(p)), reverse=True)}
-    return sorted(one.values(), key=order)
+    by_text = {a.text_key: a for a in sorted(kept, key=lambda a: (a.day, drawn(a)), reverse=True)}
+    return sorted(by_text.values(), key=order)

@@ -130,14 +130,12 @@ def _readable(file: Iterable[str]) -> Iterable[dict[str, Any]]:
 
 def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]]) -> int:
     """Write the answers that are not in a part yet as score parts."""
-    rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for line in lines:
-        place = line["testset"], line["what"], line["key"], line["engine"]
+        place = line["testset"], line["key"], line["engine"]
         rows.setdefault(place, {}).update((row["item_key"], row) for row in line["rows"])
     count = 0
-    for (testset, what, key, engine), by_item in rows.items():
-        if what != "items":  # probes, which earlier releases asked about
-            continue
+    for (testset, key, engine), by_item in rows.items():
         parts = workspace.parts
         done = parts.done(judge, testset, key)
         missing = [row for item, row in by_item.items() if item not in done]

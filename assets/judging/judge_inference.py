@@ -4,7 +4,6 @@ Items without a row under the judge's present key are pending. Each finished bat
 continues after the last stored batch of a killed run.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -51,7 +50,6 @@ class TestsetCount:
     judge_key: str
     items: int
     scored: int
-    item_keys: str
 
 
 Counts = tuple[list[TestsetCount], dict[str, str], float]
@@ -194,7 +192,7 @@ def score_pending(
             continue
         if not recorded:
             scored = _score_items(workspace, judge, testset, items, session, account, say)
-        counts.append(TestsetCount(testset, key, len(items.keys), scored, _digest(items)))
+        counts.append(TestsetCount(testset, key, len(items.keys), scored))
     return counts, failed
 
 
@@ -204,10 +202,6 @@ def _reasons(failed: Mapping[str, str]) -> str:
     for testset, why in failed.items():
         by_reason.setdefault(why, []).append(testset)
     return "; ".join(f"{', '.join(testsets)}: {why}" for why, testsets in by_reason.items())
-
-
-def _digest(items: "ItemSource") -> str:
-    return hashlib.sha256("".join(sorted(items.keys)).encode()).hexdigest()
 
 
 def _score_items(
@@ -295,8 +289,8 @@ def _materialisation(
             "dagster/row_count": sum(c.items for c in counts),
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
-            "dollars": float(sum(row.dollars or 0.0 for row in bill)),
-            **({"bill": in_words(bill), "bill_by_testset": table([vars(row) for row in bill])} if bill else {}),
+            "dollars": float(sum(row["dollars"] or 0.0 for row in bill)),
+            **({"bill": in_words(bill), "bill_by_testset": table(bill)} if bill else {}),
             **as_read(_recordings(workspace, judge, counts)),
         },
     )

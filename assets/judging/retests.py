@@ -57,10 +57,6 @@ class Retests:
     changed: ChangePoint | None = None
     asked: int = 0
 
-    def first_day(self, testset: str) -> int | None:
-        """Return the day of the first retest about a test set."""
-        return min((row.run_date for row in self.rows if row.testset == testset), default=None)
-
     def differences(self) -> list[Difference]:
         """Return the differences by round: an item's first retest is in round 1, its second in round 2, and so on."""
         times = Counter[tuple[str, str]]()

@@ -10,7 +10,7 @@ import numpy as np
 
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
-from assets.judging.bill import DailyBill, in_words
+from assets.judging.bill import in_words
 from assets.publication.fit_versions import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
@@ -138,7 +138,7 @@ class ReportData:
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     flips: Mapping[str, str] = field(default_factory=dict[str, str])
     not_asked: bool = False
-    bill: Sequence[DailyBill] = ()
+    bill: Sequence[Mapping[str, Any]] = ()
     correlation: Array | None = None
     missing_share: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import shutil
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -13,9 +12,6 @@ from judges.engines.endpoint import Endpoint, NoAnswerError
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.sandbox import Sandbox, available, why_unavailable
 from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
-
-_MEMORY_PER_WEIGHTS = 1.25
-"""Memory that a model needs to run, as a multiple of the size of its weights."""
 
 
 def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path()) -> list[tuple[str, str]]:
@@ -34,7 +30,9 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
         case OpenAIEngine() as engine:
             rows += [_endpoint(spec.name, engine), *_prices(engine)]
         case LocalModel() as engine:
-            rows += [_engine_installed(engine), _model_there(engine), _memory(engine, ray)]
+            rows += [_engine_installed(engine), _model_there(engine)]
+            if engine.gpus and ray.cluster() is None and shutil.which("nvidia-smi") is None:
+                rows.append(("fails", f"asks for {engine.gpus:g} GPU(s), but there is none; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
         rows.append(
             ("warns", "asks without a fence; with fence: true in its engine it has another key, and asks again")
@@ -103,35 +101,6 @@ def _model_there(engine: LocalModel) -> tuple[str, str]:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "fails", f"{engine.model} is not in the local cache and HF_HUB_OFFLINE is set; fetch it first"
     return "warns", f"{engine.model} is not in the local cache and will be fetched"
-
-
-def _memory(engine: LocalModel, ray: RayConfig) -> tuple[str, str]:
-    folder = _model_folder(engine)
-    weights = sum(p.stat().st_size for p in folder.glob("*.safetensors")) / 1e9 if folder else 0.0
-    needed = weights * _MEMORY_PER_WEIGHTS
-    if engine.gpus == 0:
-        available_memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-        kind = "memory of this machine"
-    elif ray.cluster() is not None:
-        return "ok", f"runs on the Ray cluster at {ray.cluster()}"
-    else:
-        available_memory, kind = _gpu_memory() * engine.gpu_memory * max(1.0, engine.gpus), "GPU memory given to it"
-        if available_memory == 0:
-            return "fails", (
-                f"asks for {engine.gpus:g} GPU(s), but there is none; set num_gpus: 0 to run it on the CPU"
-            )
-    state = "ok" if needed <= available_memory else "fails"
-    return state, f"weights {weights:.1f} GB, {kind} {available_memory:.1f} GB"
-
-
-def _gpu_memory() -> float:
-    """Return the memory of the first GPU in GB; 0 if there is none."""
-    if shutil.which("nvidia-smi") is None:
-        return 0.0
-    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-    first = result.stdout.strip().splitlines()[:1]
-    return float(first[0]) * 2**20 / 1e9 if first and first[0].strip().isdigit() else 0.0
 
 
 def _model_folder(engine: LocalModel) -> Path | None:

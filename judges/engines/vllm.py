@@ -56,7 +56,7 @@ class VllmBackend(Backend):
             options["max_model_len"] = engine.max_length
         if engine.gpus > 1:  # the GPUs of one machine that Ray assigned to this actor
             options.setdefault("distributed_executor_backend", "mp")
-            options["tensor_parallel_size"], options["pipeline_parallel_size"] = engine.parallel
+            options.setdefault("tensor_parallel_size", int(engine.gpus) // options.get("pipeline_parallel_size", 1))
         with loading(os.environ.get("CUDA_VISIBLE_DEVICES", "")) if engine.gpus else nullcontext():
             self._model: Any = vllm.LLM(
                 model=engine.model,

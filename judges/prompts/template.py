@@ -26,12 +26,6 @@ _FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "le
 """Jinja nodes and filters that a template may use; they keep a prompt about as short as its texts."""
 
 
-_ONE_CRITERION = (
-    "a template asks about one criterion: write one for each, with its meaning in `instructions`, and name it as "
-    "`prompt` of a test set or `template` of a judge"
-)
-
-
 class Template(BaseModel):
     """A question to a model, and the legal answers.
 
@@ -69,13 +63,6 @@ class Template(BaseModel):
     prefill: str = "Feedback:::\nTotal rating:"
     marker: str = Field(default="Total rating:", description="text after whose last occurrence the answer is searched")
     fenced: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_criterion(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "criteria" in data:
-            raise ValueError(f"criteria is no longer a setting; {_ONE_CRITERION}")
-        return data
 
     @model_validator(mode="after")
     def _renders(self) -> Template:
@@ -167,8 +154,6 @@ def find(name: str, folder: Path | None = None, variant: str | None = None, *, f
     for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
         if candidate is not None and (path := candidate / f"{name}.yaml").exists():
             return _read(path, path.stat().st_mtime_ns, fenced)
-    if "/" in name:
-        raise InputError(f"no prompt template {name!r}; {_ONE_CRITERION}")
     where = f"{folder} and " if folder else ""
     raise InputError(f"no prompt template {name!r} in {where}the built-in ones: {', '.join(names())}")
 

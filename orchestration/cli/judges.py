@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from care_ops.errors import CareError, InputError
+from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, show, watching
 from orchestration.cli.pin import pin
@@ -113,30 +113,6 @@ def new(
         _must_be_usable(name, settings, workspace)
         files = {name: judge_yaml(family=family, engine=settings)}
     _write_new(folder, files)
-    if panel is None:
-        _print_notes_on(next(iter(files)), workspace)
-
-
-def _print_notes_on(judge: str, workspace: Path) -> None:
-    """Print which test sets a new judge cannot score, or scores on a different scale."""
-    from assets.judging.forecast import available_texts, check_template, sample_of, scale_warning
-    from assets.judging.stored_items import StoredItems
-    from orchestration.workspace import load_workspace
-
-    try:
-        loaded = load_workspace(workspace)
-    except CareError:  # the next command reports the error in another file
-        return
-    for testset in loaded.testsets_of(judge):
-        stored = loaded.parts.items_file(testset).is_file()
-        there = available_texts(sample_of(StoredItems(loaded.parts, testset))) if stored else ()
-        try:
-            check_template(loaded, judge, testset, there)
-            note = scale_warning(loaded, judge, testset)
-        except CareError as error:
-            note = f"{testset}: {error}"
-        if note:
-            errors.print(f"note: {note}", style="yellow")
 
 
 def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> None:

@@ -69,7 +69,7 @@ def _print_status(
     from assets.judging.bill import bills, latest_bill_message
 
     if json:
-        paid = {(bill.judge, bill.testset): bill.dollars for bill in bills(loaded)}
+        paid = {(bill["judge"], bill["testset"]): bill["dollars"] for bill in bills(loaded)}
         sentences = {testset: verdict.headline for testset, verdict in verdicts.items()}
         rows = [
             {"judge": j, "testset": t, "state": s, "dollars": paid.get((j, t)), "verdict": sentences.get(t)}

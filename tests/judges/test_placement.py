@@ -80,7 +80,7 @@ def test_placement_of_every_kind(tmp_path):
     eight = [[judge(f"small{k}", tmp_path)] for k in range(8)]
     with declared_gpus(8, tmp_path / "a"):
         a = place(eight, PoolConfig(), tmp_path / "a")
-        wide = judge("wide", tmp_path, num_gpus=4, tensor_parallel=2, vllm={"max_num_seqs": 64})
+        wide = judge("wide", tmp_path, num_gpus=4, vllm={"max_num_seqs": 64, "pipeline_parallel_size": 2})
         b = place([[wide], *eight[:4]], PoolConfig(), tmp_path / "a")
         e = place([[judge("many", tmp_path)]], PoolConfig(actors=4), tmp_path / "a")
     assert sorted(load.gpus for load in a.loads) == [(str(k),) for k in range(8)]
@@ -95,7 +95,7 @@ def test_placement_of_every_kind(tmp_path):
         d = place([[judge(f"half{k}", tmp_path, num_gpus=0.5)] for k in range(2)], PoolConfig(), tmp_path / "c")
         f = place([[judge("greedy", tmp_path)]], PoolConfig(actors=3), tmp_path / "c")
         with pytest.raises(JudgeError, match="needs 2 GPU"):
-            place([[judge("two", tmp_path, tensor_parallel=2)]], PoolConfig(), tmp_path / "c")
+            place([[judge("two", tmp_path, num_gpus=2)]], PoolConfig(), tmp_path / "c")
     assert [load.gpus for load in c.loads] == [("0",)] * 3
     halves = [load for load in d.loads if load.model.startswith("half")]
     assert [load.gpus for load in halves] == [("0",)] * 2
@@ -149,8 +149,8 @@ def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_gpus": 3, "tensor_parallel": 2}, "num_gpus is 3, which is not a multiple of 2"),
-        ({"kind": "transformers", "tensor_parallel": 2}, "need kind: vllm"),
+        ({"num_gpus": 1.5}, "num_gpus is 1.5; give a whole number"),
+        ({"kind": "transformers", "num_gpus": 2}, "need kind: vllm"),
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],
 )
@@ -161,8 +161,8 @@ def test_settings_that_vllm_cannot_follow_are_refused(tmp_path, settings, messag
 
 def test_four_gpus_are_used_and_options_count_in_the_key_where_they_change_a_score(tmp_path):
     plain = judge("j", tmp_path)
-    assert judge("j", tmp_path, num_gpus=4).engine.parallel == (4, 1)  # type: ignore[union-attr]
-    assert judge("j", tmp_path, num_gpus=4, vllm={"max_num_seqs": 8}).key("r") == plain.key("r")
+    spread = {"max_num_seqs": 8, "tensor_parallel_size": 2, "pipeline_parallel_size": 2}
+    assert judge("j", tmp_path, num_gpus=4, vllm=spread).key("r") == plain.key("r")
     assert judge("j", tmp_path, vllm={"quantization": "fp8"}).key("r") != plain.key("r")
 
 

@@ -1,4 +1,4 @@
-"""Questions that are repeated, and the refusal of templates with several criteria."""
+"""Questions that are repeated."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from care_ops.errors import InputError
 from judges.bill import Ledger
 from judges.engines.base import Context
 from judges.engines.factory import build_engine
 from judges.engines.forms import FORMS
 from judges.items import Item, Status
-from judges.prompts import find
 from judges.spec import JudgeSpec, OpenAIEngine
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 
@@ -39,14 +37,6 @@ def ask(spec, items=ITEMS, **context):
         return engine.score(items)
     finally:
         engine.close()
-
-
-@pytest.mark.parametrize("name", ["answers", "answers/helpfulness"])
-def test_a_template_of_several_criteria_is_refused_with_what_to_write(tmp_path, name):
-    text = "criteria: {helpfulness: does it help}\ninstructions: Rate it.\nitem: '{{ response }}'\n"
-    (tmp_path / "answers.yaml").write_text(text)
-    with pytest.raises(InputError, match="asks about one criterion: write one for each"):
-        find(name, tmp_path)
 
 
 def changing(grades):

@@ -65,13 +65,13 @@ def test_every_option_that_is_named_here_is_one_of_the_installed_vllm():
     [
         ({}, (1, 1)),
         ({"num_gpus": 2}, (2, 1)),
-        ({"num_gpus": 4, "tensor_parallel": 2}, (2, 2)),
+        ({"num_gpus": 4, "vllm": {"max_num_seqs": 64, "pipeline_parallel_size": 2}}, (2, 2)),
         ({"num_gpus": 0.5}, (1, 1)),
     ],
 )
 def test_a_model_is_spread_as_vllm_documents_it(monkeypatch, model, settings, parallel):
     """Its configuration has the number of workers, the backend, and that prefixes are kept."""
-    given = arguments(monkeypatch, engine(model, vllm={"max_num_seqs": 64}, **settings))
+    given = arguments(monkeypatch, engine(model, **{"vllm": {"max_num_seqs": 64}, **settings}))
     config = given.create_engine_config()
     made = config.parallel_config
     assert (made.tensor_parallel_size, made.pipeline_parallel_size) == parallel

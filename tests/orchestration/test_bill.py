@@ -98,27 +98,27 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
     forecast = {row["judge"]: row["dollars"] for row in care_json(folder, "run", "--dry-run")}
     outcome = run(folder)
     assert not outcome.failures
-    reported = {row.judge: row for row in bills(load_workspace(folder))}
+    reported = {row["judge"]: row for row in bills(load_workspace(folder))}
     assert set(reported) == {*servers, "length", "thoroughness", "conciseness"}
     page = (folder / "data" / "report" / page_name("one")).read_text().partition('id="bill"')[2]
     for name, server in servers.items():
         row, books = reported[name], list(zip(*server.entries, strict=True))
-        counted = (row.tokens_in, row.tokens_cached, row.tokens_out, row.tokens_reasoning)
+        counted = (row["tokens_in"], row["tokens_cached"], row["tokens_out"], row["tokens_reasoning"])
         assert counted == tuple(sum(column) for column in books)
-        assert row.dollars == pytest.approx(server.dollars_at(*PRICES[name]), abs=1e-12)
-        assert row.dollars_unknown == 0
-        assert (row.requests, row.refused) == (len(server.bodies), server.too_many)
+        assert row["dollars"] == pytest.approx(server.dollars_at(*PRICES[name]), abs=1e-12)
+        assert row["dollars_unknown"] == 0
+        assert (row["requests"], row["refused"]) == (len(server.bodies), server.too_many)
         distinct = {body["messages"][0]["content"] for body in server.bodies}
-        assert row.questions == len(distinct)
-        assert row.repeated == len(server.bodies) - len(distinct)
-        assert row.forecast_dollars == pytest.approx(forecast[name])
-        assert 0 < row.p50_ms <= row.p95_ms
+        assert row["questions"] == len(distinct)
+        assert row["repeated"] == len(server.bodies) - len(distinct)
+        assert row["forecast_dollars"] == pytest.approx(forecast[name])
+        assert 0 < row["p50_ms"] <= row["p95_ms"]
         cells = re.search(rf"<tr><td>{name}</td>(.*?)</tr>", page, re.S)[1]
-        for shown in (f"{row.dollars:.4f}", f"{row.tokens_in:,}", f"{row.tokens_out:,}"):
+        for shown in (f"{row['dollars']:.4f}", f"{row['tokens_in']:,}", f"{row['tokens_out']:,}"):
             assert f'<td class="n">{shown}</td>' in cells
-    assert reported["cached"].tokens_cached > 0 < reported["thinker"].tokens_reasoning
-    assert reported["stormy"].refused == reported["stormy"].questions
-    assert reported["length"].dollars == reported["length"].tokens_in == 0 < reported["length"].questions
+    assert reported["cached"]["tokens_cached"] > 0 < reported["thinker"]["tokens_reasoning"]
+    assert reported["stormy"]["refused"] == reported["stormy"]["questions"]
+    assert reported["length"]["dollars"] == reported["length"]["tokens_in"] == 0 < reported["length"]["questions"]
     assert '<tr><td>length</td><td class="n">0.0000</td>' in page
     total = sum(server.dollars_at(*PRICES[name]) for name, server in servers.items())
     assert query(folder, "SELECT sum(dollars) FROM bills WHERE testset = 'one'")[0][0] == pytest.approx(total)
@@ -126,10 +126,10 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
     assert f"US $ {total:,.4f}" in message
     assert " ".join(message.split()) in " ".join(care(folder, "status").split())
     dollars = {row["judge"]: row["dollars"] for row in care_json(folder, "status")}
-    assert dollars["cached"] == pytest.approx(reported["cached"].dollars)
+    assert dollars["cached"] == pytest.approx(reported["cached"]["dollars"])
     load_workspace(folder).warehouse.remove()
     run(folder)
-    assert {row.judge: row for row in bills(load_workspace(folder))} == reported, (
+    assert {row["judge"]: row for row in bills(load_workspace(folder))} == reported, (
         "a database that is made anew has it, too"
     )
 
@@ -148,9 +148,9 @@ def test_the_forecast_on_the_bill_is_of_what_was_asked(panel):
     (rest,) = [row["dollars"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "cached"]
     run(folder, judge="cached")
     (row,) = bills(load_workspace(folder), judge="cached")
-    assert 0 < asked < len(servers["cached"].bodies) == row.questions
-    assert row.forecast_dollars == pytest.approx(half.forecast_dollars + rest)
-    assert half.forecast_dollars < forecast
+    assert 0 < asked < len(servers["cached"].bodies) == row["questions"]
+    assert row["forecast_dollars"] == pytest.approx(half["forecast_dollars"] + rest)
+    assert half["forecast_dollars"] < forecast
 
 
 def test_a_run_spends_no_more_than_the_workspace_allows(panel):
