@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -150,10 +151,9 @@ def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[flo
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None, Status.PARSE_ERROR
     number = float(value)
-    if number != number:
+    if math.isnan(number):
         return None, Status.PARSE_ERROR
-    if scale is not None and not scale[0] <= number <= scale[1]:
-        return None, Status.OUT_OF_RANGE
-    if number in (float("inf"), float("-inf")):
+    low, high = scale or (-math.inf, math.inf)
+    if math.isinf(number) or not low <= number <= high:
         return None, Status.OUT_OF_RANGE
     return number, Status.OK

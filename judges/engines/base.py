@@ -78,27 +78,23 @@ class Context:
         variant = "paper" if engine.profile == "paper" else None
         return find(engine.template, self.root / "prompts", variant, fenced=engine.fence)
 
-    def program(self, spec: JudgeSpec) -> ProgramFile:
+    def program(self, engine: ProgramEngine) -> ProgramFile:
         """Read the program of a judge that is a file of the workspace.
 
         Raises ``InputError`` if the file cannot be read.
         """
-        return self.own_program or ProgramFile.read(self.path(_file_of(spec) or ""))
+        return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
         """Return a copy that needs no file of the workspace; the ledger stays here."""
+        engine = spec.engine
         return replace(
             self,
             ledger=None,
             answered=None,
-            own_template=self.template(spec) if spec.engine.needs.template else None,
-            own_program=self.program(spec) if _file_of(spec) is not None else None,
+            own_template=self.template(spec) if engine.needs.template else None,
+            own_program=self.program(engine) if isinstance(engine, ProgramEngine) and engine.file else None,
         )
-
-
-def _file_of(spec: JudgeSpec) -> str | None:
-    """Return the path of a judge's own program, or None."""
-    return spec.engine.file if isinstance(spec.engine, ProgramEngine) else None
 
 
 class Engine(ABC):

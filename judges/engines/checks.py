@@ -26,7 +26,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
         case ProgramEngine(file=None) | RecordedEngine():
             pass
         case ProgramEngine() as engine:
-            rows.append(_sandbox(engine, spec, Context(root)))
+            rows.append(_sandbox(engine, Context(root)))
         case OpenAIEngine() as engine:
             rows += [_endpoint(spec.name, engine), *_prices(engine)]
         case LocalModel() as engine:
@@ -40,7 +40,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
     return rows
 
 
-def _sandbox(engine: ProgramEngine, spec: JudgeSpec, context: Context) -> tuple[str, str]:
+def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
     """Try to load a program in the sandbox."""
     kind = available()
     if not engine.needs.sandbox:
@@ -48,7 +48,7 @@ def _sandbox(engine: ProgramEngine, spec: JudgeSpec, context: Context) -> tuple[
     if kind == "none":
         return "fails", why_unavailable()
     try:
-        with closing(Sandbox(context.program(spec), engine.timeout_s, engine.memory_mb, kind)) as sandbox:
+        with closing(Sandbox(context.program(engine), engine.timeout_s, engine.memory_mb, kind)) as sandbox:
             sandbox.start()
     except CareError as error:
         return "fails", str(error)

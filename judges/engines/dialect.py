@@ -33,7 +33,7 @@ class Dialect:
     Attributes
     ----------
     tried : bool
-        Whether a request has shown which parameters the model accepts.
+        Whether an answer has shown that the model accepts the parameters.
     """
 
     def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:

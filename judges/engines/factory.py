@@ -90,7 +90,7 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
         case ProgramEngine() as engine:
             from judges.engines.program import SandboxedJudgeEngine
 
-            return SandboxedJudgeEngine(engine, context.program(spec), spec.scale)
+            return SandboxedJudgeEngine(engine, context.program(engine), spec.scale)
         case RecordedEngine():
             raise JudgeError(
                 f"judge {spec.name!r} is recorded, so it cannot score new items; add their scores to its file, or "

@@ -91,7 +91,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
         self._dialect = Dialect(engine, learned)
-        self._opening, self._asking, self._silence = threading.Lock(), threading.Condition(), threading.Lock()
+        self._asking, self._silence = threading.Condition(), threading.Lock()
         self._under_way = 0
         self._pace = Pace(engine)
         self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
@@ -164,8 +164,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         repeated = False
         while True:
             try:
-                with self._probing():
-                    answer = self._request(text, repeated=repeated)
+                answer = self._request(text, repeated=repeated)
                 return answer if cut is None else _together(cut, answer)
             except NotAskedError:
                 return cut or PromptAnswer(None, Status.ENGINE_ERROR, NOT_ASKED)
@@ -176,42 +175,21 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                     return error.answer if cut is None else _together(cut, error.answer)
                 cut = error.answer
             except TemporaryError as error:
-                if not (error.too_fast or self._answered_by) and self._silence.acquire(blocking=False):  # warn once
-                    _log.warning(
-                        "Judge %r: the endpoint gives no answer (%s); each question is asked up to %d time(s), and "
-                        "the judge stops if too many fail.",
-                        *(self._name, error.raw, 1 + self._engine.retries),
-                    )
+                warns = not (error.too_fast or self._answered_by) and self._silence.acquire(blocking=False)  # only once
+                level = logging.WARNING if warns else logging.INFO
                 failed, fast = failed + (not error.too_fast), fast + error.too_fast
                 if failed > self._engine.retries or fast > 2 * self._engine.retries:
-                    _log.info("Judge %r: no answer after all retries (%s).", self._name, error.raw)
+                    _log.log(level, "Judge %r: no answer after all retries (%s).", self._name, error.raw)
                     failure = PromptAnswer(None, error.status, error.raw)
                     return failure if cut is None else _together(cut, failure)
                 pause = 0.0 if error.too_fast else backoff(failed)
-                _log.info(
+                _log.log(
+                    level,
                     "Judge %r: attempt %d of %d failed (%s); the next one follows in %.1f s.",
                     *(self._name, failed + fast, self._engine.retries + 1, error.raw, pause),
                 )
                 self._pace.rest(pause)
             repeated = True
-
-    @contextmanager
-    def _probing(self) -> Generator[None]:
-        """Send one request at a time until it is known which parameters the model accepts."""
-        is_probe = not self._dialect.tried and self._opening.acquire()
-        if is_probe and self._dialect.tried:  # another request found it in the meantime
-            self._opening.release()
-            is_probe = False
-        tried = True
-        try:
-            yield
-        except (RefusedError, NotAskedError):
-            tried = False
-            raise
-        finally:
-            if is_probe:
-                self._dialect.tried = tried
-                self._opening.release()
 
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
         """Send one request when the rate and spend limits allow it."""
@@ -236,7 +214,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 if usage is not None:
                     bill.add(paid_for(usage, self._price))
                     bill.unknown = 0.0
-                self._pace.answered(usage.prompt_tokens + usage.written if usage else 0, reply.headers)
+                self._pace.answered()
+                self._dialect.tried = True
                 return self._answer(completion, body)
 
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:

@@ -1,10 +1,10 @@
-"""Rate limiting of requests to an endpoint, based on its answers and rate-limit headers."""
+"""Rate limiting of requests to an endpoint, based on its answers."""
 
 import random
 import re
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -15,11 +15,6 @@ LONGEST_WAIT_S = 900.0
 """The longest pause that an endpoint may request; the judge stops if it requests more."""
 
 _LONGEST_BACKOFF_S = 60.0
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
-_LIMITS = (
-    ("x-ratelimit-remaining-{}", "x-ratelimit-reset-{}"),
-    ("anthropic-ratelimit-{}-remaining", "anthropic-ratelimit-{}-reset"),
-)
 
 
 class Pace:
@@ -37,7 +32,6 @@ class Pace:
         self._limit = float(engine.concurrency)
         self._open = self._rounds = 0
         self._held_until = self._next_start = self._last_cut = 0.0
-        self._tokens = 0.0
         self._stopped = False
 
     def stop(self) -> None:
@@ -81,21 +75,14 @@ class Pace:
         self._next_start = now + step
         return 0.0
 
-    def answered(self, tokens: int, headers: Mapping[str, str]) -> None:
-        """Update the limits from an answer's tokens and rate-limit headers."""
+    def answered(self) -> None:
+        """Raise the limit of open requests after an answer."""
         with self._changed:
             self._rounds = 0
-            self._tokens = tokens if not self._tokens else 0.9 * self._tokens + 0.1 * tokens
             grown = min(float(self._engine.concurrency), self._limit + 1 / self._limit)
             if int(grown) > int(self._limit):
                 self._changed.notify_all()
             self._limit = grown
-            for kind, needed in (("requests", 1.0), ("tokens", self._tokens)):
-                for remaining, reset in _LIMITS:
-                    left, wait = headers.get(remaining.format(kind), ""), headers.get(reset.format(kind), "")
-                    if left.isdecimal() and len(left) < 16 and int(left) < needed:
-                        pause = min(seconds(wait) or 0.0, LONGEST_WAIT_S)
-                        self._held_until = max(self._held_until, time.monotonic() + pause)
 
     def too_fast(self, started: float, pause: float | None) -> None:
         """Update the limits after HTTP 429; ``pause`` is the pause that the endpoint requests."""
@@ -114,14 +101,11 @@ def backoff(attempt: int) -> float:
 
 
 def seconds(text: str) -> float | None:
-    """Parse a waiting time: seconds, ``6m0s``, or a date of HTTP or ISO 8601."""
+    """Parse a waiting time: seconds, or a date of HTTP."""
     text = text.strip()[:64]
     if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
         return float(text)
-    if re.fullmatch(r"(?:\d{1,9}(?:\.\d{1,9})?(?:ms|[hms]))+", text, re.ASCII):
-        return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|[hms])", text))
     try:
-        date = parsedate_to_datetime(text) if "," in text else datetime.fromisoformat(text)
-        return max(0.0, (date.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+        return max(0.0, (parsedate_to_datetime(text).astimezone(UTC) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return None

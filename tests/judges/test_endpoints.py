@@ -12,10 +12,8 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
-from itertools import pairwise
 from typing import ClassVar
 
 import pytest
@@ -417,22 +415,19 @@ def test_connections_are_as_many_as_requests_at_once(vendor):
     [
         ("120", 120.0),
         ("1.5", 1.5),
-        ("6m0s", 360.0),
-        ("90ms", 0.09),
         ("-1", None),
         ("soon, please", None),
         ("9" * 60, None),
         ("٣", None),
     ],
-    ids=range(8),
+    ids=range(6),
 )
 def test_every_form_of_a_waiting_time_is_read(text, wait):
     assert seconds(text) == wait
 
 
 def test_a_date_to_wait_for_is_read():
-    for text in (formatdate(time.time() + 300, usegmt=True), f"{datetime.now(UTC) + timedelta(minutes=5):%FT%TZ}"):
-        assert seconds(text) == pytest.approx(300.0, abs=30.0)
+    assert seconds(formatdate(time.time() + 300, usegmt=True)) == pytest.approx(300.0, abs=30.0)
 
 
 def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
@@ -446,20 +441,6 @@ def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
         with pytest.raises(JudgeError, match="was closed"):
             asked.result()
     assert len(server.bodies) <= 4, "nobody asked again before the time"
-
-
-def test_rate_limit_headers_are_respected(vendor):
-    at = []
-
-    def counted(handler, _body):
-        at.append(time.monotonic())
-        left = "0" if len(at) == 5 else "9"
-        handler.answer(headers={"x-ratelimit-remaining-requests": left, "x-ratelimit-reset-requests": "600ms"})
-
-    ask(vendor(counted), 10, concurrency=1)
-    gaps = [later - earlier for earlier, later in pairwise(at)]
-    assert gaps[4] >= 0.55
-    assert max(gaps[:4]) < 0.5
 
 
 @pytest.mark.parametrize(
