@@ -208,6 +208,11 @@ def try_judge(
     if all(row["score"] is None for row in rows):
         errors.print("fails: no answer got a score, so this judge cannot be used; see column `raw`", style="red")
         raise typer.Exit(1)
+    _must_prefer_good(spread, length_gain)
+
+
+def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
+    """Print whether a judge prefers the good answer to the bad one; exit with 1 if not."""
     if spread is None or spread <= 0:
         difference = "could not be compared" if spread is None else f"differ by {spread:g}"
         errors.print(
