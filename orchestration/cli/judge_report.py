@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
 
 
+_HEADINGS = (
+    "kappa: agreement on which answers pass, 1 is full and 0 is chance. AUC: probability that an answer that people "
+    "passed gets the higher score. bias: judge minus people. Intervals are in brackets."
+)
+"""Meaning of the figures of a report."""
+
+
 @tables.with_form
 def judge_report(
     scores: tables.Scores,
@@ -85,6 +92,7 @@ def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
     from care_ops.results.judge_gate import people_sentences
     from warehouse.sources.files import read_orders
 
+    console.print(_HEADINGS)
     by_order = None if orders is None else read_orders(orders, report=tables.print_reading)
     if found.panel is not None:
         console.print(f"{PANEL}:", style="bold")
