@@ -25,14 +25,11 @@ if TYPE_CHECKING:
     from care_eval.result import FitResult
     from care_eval.table import fit
     from care_ops.errors import CareError, FitError, InputError
-    from care_ops.estimators import AggregatorEstimator, CareEstimator, CareSvdEstimator, CareTensorEstimator
+    from care_ops.estimators import CareEstimator
 
 __all__ = [
-    "AggregatorEstimator",
     "CareError",
     "CareEstimator",
-    "CareSvdEstimator",
-    "CareTensorEstimator",
     "FitError",
     "FitResult",
     "InputError",

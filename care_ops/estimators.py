@@ -1,6 +1,6 @@
-"""Estimators over arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
+"""Estimator over arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
 
-An estimator takes a matrix of scores, with items in rows, judges in columns and NaN for missing scores. ``y`` is
+It takes a matrix of scores, with items in rows, judges in columns and NaN for missing scores. ``y`` is
 optional: labels that the fit may use, with NaN for items without a label. ``predict`` scores new items without a new
 fit, by a function of one item's scores (``frozen``). scikit-learn is imported only for its estimator tags, when
 scikit-learn calls for them.
@@ -9,17 +9,12 @@ scikit-learn calls for them.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from care_ops.config import (
-    Calibration,
-    FitConfig,
-    Placement,
-    StructureConfig,
-)
+from care_ops.config import DEFAULT_AGGREGATORS, Calibration, FitConfig, Placement, StructureConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import NO_LABELS, FitLabels
@@ -40,11 +35,13 @@ class NotFittedError(FitError, ValueError, AttributeError):
 
 
 @dataclass(eq=False, kw_only=True)
-class PanelEstimator:
-    """Base class of all estimators.
+class CareEstimator:
+    """Aggregate the scores of several judges, by default with the recommended ``care``; see docs/method.md.
 
     Parameters
     ----------
+    aggregator : str
+        A name in ``care_ops.config.AGGREGATORS``.
     families : sequence of str or None, optional
         Declared family of each column; None if a judge has none.
     cut : float, optional
@@ -57,6 +54,10 @@ class PanelEstimator:
         Declared share of items with Q = 1.
     seed : int
         Seed of the random starts.
+    gamma, tau : float
+        Penalties of ``care_svd`` and ``care_tensor``; see ``care_ops.config.StructureConfig``.
+    placement : {"panel", "weights"}
+        Scale of the estimate of ``care_svd``; see ``care_ops.config.FitConfig``.
 
     Attributes
     ----------
@@ -73,15 +74,30 @@ class PanelEstimator:
         ``FitError`` if it is low.
     n_features_in_ : int
         Number of judges.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> quality = rng.normal(size=200)
+    >>> scores = quality[:, None] + rng.normal(scale=[0.5, 0.8, 1.0, 2.0], size=(200, 4))
+    >>> estimator = CareEstimator().fit(scores)
+    >>> bool(np.corrcoef(estimator.estimate_, quality)[0, 1] > 0.85)
+    True
+    >>> estimator.predict(scores[:3]).shape
+    (3,)
     """
 
-    _of: ClassVar[str] = ""
+    aggregator: str = DEFAULT_AGGREGATORS[0]
     families: Sequence[str | None] | None = None
     cut: float | None = FitConfig.cut
     scale: tuple[float, float] | None = FitConfig.scale
     calibrate: str = Calibration.scale
     prevalence: float | None = Calibration.prevalence
     seed: int = FitConfig.seed
+    gamma: float = StructureConfig.gamma
+    tau: float = StructureConfig.tau
+    placement: Placement = FitConfig.placement
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: N803  # scikit-learn's name
         """Fit the aggregator to scores ``X`` (n, p) and optional labels ``y`` (n,), with NaN for no label.
@@ -99,10 +115,9 @@ class PanelEstimator:
                 f"a panel needs two items and two judges; found array with {scores.shape[0]} sample(s) and "
                 f"{scores.shape[1]} feature(s)"
             )
-        config = self._config()
-        (aggregator,) = config.aggregators
-        solve = "exactly" if aggregator in STRUCTURED else "not"
-        aggregate = fit_panel(scores, config, _fit_labels(y, scores.item_ids), solve=solve).aggregates[aggregator]
+        config = FitConfig.of({**self.get_params(), "aggregators": (self.aggregator,)})
+        solve = "exactly" if self.aggregator in STRUCTURED else "not"
+        aggregate = fit_panel(scores, config, _fit_labels(y, scores.item_ids), solve=solve).aggregates[self.aggregator]
         self.n_features_in_ = scores.shape[1]
         self.estimate_ = aggregate.estimate
         self.sd_ = aggregate.sd
@@ -167,12 +182,6 @@ class PanelEstimator:
             input_tags=sklearn.InputTags(allow_nan=True),
         )
 
-    def _config(self) -> FitConfig:
-        """Build the fit configuration of one aggregator from the parameters of this estimator."""
-        own = self.get_params()
-        aggregators = (own.get("aggregator", self._of),)
-        return FitConfig.of({**own, "aggregators": aggregators})
-
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
         """Return the scores with generated item and judge names, whose sorted order is the order of the array."""
         values = _numbers(X)
@@ -183,72 +192,6 @@ class PanelEstimator:
             raise ArrayError(f"there are {len(families)} families for {p} judges; give each column one, or None")
         declared = {judge: family for judge, family in zip(judges, families, strict=False) if family is not None}
         return ScoreMatrix(values, tuple(f"{row:09d}" for row in range(n)), judges, declared)
-
-
-@dataclass(eq=False, kw_only=True)
-class CareEstimator(PanelEstimator):
-    """Recommended estimator (``care``); see docs/method.md.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> quality = rng.normal(size=200)
-    >>> scores = quality[:, None] + rng.normal(scale=[0.5, 0.8, 1.0, 2.0], size=(200, 4))
-    >>> estimator = CareEstimator().fit(scores)
-    >>> bool(np.corrcoef(estimator.estimate_, quality)[0, 1] > 0.85)
-    True
-    >>> estimator.predict(scores[:3]).shape
-    (3,)
-    """
-
-    _of = "care"
-
-
-@dataclass(eq=False, kw_only=True)
-class CareSvdEstimator(PanelEstimator):
-    """CARE-SVD (``care_svd``) for numeric scores; see docs/method.md.
-
-    Parameters
-    ----------
-    gamma, tau :
-        Penalties; see ``care_ops.config.StructureConfig``.
-    placement :
-        Scale of the estimate; see ``care_ops.config.FitConfig``.
-    """
-
-    _of = "care_svd"
-    gamma: float = StructureConfig.gamma
-    tau: float = StructureConfig.tau
-    placement: Placement = FitConfig.placement
-
-
-@dataclass(eq=False, kw_only=True)
-class CareTensorEstimator(PanelEstimator):
-    """CARE-Tensor (``care_tensor``) for votes and preferences; see docs/method.md.
-
-    Parameters
-    ----------
-    gamma, tau :
-        Penalties; see ``care_ops.config.StructureConfig``.
-    """
-
-    _of = "care_tensor"
-    gamma: float = StructureConfig.gamma
-    tau: float = StructureConfig.tau
-
-
-@dataclass(eq=False, kw_only=True)
-class AggregatorEstimator(PanelEstimator):
-    """Estimator for any aggregator, selected by name.
-
-    Parameters
-    ----------
-    aggregator : str
-        A name in ``care_ops.config.AGGREGATORS``.
-    """
-
-    aggregator: str = "avg"
 
 
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803
