@@ -45,6 +45,9 @@ _WITHIN_ITEMS = 10
 _START_TOLERANCE = 1e-6
 """Rise of the mean log likelihood at which a mixture has settled from which views or starts are taken."""
 
+_FIRST_ROWS = 1_000
+"""Rows among which different ones are looked for before all rows are sorted."""
+
 _FOLDS = 10
 _BY_CHANCE = 0.05
 
@@ -57,49 +60,26 @@ imagined labels of 1 in five, so that it takes several real labels to overturn t
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A mixture that was fitted to a panel.
-
-    Attributes
-    ----------
-    weights : (k,) array
-    means : (k, p) array
-        Mean standardised score of each judge in each state.
-    log_joint : (n, k) array
-        log pi_r + log p(J_i | r) over the scores present.
-    log_likelihood : float
-        Mean over the items that have scores.
-    start : str
-        Name of the start from which EM reached the highest likelihood.
-    """
-
-    weights: Array
-    means: Array
-    log_joint: Array
-    log_likelihood: float
-    converged: bool
-    start: str
-
-
-@dataclass(frozen=True)
 class States:
     """A fitted mixture with the interpretation of its states.
 
     Attributes
     ----------
+    fitted : Mixture
+        Of standardised scores.
+    log_joint : (n, k) array
+        log pi_r + log p(J_i | r) over the scores present.
     quality : (k,) array
         Q of each state. It is 0 or 1 without labels and with labels of two values, else the mean label in the state.
-    confounder : (k,) array of int
-        Rank of each state by its weight among the states of the same Q, which is the value of C up to its name.
     score : (k,) array
         s_r = v' mu_r, where v is the quality direction of L (step E).
     details : dict
         Facts about the starts and the tensor stage.
     """
 
-    fitted: Fitted
+    fitted: Mixture
+    log_joint: Array
     quality: Array
-    confounder: NDArray[np.intp]
     score: Array
     views: Views
     details: dict[str, Any]
@@ -107,13 +87,23 @@ class States:
     @property
     def posterior(self) -> Array:
         """P(Q, C | J), shape (n, k). Items without any score have the weights of the states."""
-        return softmax(self.fitted.log_joint)[0]
+        return softmax(self.log_joint)[0]
+
+    @property
+    def confounder(self) -> NDArray[np.intp]:
+        """C up to its name, shape (k,): the rank of each state by its weight among the states of the same Q."""
+        confounder = np.zeros(len(self.quality), dtype=np.intp)
+        for q in np.unique(self.quality):
+            same_quality = np.flatnonzero(self.quality == q)
+            heaviest_first = same_quality[np.argsort(-self.fitted.weights[same_quality], kind="stable")]
+            confounder[heaviest_first] = np.arange(len(same_quality))
+        return confounder
 
     @property
     def log_odds(self) -> Array:
         """Return log P(Q = 1 | J) - log P(Q = 0 | J), shape (n,), if Q of every state is 0 or 1."""
-        positive, log_joint = self.quality > self.quality.min(), self.fitted.log_joint
-        return mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
+        positive = self.quality > self.quality.min()
+        return softmax(self.log_joint[:, positive])[1] - softmax(self.log_joint[:, ~positive])[1]
 
 
 def where_scored(problem: Problem, latent: Array) -> Array:
@@ -134,16 +124,6 @@ def described(problem: Problem, states: States) -> dict[str, Any]:
         "state_scores": states.score.tolist(),
         "certificate": asdict(problem.require_structure().certificate),
     }
-
-
-def ranks_of_equal_quality(quality: Array, weights: Array) -> NDArray[np.intp]:
-    """C up to its name: the rank of each state by its weight among the states of the same Q, (k,)."""
-    confounder = np.zeros(len(quality), dtype=np.intp)
-    for q in np.unique(quality):
-        same_quality = np.flatnonzero(quality == q)
-        heaviest_first = same_quality[np.argsort(-weights[same_quality], kind="stable")]
-        confounder[heaviest_first] = np.arange(len(same_quality))
-    return confounder
 
 
 class CareTensor:
@@ -208,17 +188,16 @@ class CareTensor:
         _distinct_enough(values)
         views = self.views(problem)
         key = tuple(tuple(int(j) for j in group) for group in views.groups)
-        best, details = self._once(key, lambda: self.components(problem, views, values))
-        joint, details = best.log_joint(problem.standardised), dict(details)
-        fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
+        fitted, details = self._once(key, lambda: self.components(problem, views, values))
+        joint, details = fitted.log_joint(problem.standardised), dict(details)
         score = fitted.means @ direction_of(problem)
         quality = label_free_map(score)
         rows, labels = problem.labels.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
-            of_labels, label_free = softmax(fitted.log_joint[rows])[0], quality
+            of_labels, label_free = softmax(joint[rows])[0], quality
             quality = quality_by_labels(of_labels, labels, label_free)
             details |= confirmed_by_labels(of_labels, labels, label_free)
-        return States(fitted, quality, ranks_of_equal_quality(quality, fitted.weights), score, views, details)
+        return States(fitted, joint, quality, score, views, details)
 
     def components(self, problem: Problem, views: Views, values: Array) -> MixtureWithDetails:
         """Fit Gaussian mixtures from all starts; return the one with the best likelihood, and facts about it.
@@ -435,8 +414,11 @@ def upper_label(labels: Array) -> Array:
 
 def _distinct_enough(values: Array) -> None:
     """Raise ``FitError`` if there are fewer different rows than states: a state would be a single pattern."""
-    different = mixture.different_rows(values, at_least=STATES)
-    if different < STATES:
-        raise FitError(
-            f"care_tensor: {STATES} states need as many different rows of scores, there are {different}; add items"
-        )
+    different = 0
+    for rows in (values[:_FIRST_ROWS], values):
+        different = len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))
+        if different >= STATES:
+            return
+    raise FitError(
+        f"care_tensor: {STATES} states need as many different rows of scores, there are {different}; add items"
+    )

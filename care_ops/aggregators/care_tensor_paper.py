@@ -6,12 +6,10 @@ from scipy.optimize import linear_sum_assignment
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import (
     STATES,
-    Fitted,
     States,
     described,
     direction_of,
     label_free_map,
-    ranks_of_equal_quality,
     upper_label,
     where_scored,
 )
@@ -81,9 +79,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     tensor = cp.scale_tensor(cp.augmented_moment(problem.moments, views), (first, second, third))
     weights, means, misfit = cp.mixture_by_least_squares(tensor, views, STATES, problem.rng)
     within, floored = within_states(problem.correlation, weights, means)
-    joint = mixture.Mixture(weights, means, within, float("nan"), 0, True, "third moment").log_joint(
-        problem.standardised
-    )
+    fitted = mixture.Mixture(weights, means, within, float("nan"), 0, True, "third moment")
     score = means @ direction_of(problem)
     quality = label_free_map(score)
     rows, labels = problem.labels.rows(problem.scores.item_ids)
@@ -95,8 +91,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
         "directions_floored": floored,
         "mapped_by": "v" if prototypes is None else "prototypes of anchors",
     }
-    fitted = Fitted(weights, means, joint, float("nan"), True, "third moment")
-    return States(fitted, quality, ranks_of_equal_quality(quality, weights), score, views, details)
+    return States(fitted, fitted.log_joint(problem.standardised), quality, score, views, details)
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:

@@ -25,9 +25,6 @@ VARIANCE_FLOOR = 1e-3
 _RANKED_ITEMS, _RANKED_AFTER = 10_000, 30
 """Items and iterations after which starts of EM are ranked: they need not be distinguished within ``SAME_STATES``."""
 
-_FIRST_ROWS = 1_000
-"""Rows among which different ones are looked for before all rows are sorted."""
-
 _Step = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]
 
 
@@ -339,17 +336,3 @@ def continued(
         tolerance=tolerance,
         max_iterations=max_iterations,
     )
-
-
-def different_rows(values: Array, at_least: int) -> int:
-    """Count the distinct rows, up to a thousand; NaN equals NaN."""
-    for rows in (values[:_FIRST_ROWS], values):
-        different = len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))
-        if different >= at_least:
-            break
-    return different
-
-
-def log_sum(log_values: Array) -> Array:
-    """Return log sum exp of each row of an (n, k) array, without overflow."""
-    return softmax(log_values)[1]

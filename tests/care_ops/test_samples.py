@@ -7,11 +7,13 @@ import pytest
 
 from care_ops import samples
 from care_ops.config import FitConfig
+from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.metrics import rank_correlation
 from care_ops.models import mixture
 from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix
+from tests.support.matrices import matrix
 
 N, JUDGES = 6_000, 9
 
@@ -87,10 +89,11 @@ def test_the_sample_is_the_same_every_time() -> None:
     assert np.array_equal(once, again[::-1])
 
 
-def test_different_rows_stop_at_enough() -> None:
+def test_rows_that_differ_late_are_found() -> None:
     """The first thousand rows suffice where they differ; all are looked at where they do not."""
-    values = np.zeros((3_000, 2))
-    assert mixture.different_rows(values, at_least=2) == 1
-    values[-1] = [1.0, np.nan]
-    values[-2] = [1.0, np.nan]
-    assert mixture.different_rows(values, at_least=2) == 2
+    values = np.zeros((3_000, 5))
+    values[1_500:, :4] = values[2_000:, 4] = 1.0
+    with pytest.raises(FitError, match="there are 3"):
+        fitted("care_tensor", matrix(values))
+    values[-100:, 0] = 0.0
+    assert np.isfinite(fitted("care_tensor", matrix(values)).estimate).all()
