@@ -4,7 +4,7 @@ Low or negative agreement never excludes a judge, because on a confounded panel 
 others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import shorten
 
@@ -74,6 +74,9 @@ def check_panel(
 ) -> list[JudgeCheck]:
     """Apply the admission rule to every judge.
 
+    A judge of a crowd needs one score: few equal ones do not make it degenerate. From ``MIN_SCORES_TO_DESCRIBE`` scores
+    on the limits of ``rule`` apply.
+
     Parameters
     ----------
     scores : ScoreMatrix
@@ -87,38 +90,32 @@ def check_panel(
     -------
     list of JudgeCheck, in the order of ``scores.judges``
     """
-    not_asked = means_not_asked(rule, scores.values, sum((out_of_range or {}).values()))
-    if not_asked and is_crowd((~np.isnan(scores.values)).sum(axis=0), len(scores.values)):
-        return _check_crowd(scores, rule, out_of_range or {}, text_mismatches or {})
+    outside, mismatches = out_of_range or {}, text_mismatches or {}
+    not_asked = means_not_asked(rule, scores.values, sum(outside.values()))
+    crowd = not_asked and is_crowd((~np.isnan(scores.values)).sum(axis=0), len(scores.values))
     if not_asked:
         rule = replace(rule, max_missing=1.0)
     elif rule.absent == "auto" and not out_of_range:  # no failure is declared: exclude who lacks more than most
         usual = float(np.median(np.isnan(scores.values).mean(axis=0)))
         rule = replace(rule, max_missing=max(rule.max_missing, _TIMES_AS_MANY * usual))
-    total = np.zeros(len(scores.values))
-    for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
-        total += _standardise(column)
-    spectrum = np.fft.rfft(total)
+    aligned = _crowd_alignments(scores.values) if crowd else _alignments(scores)
     checks: list[JudgeCheck] = []
-    for judge, column in zip(scores.judges, columns(scores.values), strict=True):
+    for judge, column, (alignment, notes) in zip(scores.judges, columns(scores.values), aligned, strict=True):
+        given, beyond = int((~np.isnan(column)).sum()), outside.get(judge, 0)
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        standardised = _standardise(column)
-        alignment = _alignment(standardised, total, spectrum)
-        if mode_share == 1.0:
-            given = int((~np.isnan(column)).sum())
+        if given == 0 or (mode_share == 1.0 and not crowd):
             degenerate = "degenerate: fewer than two different scores" if given else "it has no score"
-            reason = outside_scale(given, (out_of_range or {}).get(judge, 0)) or degenerate
-        elif rule.admit == "all":
+            reason = outside_scale(given, beyond) or degenerate
+        elif rule.admit == "all" or (crowd and given < MIN_SCORES_TO_DESCRIBE):
             reason = None
         else:
-            mismatches = (text_mismatches or {}).get(judge, 0)
-            off_scale = (out_of_range or {}).get(judge, 0) > _LACKING * len(column) and rule.max_missing < 1.0
+            off_scale = beyond > _LACKING * len(column) and rule.max_missing < 1.0
             own = replace(rule, max_missing=min(rule.max_missing, _LACKING)) if off_scale else rule
-            reason = _reason(own, missing, mode_share, entropy, mismatches, alignment)
-        notes = None if reason else _turned(scores.item_ids, standardised, total) or _notes(len(column), alignment)
-        beyond = (out_of_range or {}).get(judge, 0)
-        checks.append(_check(judge, reason, notes, (missing, mode_share, entropy), alignment.agreement, beyond))
+            reason = _reason(own, missing, mode_share, entropy, mismatches.get(judge, 0), alignment)
+        agreement = None if np.isnan(alignment.agreement) else alignment.agreement
+        notes = None if reason else notes
+        checks.append(JudgeCheck(judge, reason is None, reason, notes, missing, mode_share, entropy, agreement, beyond))
     return checks
 
 
@@ -159,41 +156,28 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
     return is_crowd((~missing).sum(axis=0), len(values)) or (not outside and bool(lacking.mean() > 0.5))
 
 
-def _check_crowd(
-    scores: ScoreMatrix, rule: AdmissionRule, out_of_range: Mapping[str, int], text_mismatches: Mapping[str, int]
-) -> list[JudgeCheck]:
-    """Check judges that were asked about few items and scored all of these.
+def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
+    """Compare each judge with the others; also return what a person should check."""
+    total = np.zeros(len(scores.values))
+    for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
+        total += _standardise(column)
+    spectrum = np.fft.rfft(total)
+    for column in columns(scores.values):
+        standardised = _standardise(column)
+        alignment = _alignment(standardised, total, spectrum)
+        yield alignment, _turned(scores.item_ids, standardised, total) or _notes(len(column), alignment)
 
-    A judge needs one score: few equal ones do not make it degenerate, and the order of mostly empty rows shows nothing.
-    From ``MIN_SCORES_TO_DESCRIBE`` scores on the limits of ``rule`` apply.
-    """
-    standardised = comparable(scores.values)
+
+def _crowd_alignments(values: Array) -> Iterator[tuple[_Alignment, str | None]]:
+    """Compare judges that were asked about few items; the order of mostly empty rows shows nothing."""
+    standardised = comparable(values)
     present = ~np.isnan(standardised)
     filled = np.where(present, standardised, 0.0)
     total, count = filled.sum(axis=1), present.sum(axis=1)
-    checks: list[JudgeCheck] = []
-    for j, judge in enumerate(scores.judges):
-        column, given = scores.values[:, j], int((~np.isnan(scores.values[:, j])).sum())
-        mode_share, entropy = concentration(column)
+    for j in range(values.shape[1]):
         rows = present[:, j] & (count > 1)
         agreement = correlation(filled[rows, j], (total[rows] - filled[rows, j]) / (count[rows] - 1), at_least=3)
-        reason = None
-        if given == 0:
-            reason = outside_scale(given, out_of_range.get(judge, 0)) or "it has no score"
-        elif rule.admit == "rule" and given >= MIN_SCORES_TO_DESCRIBE:
-            asked = replace(rule, max_missing=1.0)
-            unmoved = _Alignment(agreement, -np.inf, certain=False, how="")
-            reason = _reason(asked, 0.0, mode_share, entropy, text_mismatches.get(judge, 0), unmoved)
-        missing = 1.0 - given / max(len(column), 1)
-        beyond = out_of_range.get(judge, 0)
-        checks.append(_check(judge, reason, None, (missing, mode_share, entropy), agreement, beyond))
-    return checks
-
-
-def _check(
-    judge: str, reason: str | None, notes: str | None, shares: tuple[float, float, float], agreement: float, beyond: int
-) -> JudgeCheck:
-    return JudgeCheck(judge, reason is None, reason, notes, *shares, None if np.isnan(agreement) else agreement, beyond)
+        yield _Alignment(agreement, -np.inf, certain=False, how=""), None
 
 
 def outside_scale(given: int, out_of_range: int) -> str | None:

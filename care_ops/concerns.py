@@ -25,7 +25,7 @@ MAX_SECOND_FACTOR = 0.2
 good as any combination have .14 or less; those on which it is at chance have .36 and .65."""
 
 MIN_SIGNAL = 0.2
-"""Mean correlation of the judges with their common factor below which they share too little to be combined."""
+"""Median correlation of the judges with their common factor below which they share too little to be combined."""
 
 OPPOSED_LOADING, MAX_OPPOSED = -0.1, 0.25
 """Loading below which a judge opposes the others, and the share of such judges from which no side is sure."""
@@ -61,7 +61,7 @@ class CareSummary:
     misfit : float
         Root mean square of the correlations that one common factor leaves unexplained, sampling error removed.
     signal : float
-        Mean correlation of the judges with the common factor, or the median if it is lower.
+        Median correlation of the judges with the common factor.
     factor_share : float
         Share of the common factor in the estimate; the rest is the plain average.
     alternative, agreement : str and float

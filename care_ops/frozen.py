@@ -100,7 +100,11 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
     knots, heights = (tuple(each) for each in zip(*curves, strict=True))
     blank = Frozen(scores.judges, mean, spread, knots, heights, np.zeros(2 * len(curves)), 0.0, 0.0)
     frozen: dict[str, Frozen] = {}
-    for scored, names in _by_items(estimates):
+    by_items: dict[bytes, list[str]] = {}
+    for name, estimate in estimates.items():
+        by_items.setdefault(np.isnan(estimate).tobytes(), []).append(name)
+    for names in by_items.values():
+        scored = ~np.isnan(estimates[names[0]])
         target = np.column_stack([estimates[name][scored] for name in names])
         solution, fidelity = _least_squares(blank.features, values, np.flatnonzero(scored), target)
         for name, x, explained in zip(names, solution.T, fidelity, strict=True):
@@ -108,19 +112,6 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
                 blank, coefficients=_array(x[:-1]), intercept=float(x[-1]), fidelity=float(explained)
             )
     return {name: frozen[name] for name in estimates}
-
-
-def _by_items(estimates: Mapping[str, Array]) -> list[tuple[NDArray[np.bool_], list[str]]]:
-    """Return the names of the aggregates that estimate the same items, with these items."""
-    groups: list[tuple[NDArray[np.bool_], list[str]]] = []
-    for name, estimate in estimates.items():
-        scored = ~np.isnan(estimate)
-        names = next((names for known, names in groups if np.array_equal(known, scored)), None)
-        if names is None:
-            groups.append((scored, [name]))
-        else:
-            names.append(name)
-    return groups
 
 
 def _least_squares(

@@ -192,18 +192,6 @@ def select_with_labels(
     labelled = ~np.isnan(labels)
     if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
         raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
-    candidates = fit_grid(scores, config, aggregator, grid=grid, watch=watch)
-    return chosen_by(candidates, config, labels, aggregator, criterion)
-
-
-def chosen_by(
-    candidates: Sequence[Candidate], config: FitConfig, labels: Array, aggregator: str, criterion: Criterion
-) -> Selection:
-    """Return the best of some fitted candidates by labels, (n,), NaN if there is none.
-
-    Raises ``FitError`` if no candidate has an estimate.
-    """
-    labelled = ~np.isnan(labels)
 
     def valued(candidate: Candidate) -> Candidate:
         answer = candidate.aggregate
@@ -213,7 +201,7 @@ def chosen_by(
         right = measured.accuracy if measured.mae is None else -measured.mae
         return replace(candidate, value=measured.order if criterion == "order" else right)
 
-    tried = [valued(candidate) for candidate in candidates]
+    tried = [valued(candidate) for candidate in fit_grid(scores, config, aggregator, grid=grid, watch=watch)]
     values = [-np.inf if candidate.value is None else candidate.value for candidate in tried]
     if max(values) == -np.inf:
         raise FitError(f"selection: {aggregator} has no answer at any penalty; the last reason: {tried[-1].why_not}")

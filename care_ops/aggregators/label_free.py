@@ -31,7 +31,6 @@ from care_ops.aggregators.sparse_panel import estimate_sparse_panel
 from care_ops.blocks import by_rows
 from care_ops.config import POSITION
 from care_ops.errors import FitError, listed
-from care_ops.minimum_sizes import MIN_DISTINCT_JUDGES
 from care_ops.models import factor_analysis, one_factor
 from care_ops.models.duplicates import Duplicates, find_duplicates
 from care_ops.models.feature_effects import controlled, remove_feature_effects, surely_follow, unit_feature
@@ -261,11 +260,9 @@ def _panel(units: Array, standardised: Array) -> _Panel:
 
 
 def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
-    """Find judges (p,) that agree with no other judge; none if fewer than three would remain."""
-    p = len(panel.correlation)
-    agreement = (panel.correlation.sum(axis=1) - 1.0) / (p - 1)
-    weak = agreement + 2.0 / np.sqrt(panel.items) < rules.weak * float(np.median(agreement))
-    return weak if int((~weak).sum()) >= MIN_DISTINCT_JUDGES - 1 else np.zeros(p, dtype=np.bool_)
+    """Find judges (p,) that agree with no other judge."""
+    agreement = (panel.correlation.sum(axis=1) - 1.0) / (len(panel.correlation) - 1)
+    return agreement + 2.0 / np.sqrt(panel.items) < rules.weak * float(np.median(agreement))
 
 
 def _has_common_factor(model: OneFactor, panel: _Panel, kept: NDArray[np.bool_], weights: Array, rules: Rules) -> bool:

@@ -82,7 +82,7 @@ def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Arr
         sees = float(np.median(loadings[more])) / max(float(np.median(loadings[~more])), 1e-9)
     own = slopes - common * loadings
     size = float(np.sqrt(np.mean(own**2)))
-    if excess <= _MIN_EXCESS or sees <= _MIN_SIGHT or size <= _MIN_SIZE or energy <= 2.0 * by_chance:
+    if excess <= _MIN_EXCESS or sees <= _MIN_SIGHT or size <= _MIN_SIZE:
         return None
     spread = (w**2 @ seen) / np.maximum(np.diag(count), 1.0)
     left = 1.0 - spread * own * (2.0 * slopes - own)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from care_ops.scores import Array
 
 _STEPS, _SMALL = 200, 0.03
-"""Most steps of the reweighting, and the residual up to which a pair costs its square (Huber, 1964)."""
+"""Most steps of the reweighting, and the residual up to which a pair costs its square."""
 
 _MAX_LOADING = 0.97
 """Largest loading, so that no judge's own variance vanishes."""
@@ -55,8 +55,8 @@ class OneFactor:
 
     @property
     def signal(self) -> float:
-        """Common signal of the judges: their mean loading, or the median if it is lower."""
-        return float(min(np.mean(self.raw_loadings), np.median(self.raw_loadings)))
+        """Common signal of the judges: their median loading."""
+        return float(np.median(self.raw_loadings))
 
 
 def fit(correlation: Array, items: float) -> OneFactor:
@@ -119,32 +119,12 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
     """Fit loadings a (p,) of least absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is not negative.
 
-    Small residuals cost their square (Huber's loss), and the minimum is found by reweighted least squares.
-
-    The best of three starts: medians of the correlations, the leading eigenvector, equal loadings. None of them depends
-    on the order of the judges.
+    Residuals below ``_SMALL`` cost their square (Huber, 1964). Weighted least squares are repeated from the median
+    correlation of each judge.
     """
-    p = len(correlation)
     known = np.where(pairs, correlation, np.nan)
     middle = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 0.0 for row in known])
-    values, vectors = np.linalg.eigh(np.where(pairs, correlation, 0.0))
-    leading = vectors[:, -1] * np.sqrt(max(float(values[-1]), 0.0))
-    best, lowest = np.zeros(p), np.inf
-    for start in (np.sqrt(np.clip(middle, 0.05, 1.0)), leading, np.full(p, 0.5)):
-        found = _reweighted(correlation, pairs, start)
-        loss = huber_loss(correlation, found, pairs)
-        if loss < lowest - 1e-9:
-            best, lowest = found, loss
-    return best if best.sum() >= 0 else -best
-
-
-def huber_loss(correlation: Array, loadings: Array, pairs: NDArray[np.bool_]) -> float:
-    """Sum the Huber loss of the residuals over ``pairs``."""
-    off = np.abs(correlation - np.outer(loadings, loadings))[pairs]
-    return float(np.where(off < _SMALL, off**2 / (2 * _SMALL), off - _SMALL / 2).sum())
-
-
-def _reweighted(correlation: Array, pairs: NDArray[np.bool_], loadings: Array) -> Array:
+    loadings = np.sqrt(np.clip(middle, 0.05, 1.0))
     for _ in range(_STEPS):
         off = np.maximum(np.abs(correlation - np.outer(loadings, loadings)), _SMALL)
         weight = np.where(pairs, 1.0 / off, 0.0)
@@ -152,7 +132,7 @@ def _reweighted(correlation: Array, pairs: NDArray[np.bool_], loadings: Array) -
         if float(np.abs(new - loadings).max()) < 1e-7:
             break
         loadings = 0.5 * (loadings + new)
-    return loadings
+    return loadings if loadings.sum() >= 0 else -loadings
 
 
 def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:

@@ -129,7 +129,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
         ),
         "no common signal": (
             "The judges hardly agree with one another, so there is nothing to combine.",
-            f"Each correlates with their common factor by {facts.signal:+.2f} on average.",
+            f"The median judge correlates with their common factor by {facts.signal:+.2f}.",
         ),
         "opposed": (
             "A quarter of the judges or more rank the items the other way round, and scores cannot tell who is right.",
