@@ -164,17 +164,17 @@ def test_options_have_the_names_of_the_command_and_a_wrong_one_names_the_nearest
 def test_a_frame_of_strings_and_numbers_is_refused_in_the_words_of_python(long):
     long["score"] = [str(value) if k % 2 else value for k, value in enumerate(long["score"])]
     with pytest.raises(
-        care_eval.InputError, match=r"column 'score' holds float and str, which pandas.to_numeric\(frame"
+        care_eval.InputError, match=r"failed for column score .*give each column one .*pandas.to_numeric"
     ):
         fit(long)
 
 
-def test_an_ordered_category_of_pandas_is_a_grade(wide):
+def test_a_category_of_pandas_is_a_grade_if_its_order_is_given(wide):
     words = ["meh", "fine", "wow"]
     graded = wide.assign(**{j: pd.cut(wide[j], [-99, 4, 6, 99], labels=words) for j in JUDGES})
     numbers = wide.assign(**{j: pd.cut(wide[j], [-99, 4, 6, 99], labels=False) + 1 for j in JUDGES})
     expected = fit(numbers).estimate
-    np.testing.assert_array_equal(fit(graded).estimate, expected)
+    np.testing.assert_array_equal(fit(graded, grades=words).estimate, expected)
     texts = graded.astype(str)
     np.testing.assert_array_equal(fit(texts, grades=words).estimate, expected)
     with pytest.raises(

@@ -162,11 +162,6 @@ def _encoded() -> list[WildFile]:
     ]
 
 
-def _category(*values: str) -> pa.Array:
-    kind = pa.dictionary(pa.int8(), pa.string(), ordered=True)
-    return pa.DictionaryArray.from_arrays([["meh", "wow"].index(value) for value in values], ["meh", "wow"]).cast(kind)
-
-
 def _typed() -> list[WildFile]:
     """Build Parquet files and workbooks."""
     sheet = [["item_id", "a", "b"], *([item, *scores.values()] for item, scores in PANEL.items())]
@@ -175,17 +170,13 @@ def _typed() -> list[WildFile]:
     flat = {"item_id": list(PANEL), **{j: [s[j] for s in PANEL.values()] for j in "ab"}}
     categories = pa.array(["a", "b", "a", "b", "a", "b"]).dictionary_encode()
     long = {"item_id": ["i1", "i1", "i2", "i2", "i3", "i3"], "judge": categories, "score": [4, 5, 2.5, None, 1, 3]}
-    two = {"item_id": ["i1", "i2"], "a": _category("meh", "wow"), "b": _category("wow", "meh")}
-    next_to = {"item_id": ["i1", "i2"], "a": [1, 2], "b": [2, 1], "difficulty": _category("meh", "wow")}
-    graded = {"i1": {"a": 1, "b": 2}, "i2": {"a": 2, "b": 1}}
+    next_to = {**flat, "difficulty": pa.array(["meh", "wow", "meh"]).dictionary_encode()}
     indexed, titled = {**flat, "__index_level_0__": [0, 2, 5]}, [["Scores of May", None, None], *sheet]
     read_numbered = {"7": {"a": 4, "b": 5}, "8": {"a": 2.5, "b": 1}}
     mixed = "holds 'good' (row 6 of the sheet), '4' (row 2 of the sheet), so"
     parquets = [
-        ("category", two, graded, ()),
-        ("category_next_to", next_to, graded, ("'difficulty' (holds text)",)),
+        ("category_next_to", next_to, PANEL, ("'difficulty' (holds text)",)),
         ("categories", long, PANEL, ("as Parquet",)),
-        ("nested", nested, PANEL, ("'scores' is read as its fields",)),
         ("nested_next_to", {**flat, **nested}, PANEL, ("'scores' (nested",)),
         ("index", indexed, PANEL, ("'__index_level_0__' (has no name",)),
     ]
@@ -196,7 +187,9 @@ def _typed() -> list[WildFile]:
         ("words", {"scores": [*numbered, [9, "a", "good"]]}, PANEL, (), mixed),
         ("title", {"scores": titled}, PANEL, (), "no column is called item_id"),
     ]
+    refused = "'scores' is left out (nested; make each of its fields a column)"
     return [
+        WildFile("nested.parquet", "an object of scores", _parquet(nested), refused=refused),
         *(WildFile(f"{name}.parquet", name, _parquet(of), panel, sentences) for name, of, panel, sentences in parquets),
         *(WildFile(f"{n}.xlsx", n, workbook(of), panel, sentences, why) for n, of, panel, sentences, why in books),
     ]

@@ -99,7 +99,7 @@ def test_an_arrow_table_whose_offsets_lead_out_of_it_is_refused(tmp_path):
     assert sound.count(offsets) == 1
     spoilt = write(tmp_path, "s.arrow", sound.replace(offsets, offsets[:8] + b"\0\0\0\x67"))
     assert "cannot be read" in refusal(spoilt)
-    assert "cannot be read" in refusal(pa.ipc.open_file(spoilt).read_all())
+    assert "offsets" in refusal(pa.ipc.open_file(spoilt).read_all())
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le"])

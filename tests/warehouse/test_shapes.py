@@ -1,7 +1,5 @@
 """Files as people have them: an item that several columns name, judges that were asked several times, nested scores."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -105,48 +103,6 @@ def test_a_judge_that_was_asked_several_times_gave_the_mean(answers):
     of_wide = read_scores(wide).scores
     assert set(of_wide.judges) == set(JUDGES)
     np.testing.assert_allclose(of_wide.select_judges(scores.judges).values, expected.loc[list(of_wide.item_ids)])
-
-
-@pytest.mark.parametrize("ending", ["json", "parquet"])
-def test_an_object_of_scores_is_a_column_a_judge(answers, tmp_path, ending):
-    one, path = answers[answers.model == "s0"], tmp_path / f"scores.{ending}"
-    rows = [(row.question_id, {judge: getattr(row, judge) for judge in JUDGES}) for row in one.itertuples()]
-    records = [{"id": item, "output": "text", "scores": scores} for item, scores in rows]
-    if ending == "json":
-        path.write_text(json.dumps(records), encoding="utf-8")
-    else:
-        pd.DataFrame(records).to_parquet(path)
-    scores = read_scores(path).scores
-    assert scores.judges == JUDGES
-    np.testing.assert_array_equal(scores.values, one[list(JUDGES)].to_numpy())
-    table = read_table(TableInputs(path), ScoreColumns(), ReadingOptions(), ignore_reading)
-    assert table.items["q3"].response == "text"
-
-
-def test_a_json_document_of_columns_is_a_table(tmp_path):
-    columns = {"id": [f"q{k}" for k in range(30)]} | {judge: [k % 7 for k in range(30)] for judge in "abc"}
-    path = tmp_path / "scores.json"
-    path.write_text(json.dumps(columns))
-    read = read_scores(path).scores
-    assert (list(read.judges), list(read.item_ids)) == (["a", "b", "c"], columns["id"])
-    np.testing.assert_array_equal(read.values[:, 1], columns["b"])
-
-
-@pytest.mark.parametrize(
-    "spelled",
-    [
-        ["incorrect", "Partially correct", "correct"],
-        ["no", "partly", "yes"],
-    ],
-)
-def test_grades_with_their_words_are_numbers(spelled, tmp_path):
-    path = tmp_path / "scores.csv"
-    rows = [f"q{k},{spelled[k % 3]},{spelled[(k + k % 2) % 3]}\n" for k in range(12)]
-    path.write_text("id,a,b\n" + "".join(rows))
-    readings = []
-    read = read_scores(path, report=readings.append)
-    np.testing.assert_array_equal(read.scores.values[:, 0], [k % 3 + 1 for k in range(12)])
-    assert any("are read as" in note for note in readings[0].notes)
 
 
 def test_one_row_too_many_does_not_change_what_an_item_is(answers):

@@ -25,7 +25,7 @@ from warehouse.sources.columns import ITEM, LABEL, is_called, plain
 from warehouse.sources.files import RecordedTable
 from warehouse.sources.input_table import COMPRESSED, open_text
 from warehouse.sources.reading import listed
-from warehouse.sources.records import array_of
+from warehouse.sources.records import array_of, json_lines, parse_json
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Words that stand for a score."""
@@ -108,18 +108,12 @@ class Collector:
         """Read a JSON document; raise ``ValueError`` if the file is not JSON."""
         self.opening(path)
         with open_text(path, "utf-8-sig") as text:
-            return parsed(text.read())
+            return parse_json(text.read())
 
     def lines(self, path: Path) -> Iterator[Any]:
         """Yield the JSON value of each line; raise ``InputError`` if a line is not JSON."""
         self.opening(path)
-        with open_text(path, "utf-8-sig") as text:
-            for number, line in enumerate(text, start=1):
-                if line.strip():
-                    try:
-                        yield parsed(line)
-                    except ValueError as error:
-                        raise InputError(f"{path}: line {number} is not valid JSON: {error}") from error
+        return (value for _, value in json_lines(path))
 
     def add_item(self, record: ItemRecord) -> None:
         """Add an item; for a known item, overwrite the fields that the new record has."""
@@ -261,15 +255,6 @@ def files_of(path: Path, pattern: str, what: str) -> list[Path]:
     if not files:
         raise InputError(f"{path}: no {what} in this folder; their names match {pattern}")
     return files
-
-
-def parsed(text: str | bytes) -> Any:
-    """Parse JSON; each lone surrogate becomes U+FFFD, because files cannot hold it."""
-    document = json.loads(text)
-    if b"\\ud" not in (text if isinstance(text, bytes) else text.encode()).lower():
-        return document
-    spelt = json.dumps(document, ensure_ascii=False)
-    return json.loads(spelt.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _plain_value(value: Any) -> Any:

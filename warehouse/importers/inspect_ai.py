@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from care_ops.errors import InputError
 from warehouse.conversations import messages_of, split_answer
-from warehouse.importers.collected import Collector, files_of, is_label, label_of, numbered, parsed, text_of
+from warehouse.importers.collected import Collector, files_of, is_label, label_of, numbered, text_of
 from warehouse.items import ItemRecord
 from warehouse.sources.bounds import refuse_size
+from warehouse.sources.records import parse_json
 
 _ZSTANDARD = 93
 _LOCAL_HEADER = "<4s5H3I2H"
@@ -78,8 +79,8 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
         names = archive.namelist()
         if "header.json" not in names:
             return {"version": 2, "eval": {}, "status": "started"}
-        header = parsed(_member(path, archive, "header.json"))
-        samples = [parsed(_member(path, archive, name)) for name in names if name.startswith("samples/")]
+        header = parse_json(_member(path, archive, "header.json"))
+        samples = [parse_json(_member(path, archive, name)) for name in names if name.startswith("samples/")]
     return {**header, "samples": samples}
 
 

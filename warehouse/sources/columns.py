@@ -18,16 +18,13 @@ from warehouse.sources.input_table import InputTable
 from warehouse.sources.numbers import (
     HOW_TO_ORDER,
     WORD_EXAMPLES,
-    declared_order,
-    distinct_words,
+    holds_grades,
     holds_numbers,
     holds_words,
-    order_of,
-    plain_word,
 )
 from warehouse.sources.reading import LeftOut, listed
 from warehouse.sources.values import is_text
-from warehouse.testsets import ScoreColumns
+from warehouse.testsets import ItemColumns, ScoreColumns
 
 # Synonyms of a column; the usual name comes first.
 ITEM = (
@@ -65,6 +62,10 @@ TEXTS = {
     "response": ("response", "answer", "output", "completion", "generation", "text", *CONVERSATIONS),
 }
 """Synonyms of an item's texts, by its fields."""
+
+_ANSWERS = ("response", "answer", "output", "conversation", "messages")
+_PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
+"""Usual names of the two answers of a pair, the left one and the right one."""
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
@@ -141,6 +142,38 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
         return ",".join(named(where, names, name) for name in split_item(names, wanted))
     option = "--item (columns.item_id in a workspace)"
     return next((found for each in (ITEM, _PAIR, _QUESTION) if (found := find(where, names, each, option))), None)
+
+
+def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
+    """Return the column with this name or a synonym; if missing, ``InputError`` describes the expected ``shape``."""
+    column = find(input_table.name, input_table.names, synonyms, "its usual name")
+    if column is None:
+        raise InputError(
+            f"{input_table.name}: no column {synonyms[0]!r}; {shape}, and the columns here are "
+            f"{listed([repr(name) for name in input_table.names], 40)}"
+        )
+    return column
+
+
+def item_fields(
+    where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
+) -> dict[str, str]:
+    """Return the column of each field of an item except its id: the named column, or the one with the field's name.
+
+    If this finds neither prompt nor response, columns with usual names of texts are used.
+    """
+    named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
+    fields = {f: named(where, names, c) for f, c in named_columns.items()}
+    free = {name for name in names if name not in (item, *drop, *fields.values())}
+    fields |= {f: f for f in ItemColumns.model_fields if f in free and f not in fields}
+    pair = next((pair for pair in _PAIRS if free.issuperset(pair)), None)
+    if pair is not None and "response" not in fields:
+        fields["response"], fields["response_2"] = pair
+    for role, synonyms in TEXTS.items() if pair is not None or not fields.keys() & {"prompt", "response"} else ():
+        usual = [c for name in synonyms for c in names if c in free and is_called(c, (name,))]
+        if usual:
+            fields.setdefault(role, usual[0])
+    return fields
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
@@ -227,20 +260,16 @@ def judge_columns(
             f"{input_table.name}: {_long_without(input_table.names, judge_names[0])}; the columns are "
             f"{listed(input_table.names, 40)}"
         )
-    reasons = {name: why_no_judge(name, input_table.table.column(name), columns.drop) for name in others}
-    judges = [name for name, why in reasons.items() if why is None]
-    reasons |= dict.fromkeys(computed(input_table.table.select(judges)), "the mean or sum of the others")
-    judges = [name for name in judges if reasons[name] is None]
-    columns_of = {name: input_table.table.column(name) for name in judges}
-    worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
+    table = input_table.table.select(others)
+    reasons = {name: why_no_judge(name, table.column(name), columns.drop, order) for name in others}
+    possible = [name for name, why in reasons.items() if why is None]
+    reasons |= dict.fromkeys(computed(table.select(possible)), "the mean or sum of the others")
+    judges = [name for name in possible if reasons[name] is None]
+    texts = [name for name in judges if is_text(table.column(name).type)]
+    worded = [n for n in texts if holds_words(table.column(n)) and not holds_grades(table.column(n), order)]
     if len(worded) < len(judges):  # otherwise a yes/no column that describes the items would be read as a judge
         reasons |= dict.fromkeys(worded, HOLDS_WORDS)
         judges = [name for name in judges if name not in worded]
-    if order or len(worded) == len(judges):
-        order = declared_order(input_table, others, order)
-        graded = _of_grades(input_table, [name for name in others if reasons[name] in (None, HOLDS_TEXT)], order)
-        reasons |= dict.fromkeys(graded)
-        judges = [name for name in others if reasons[name] is None]
     left_out = [LeftOut(name, why) for name, why in reasons.items() if why is not None]
     if not judges:
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
@@ -273,7 +302,9 @@ def computed(table: pa.Table) -> list[str]:
     return [name for name, is_computed in zip(numeric.column_names, found, strict=True) if is_computed]
 
 
-def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:
+def why_no_judge(
+    name: str, column: pa.ChunkedArray, drop: Collection[str] = (), order: Sequence[str] = ()
+) -> str | None:
     """Return the reason why a column of a wide table is not a judge; None if it is one."""
     if name in drop:
         return "as you asked"
@@ -282,12 +313,13 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
     if by_name is not None:
         return by_name
     if pa.types.is_nested(kind):
-        return HOLDS_TEXT if is_called(name, _TEXTS) else f"nested, {kind}; make it a column a field"
+        return HOLDS_TEXT if is_called(name, _TEXTS) else "nested; make each of its fields a column"
     if pa.types.is_temporal(kind):
         return "holds dates or times"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "holds bytes"
-    if is_text(kind) and (is_called(name, _TEXTS) or not (holds_numbers(column) or holds_words(column))):
+    has_scores = not is_text(kind) or holds_numbers(column) or holds_words(column) or holds_grades(column, order)
+    if not has_scores or (is_text(kind) and is_called(name, _TEXTS)):
         return HOLDS_TEXT
     if not is_text(kind) and _counts_rows(column, minimum=_COUNTED_ROWS):
         return "counts the rows"
@@ -297,17 +329,6 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
 def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
     """Return the columns of words that were left out because of their content and not their name."""
     return tuple(x for x in left_out if x.why in (HOLDS_TEXT, HOLDS_WORDS) and not is_called(x.column, _TEXTS))
-
-
-def _of_grades(input_table: InputTable, names: Sequence[str], order: Sequence[str]) -> list[str]:
-    """Return the columns that hold grades of one declared or known order; none if the grades have several orders."""
-    texts = [n for n in names if is_text(input_table.table.column(n).type) and not is_called(n, _TEXTS)]
-    words = {name: distinct_words(input_table.table.column(name)) for name in texts}
-    if order:
-        declared = set(map(plain_word, order))
-        return [name for name, of in words.items() if of and of & declared]
-    together = set[str]().union(*filter(None, words.values()))
-    return [name for name, of in words.items() if of is not None and (not together or order_of(together))]
 
 
 def _why_by_name(name: str) -> str | None:

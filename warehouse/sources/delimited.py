@@ -56,7 +56,6 @@ class _DelimitedText:
     encoding: str
     separator: str
     decimal: str
-    skipped: int  # number of lines before the names of the columns
 
     def described(self) -> str:
         separator = _SEPARATORS.get(self.separator, repr(self.separator))
@@ -68,15 +67,13 @@ class _DelimitedText:
         """Yield all records, the column names first, each with the number of its first line."""
         allow_long_fields()
         text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8", newline="")
-        for _ in range(self.skipped):
-            text.readline()
         reader = csv.reader(text, delimiter=self.separator, strict=strict)
-        line = self.skipped + 1
+        line = 1
         try:
             for record in reader:
                 if record:
                     yield line, record
-                line = self.skipped + reader.line_num + 1
+                line = reader.line_num + 1
         except csv.Error as error:
             raise InputError(
                 f"{self.path}: the quotes in the record that begins in line {line} do not match ({error}); "
@@ -100,7 +97,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(text.content),
-            read_options=arrow_csv.ReadOptions(skip_rows=text.skipped, block_size=_BLOCK_BYTES),
+            read_options=arrow_csv.ReadOptions(block_size=_BLOCK_BYTES),
             parse_options=arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
                 null_values=MISSING,
@@ -118,10 +115,10 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     for k in (k for k, name in enumerate(names) if name in as_text):
         if pc.all(pc.is_in(table.column(k), pa.array(MISSING))).as_py():  # as when pyarrow chooses the type
             table = table.set_column(k, written[k], pa.nulls(table.num_rows))
-    notes = ("the first line, sep=, names the separator",) if text.skipped else ()
+    notes = ()
     if _APOSTROPHE.search(text.content):
         table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
-        notes += ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
+        notes = ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
     return InputTable(
         str(path),
         table,
@@ -157,12 +154,8 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
             f"{path}: holds NUL characters, as UTF-16 does where it is read as {encoding.upper()}; "
             "save it as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace)"
         )
-    first = sample.splitlines()[0]
-    skipped = int(first.lower().startswith("sep=") and len(first) == len("sep=") + 1)
-    separator = options.separator or (
-        first[-1] if skipped else _separator(sample, sample_is_file=len(sample) == len(text), kind=kind)
-    )
-    return _DelimitedText(path, content, encoding, separator, options.decimal or ".", skipped)
+    separator = options.separator or _separator(sample, sample_is_file=len(sample) == len(text), kind=kind)
+    return _DelimitedText(path, content, encoding, separator, options.decimal or ".")
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:

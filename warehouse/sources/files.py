@@ -22,16 +22,15 @@ from warehouse.sources.columns import (
     HOLDS_TEXT,
     JUDGE,
     LABEL,
-    SCORE,
-    TEXTS,
     ScoreLayout,
     find,
-    is_called,
     is_index,
     item_column,
+    item_fields,
     item_or_index,
     judge_columns,
     named,
+    needed,
     score_layout,
     split_item,
 )
@@ -44,7 +43,6 @@ from warehouse.sources.shapes import (
     repeated_by,
     values_of_items,
     whole_items,
-    with_fields_as_columns,
 )
 from warehouse.sources.tables import TableSource, guarded_reader, of_mapping, read_input_table
 from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_repeated_items, refuse_spaces
@@ -57,10 +55,6 @@ _LABEL_COLUMNS = {
     "labelled_at": ("labelled_at", "labeled_at"),
 }
 """Optional columns of a table of labels: role -> usual names."""
-
-_ANSWERS = ("response", "answer", "output", "conversation", "messages")
-_PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
-"""Usual names of the two answers of a pair, the left one and the right one."""
 
 _FAMILY = ("family", "base_model", "vendor", "provider")
 _MEANS = "judges scored an item several times, which {!r} counts: the mean of these scores is taken"
@@ -144,27 +138,19 @@ def read_orders(source: TableSource, report: Report = ignore_reading) -> dict[st
 
     A score means the same in either order, such as how much better the item's first text is.
     """
-    columns = ScoreColumns()
-    input_table, chosen = _open_scores(source, columns, AS_FOUND)
-    item, judge, score = item_or_index(input_table, chosen.item), chosen.judge, chosen.score
-    order = named(input_table.name, input_table.names, "order")
-    orders = identifiers(input_table, order)
-    if judge is None or score is None:
-        raise InputError(
-            f"{input_table.name}: scores by order need the columns item_id, judge, order and score; add those that are "
-            "missing"
-        )
+    input_table = read_input_table(source, lambda names: WantedColumns(frozenset(names)))
+    orders = identifiers(input_table, named(input_table.name, input_table.names, "order"))
     if len(orders.names) != 2:
         raise InputError(
-            f"{input_table.name}: the column {order} has {len(orders.names)} orders; give exactly two, as a pair is "
+            f"{input_table.name}: the column 'order' has {len(orders.names)} orders; give exactly two, as a pair is "
             "shown in two orders"
         )
-    matrices: dict[str, ScoreMatrix] = {}
+    matrices, readings = dict[str, ScoreMatrix](), list[Reading]()
     for k, name in enumerate(orders.names):
-        shown = replace(input_table, table=input_table.table.take(np.flatnonzero(orders.codes == k)))
-        recorded, reading = _long(shown, item, judge, score, columns, AS_FOUND)
-        report(reading.noting([f"shown in the order {name}"]))
-        matrices[name] = recorded.scores
+        rows = np.flatnonzero(orders.codes == k)
+        shown = replace(input_table, table=input_table.table.drop_columns("order").take(rows))
+        matrices[name] = read_scores(shown, report=readings.append).scores
+        report(readings[-1].noting([f"shown in the order {name}"]))
     return matrices
 
 
@@ -188,10 +174,10 @@ def read_items(
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
 
     def texts(where: str, names: Sequence[str], item: str) -> list[str]:
-        return [c for f, c in _item_fields(where, names, item, columns, drop).items() if f != "gold"]
+        return [c for f, c in item_fields(where, names, item, columns, drop).items() if f != "gold"]
 
     input_table, item = whole_items(*_open_items(source, wanted, item, options, texts))
-    fields = _item_fields(input_table.name, input_table.names, item, columns, drop)
+    fields = item_fields(input_table.name, input_table.names, item, columns, drop)
     if (first := item.split(",")[0]) != item and first in input_table.names:  # several columns name an item
         fields.setdefault("split_unit", first)
     for column in (*(where or {}), *drop):
@@ -253,9 +239,9 @@ def texts_in_scores(
     item, taken = reading.columns["item"], list[Reading]()
 
     def plan(names: Sequence[str]) -> WantedColumns:
-        return WantedColumns(_as_text(names, item).union(_item_fields(str(source), names, item, None, drop).values()))
+        return WantedColumns(_as_text(names, item).union(item_fields(str(source), names, item, None, drop).values()))
 
-    table = with_fields_as_columns(read_input_table(source, plan, options)).table
+    table = read_input_table(source, plan, options).table
     records = read_items(table, ItemColumns(item_id=item), drop=drop, options=options, report=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
     if not found:
@@ -334,17 +320,6 @@ def read_families(
     return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
 
 
-def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column with this name or a synonym; if missing, ``InputError`` describes the expected ``shape``."""
-    column = find(input_table.name, input_table.names, synonyms, "its usual name")
-    if column is None:
-        raise InputError(
-            f"{input_table.name}: no column {synonyms[0]!r}; {shape}, and the columns here are "
-            f"{listed([repr(name) for name in input_table.names], 40)}"
-        )
-    return column
-
-
 def _open_items(
     source: TableSource,
     wanted: str | None,
@@ -374,27 +349,6 @@ def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
     return frozenset([name for name in names if is_index(name)] if item is None else split_item(names, item))
 
 
-def _item_fields(
-    where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
-) -> dict[str, str]:
-    """Return the column of each field of an item except its id: the named column, or the one with the field's name.
-
-    If this finds neither prompt nor response, columns with usual names of texts are used.
-    """
-    named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
-    fields = {f: named(where, names, c) for f, c in named_columns.items()}
-    free = {name for name in names if name not in (item, *drop, *fields.values())}
-    fields |= {f: f for f in ItemColumns.model_fields if f in free and f not in fields}
-    pair = next((pair for pair in _PAIRS if free.issuperset(pair)), None)
-    if pair is not None and "response" not in fields:
-        fields["response"], fields["response_2"] = pair
-    for role, synonyms in TEXTS.items() if pair is not None or not fields.keys() & {"prompt", "response"} else ():
-        usual = [c for name in synonyms for c in names if c in free and is_called(c, (name,))]
-        if usual:
-            fields.setdefault(role, usual[0])
-    return fields
-
-
 def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOptions) -> tuple[InputTable, ScoreLayout]:
     def plan(names: Sequence[str]) -> WantedColumns:
         chosen = score_layout(str(source), names, columns)
@@ -405,7 +359,7 @@ def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOpt
         used = {chosen.judge, chosen.score, *response, *item_or_repeat_columns(names)}
         return WantedColumns(as_text | {chosen.judge, *response}, as_text | used)
 
-    input_table = with_fields_as_columns(read_input_table(source, plan, options))
+    input_table = read_input_table(source, plan, options)
     return input_table, score_layout(input_table.name, input_table.names, columns)
 
 
@@ -450,7 +404,11 @@ def _wide(
     judges, left_out = judge_columns(input_table, item, columns, options.grades)
     items, count = identifiers(input_table, item), repeated_by(input_table, [item])
     if count is None:
-        refuse_repeated_items(input_table, item, items, _remedy_of_repeated(input_table))
+        remedy = (
+            "a wide table has one row per item: keep one, or name all columns that name an item (--item id,COLUMN); of "
+            "a long table, name the columns of judges and scores (--judge, --score)"
+        )
+        refuse_repeated_items(input_table, item, items, remedy)
     refuse_spaces(input_table, "the name of a judge", judges)
     no_judge = "; leave out a column that is not a judge with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
@@ -468,21 +426,6 @@ def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str
     if missing == values.size:
         raise InputError(f"{input_table.name}: every score is missing; nothing can be aggregated")
     return f"missing scores: {missing:,} of {values.size:,}"
-
-
-def _remedy_of_repeated(input_table: InputTable) -> str:
-    """Return the remedy for a wide table with several rows for one item."""
-    judge, score = (next((n for n in input_table.names if is_called(n, synonyms)), None) for synonyms in (JUDGE, SCORE))
-    if judge is None and score is None:
-        return (
-            "a wide table has one row per item; keep one, name all columns that name an item (--item id,COLUMN), or a "
-            "long table's with --judge and --score"
-        )
-    lacking, option = ("score", "--score") if score is None else ("judge", "--judge")
-    return (
-        f"with its column {(judge or score)!r} it looks like a long table without a {lacking}'s column; name that "
-        f"with {option} (columns.{lacking} in a workspace)"
-    )
 
 
 def _reading(

@@ -18,7 +18,6 @@ import pyarrow as pa
 from care_ops.errors import InputError, how_to_install
 from warehouse.sources.input_table import InputTable, Plan, lines_of, name_columns, open_text, refuse_repeated
 from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
-from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
@@ -39,31 +38,62 @@ Record = dict[str, Any]
 
 
 def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read a table from lines of JSON objects, or from a JSON document that is or contains one list of objects.
+    """Read a table from lines of JSON objects, or from a JSON document that is a list of objects.
 
-    Raises ``InputError`` if a line is not a JSON object, an object has a key twice, or the document holds no list of
-    objects.
+    Raises ``InputError`` if a line is not a JSON object, an object has a key twice, or the document is another one.
     """
     encoding = options.encoding or "utf-8-sig"
     with open_text(path, encoding) as text:
         first, second = [*islice(filter(None, map(str.strip, text)), 2), "", ""][:2]
     if not first:
         raise InputError(f"{path}: the file is empty; it needs at least one record")
-    if _is_object(first) and (second or ".json" not in path.suffixes):
-        table = _table_of(path, (record for _, record in _lines(path, encoding)))
+    if ".json" not in path.suffixes or (second and first.startswith("{") and first.endswith("}")):
+        table = _table_of(path, (record for _, record in _objects(path, encoding)))
 
         def located(rows: Sequence[int]) -> list[str]:
-            return lines_of(rows, (number for number, _ in _lines(path, encoding)))
+            return lines_of(rows, (number for number, _ in _objects(path, encoding)))
 
         return InputTable(str(path), table, "Python's json, one object a line", locate=located)
     with open_text(path, encoding) as text:
         try:
-            document = json.load(text, object_pairs_hook=_unique_keys)
+            records = parse_json(text.read())
         except json.JSONDecodeError as error:
             raise InputError(f"{path}: is neither one JSON document nor one object per line: {error}") from error
-    records, where = _columns_as_rows(document) or _listed_records(path, document)
-    parser, table = f"Python's json, {where}", _table_of(path, records)
+    if not (isinstance(records, list) and records and all(isinstance(record, dict) for record in records)):
+        raise InputError(
+            f"{path}: holds {type(records).__name__}, not a list of objects; write one list of objects, one for each "
+            "row (pandas: orient='records')"
+        )
+    table = _table_of(path, records)
+    parser = "Python's json, a list of objects"
     return InputTable(str(path), table, parser, locate=lambda rows: [f"record {row + 1}" for row in rows])
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON; each lone surrogate, which UTF-8 cannot hold, becomes U+FFFD.
+
+    Raises ``ValueError`` if the text is not JSON, or an object has a key twice.
+    """
+    document = json.loads(text, object_pairs_hook=_unique_keys)
+    if b"\\ud" not in (text if isinstance(text, bytes) else text.encode("utf-8", "replace")).lower():
+        return document
+    spelt = json.dumps(document, ensure_ascii=False)
+    return json.loads(spelt.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, Any]]:
+    """Yield the JSON value of each line that is not empty, with the line's number.
+
+    Raises ``InputError`` if a line is not JSON.
+    """
+    with open_text(path, encoding) as text:
+        for number, line in enumerate(text, start=1):
+            if line.strip():
+                try:
+                    value = parse_json(line)
+                except (ValueError, RecursionError) as error:
+                    raise InputError(f"{path}: line {number} is not valid JSON ({error}); correct it") from error
+                yield number, value
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
@@ -123,13 +153,6 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
         return column
 
 
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
     """Return a JSON object as a dictionary; raise ``ValueError`` if it has a key twice."""
     record = dict(pairs)
@@ -139,59 +162,13 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
     return record
 
 
-def _lines(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
-    """Yield each object with the number of its line; a single error names all lines that are not objects."""
-    decoder, refused = json.JSONDecoder(object_pairs_hook=_unique_keys), list[str]()
-    with open_text(path, encoding) as text:
-        for number, line in enumerate(map(str.strip, text), start=1):
-            try:
-                record = decoder.decode(line) if line else None
-            except (ValueError, RecursionError) as error:
-                refused.append(f"line {number} ({error})")
-                continue
-            if isinstance(record, dict):
-                yield number, record
-            elif line:
-                refused.append(f"line {number} ({type(record).__name__}, not an object)")
-    if refused:
-        raise InputError(f"{path}: each line must be one JSON object; correct or remove {listed(refused, 5)}")
-
-
-def _listed_records(path: Path, document: Any) -> tuple[list[Record], str]:
-    """Return the records in a JSON document, and a phrase for their place in it."""
-    where = "a list of objects"
-    if isinstance(document, dict):
-        lists = [key for key, value in document.items() if _are_records(value)]
-        if len(lists) != 1:
-            keys = listed([repr(key) for key in document])
+def _objects(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
+    for number, value in json_lines(path, encoding):
+        if not isinstance(value, dict):
             raise InputError(
-                f"{path}: the document is an object of {keys}, and {len(lists)} of its values are lists of objects; "
-                "write one list of objects, one for each row (pandas: orient='records')"
+                f"{path}: line {number} holds {type(value).__name__}, not an object; write one JSON object in each line"
             )
-        document, where = document[lists[0]], f"the list of objects under {lists[0]!r}"
-    if not _are_records(document):
-        raise InputError(f"{path}: is not a list of one or more objects; write one object for each row")
-    return document, where
-
-
-def _columns_as_rows(document: Any) -> tuple[list[Record], str] | None:
-    """Return the rows of a JSON object of columns, such as pandas writes: equally long lists, or objects by row number.
-
-    None if the document is not such an object.
-    """
-    columns, where = list(document.values()) if isinstance(document, dict) else [], "an object of columns"
-    if columns and all(isinstance(column, dict) for column in columns):
-        if any(list(column) != [str(row) for row in range(len(columns[0]))] for column in columns):
-            return None
-        columns, where = [list(column.values()) for column in columns], "an object of objects, one a column"
-    are_columns = all(isinstance(column, list) and not _are_records(column) for column in columns)
-    if len(columns) < 2 or not are_columns or len(set(map(len, columns))) > 1:
-        return None
-    return [dict(zip(document, row, strict=True)) for row in zip(*columns, strict=True)], where
-
-
-def _are_records(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(record, dict) for record in value)
+        yield number, value
 
 
 def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
@@ -228,13 +205,7 @@ def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
 
 
 def _texts(values: Sequence[Any]) -> pa.Array:
-    """Return values as text; a lone surrogate, which JSON allows and UTF-8 does not, becomes U+FFFD."""
-    texts = [None if value is None else _as_text(value) for value in values]
-    try:
-        return pa.array(texts, pa.string())
-    except UnicodeEncodeError:
-        whole = [text and text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
-        return pa.array(whole, pa.string())
+    return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
 
 
 def _as_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tables in which a row is not one score or one item: items in several columns, repeated scores, nested fields.
+"""Tables in which a row is not one score or one item: items in several columns, and repeated scores.
 
 A table of answers has columns of the question and of the system that answered; a table of pairs has both systems.
 These columns together name the item: ``q7 / gpt-4o``.
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from warehouse.compute import pc
-from warehouse.sources.columns import ITEM, is_called, is_score, split_item
+from warehouse.sources.columns import is_called, is_score, split_item
 from warehouse.sources.input_table import InputTable
 
 _SYSTEM = (
@@ -40,9 +40,8 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     systems = [name for name in more_columns if is_called(name, _SYSTEM)]
     if len(parts) == 1 and systems and (judge is not None or not any(map(is_score, input_table.names))):
         repeats = [name for name in more_columns if name not in systems]
-        tried = ([], repeats, systems, more_columns)
-        enough = max(tried, key=lambda more: (round(_distinct(input_table, [*own, *more]), 1), -len(more)))
-        parts = (item, *(name for name in systems if name in enough))
+        without, joined = (_distinct(input_table, [*own, *repeats, *more]) for more in ((), systems))
+        parts = (item, *systems) if round(joined, 1) > round(without, 1) else parts
     if len(parts) == 1:
         return input_table, item
     texts = [input_table.table.column(name).cast(pa.string()) for name in parts]
@@ -84,26 +83,3 @@ def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> ND
     count = np.bincount(cells[known], minlength=size)
     total = np.bincount(cells[known], values[known], minlength=size)
     return np.divide(total, count, out=np.full(size, np.nan), where=count > 0)
-
-
-def with_fields_as_columns(input_table: InputTable) -> InputTable:
-    """Return the table with one column for each number of an object of scores, such as ``{"gpt": 7, "claude": 8}``.
-
-    The columns have the names of the fields; if a column ``gpt`` exists already, the new one is ``scores.gpt``.
-    """
-    for field in input_table.table.schema:
-        if pa.types.is_struct(field.type) and _holds_judges(field, input_table.names):
-            table = input_table.table.drop_columns([field.name])
-            for inner, column in zip(field.type, input_table.table.column(field.name).flatten(), strict=True):
-                is_free = inner.name.strip() and inner.name not in table.column_names
-                table = table.append_column(inner.name if is_free else f"{field.name}.{inner.name}", column)
-            input_table = replace(
-                input_table, table=table, notes=(*input_table.notes, f"{field.name!r} is read as its fields")
-            )
-    return input_table
-
-
-def _holds_judges(field: pa.Field, names: Sequence[str]) -> bool:
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
-    numbers = all(any(is_kind(inner.type) for is_kind in kinds) for inner in field.type)
-    return numbers and not is_called(field.name, ITEM) and not {inner.name for inner in field.type} & set(names)

@@ -5,6 +5,7 @@ The ending of a file's name decides its parser, and its first bytes must agree.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -17,7 +18,6 @@ from warehouse.sources.bounds import refuse_bomb, refuse_size, within_memory
 from warehouse.sources.delimited import read_delimited
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.sources.query import read_query
-from warehouse.sources.reading import listed
 from warehouse.sources.records import read_json, read_workbook
 from warehouse.sources.values import is_text
 from warehouse.testsets import AS_FOUND, ReadingOptions
@@ -35,7 +35,7 @@ _FIRST_BYTES = {
 }
 _REMEDY = "save it in UTF-8, name its encoding with --encoding, or save it as Parquet"
 _MIN_CELL_BYTES = 4
-_OF_FRAMES = "give each column one kind of value, numbers or text"
+_OF_FRAMES = "give each column one kind of value, numbers (pandas.to_numeric) or text"
 
 
 @runtime_checkable
@@ -83,20 +83,26 @@ def read_input_table(
 
 
 def _with_names(where: str, table: pa.Table) -> pa.Table:
-    """Return the table with unique column names; columns of bytes that are valid text become text."""
+    """Return the table with unique column names and fewer types of columns."""
     names = name_columns(table.column_names)
     refuse_repeated(where, names)
-    columns = [_as_text_if_it_is(column) for column in table.columns]
-    return pa.table(dict(zip(names, columns, strict=True)))
+    return pa.table(dict(zip(names, map(_of_usual_type, table.columns), strict=True)))
 
 
-def _as_text_if_it_is(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)):
-        return column
-    try:
+def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without a dictionary, except one of texts; bytes that are valid text become text."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        inner, chunks = kind.value_type, column.chunks
+        if not (is_text(inner) or pa.types.is_string_view(inner)):
+            return pa.chunked_array([chunk.dictionary_decode() for chunk in chunks], inner)
+        texts = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.large_string())) for c in chunks]
+        return pa.chunked_array(texts, pa.dictionary(kind.index_type, pa.large_string()))
+    if pa.types.is_string_view(kind):
         return column.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return column
+    with suppress(pa.ArrowInvalid):
+        return column.cast(pa.large_string()) if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else column
+    return column
 
 
 def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
@@ -208,13 +214,6 @@ def _table_of_pandas(frame: Any) -> pa.Table:
         return pa.table(frame.assign(**{name: frame[name].map(json.dumps) for name in lists}))
 
 
-def _of_several_kinds(frame: Any) -> str:
-    """Name the columns of a pandas frame that mix kinds of values, and the remedy; empty if no column does."""
-    kinds = {name: {type(value).__name__ for value in frame[name].dropna()} for name in getattr(frame, "columns", ())}
-    mixed = [f"column {name!r} holds {' and '.join(sorted(of))}" for name, of in kinds.items() if len(of) > 1]
-    return f"{listed(mixed)}, which pandas.to_numeric(frame[column]) makes numbers" if mixed else ""
-
-
 def _from_frame(frame: object) -> InputTable:
     if isinstance(frame, InputTable):
         return frame
@@ -231,5 +230,5 @@ def _from_frame(frame: object) -> InputTable:
         table = _validated(frame) if isinstance(frame, pa.Table) else _table_of_pandas(frame)
     except (ValueError, TypeError, NotImplementedError) as error:  # errors of Arrow and of pandas
         refuse_repeated(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
-        raise InputError(f"{name}: {_of_several_kinds(frame) or error}; {_OF_FRAMES}") from error
+        raise InputError(f"{name}: {error}; {_OF_FRAMES}") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")

@@ -47,13 +47,9 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
     A dictionary column is not expanded, because a long table names each item and judge many times.
     """
-    has_order = not (pa.types.is_dictionary(column.type) and is_text(column.type))
-    encoded = (_plain(column).dictionary_encode() if has_order else column).unify_dictionaries().combine_chunks()
-    values, codes = encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int32())
-    if has_order and not encoded.null_count:  # a dictionary built here has the order of rows
-        return values if is_text(encoded.dictionary.type) else [*map(_name, values)], codes.to_numpy()
-    used = codes.fill_null(len(values)).dictionary_encode()
-    names = [_name(value) for value in (*values, None)]
+    encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
+    names = [_name(value) for value in (*encoded.dictionary.to_pylist(), None)]
+    used = encoded.indices.cast(pa.int32()).fill_null(len(names) - 1).dictionary_encode()
     return [names[k] for k in used.dictionary.to_pylist()], used.indices.to_numpy(zero_copy_only=False)
 
 
@@ -97,20 +93,7 @@ def is_text(kind: pa.DataType) -> bool:
     """Return whether a column holds text."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column without a dictionary; text gets the type that all functions of Arrow accept."""
-    if pa.types.is_dictionary(column.type):
-        kind = _one_text(column.type.value_type)
-        parts = [part.dictionary.cast(kind).take(part.indices) for part in column.chunks]
-        column = pa.chunked_array(parts, kind)
-    return column.cast(_one_text(column.type))
-
-
-def _one_text(kind: pa.DataType) -> pa.DataType:
-    return pa.large_string() if is_text(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _name(value: Any) -> str:
