@@ -148,6 +148,12 @@ class FitVersionInputs:
         """Return the judges on the panel."""
         return {row.judge for row in self.panel if row.admitted}
 
+    @property
+    def missing_rate(self) -> float:
+        """Return the share of the panel's scores that are missing."""
+        rates = [row.missing_rate for row in self.panel if row.admitted]
+        return sum(rates) / len(rates) if rates else 0.0
+
 
 @dataclass(frozen=True)
 class FitVersion:

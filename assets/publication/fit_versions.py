@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,25 +12,20 @@ import numpy as np
 from assets.fit.documents import FitDocument
 from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
+from assets.publication.differences import kept_fit, reasons
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
-from care_ops.errors import FitError, InputError, capital, counted, listed
+from care_ops.errors import FitError, InputError, capital
 from care_ops.frozen import FAITHFUL, Frozen
-from care_ops.metrics import changed
 from care_ops.records import Evaluation
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import minute_of
-from care_ops.scores import ScoreMatrix, canonical_order
+from care_ops.scores import ScoreMatrix
 from warehouse.documents import plain
 from warehouse.fits import FitRecord, FitVersion, Publication
 from warehouse.matrix import read_scores
 
 _log = logging.getLogger(__name__)
-
-_ALL_RESCORED = "items came, left or changed, or every judge's scores did"
-
-_ITEMS_COMPARED = 10
-"""Items that a comparison of two fits names, those that moved most."""
 
 
 def find(workspace: Workspace, fit_version: str) -> FitVersion:
@@ -127,26 +122,15 @@ def published_before(workspace: Workspace, testset: str, fit_version: str) -> Fi
 
 def _history_rows(workspace: Workspace, testset: str) -> list[tuple[FitVersion, dict[str, Any]]]:
     """List the kept versions, oldest first, with their rows."""
-    log = workspace.fits.publications(testset)
-    current = log[-1].fit_version if log else None
-    waiting = blocked_fit(workspace, testset)
     rows: list[tuple[FitVersion, dict[str, Any]]] = []
     before: FitVersion | None = None
+    state_of = _states(workspace, testset)
     for version in workspace.fits.fit_versions(workspace.testset(testset).name):
-        published = [p for p in log if p.fit_version == version.fit_version]
-        state = "" if not published else "published" if version.fit_version == current else "was published"
-        reviewed = None if published else workspace.fits.find_annotation(testset, version.fit_version, ReviewDocument)
-        if reviewed is not None and reviewed.state == "held back":
-            state = "was held back"
-        if version.fit_version == current and log[-1].pinned:
-            state = "pinned"
-        if waiting is not None and version.fit_version == waiting.fit_version:
-            state = "held back"
         name = recommended(version.fits)
         row = {
             "fit_version": version.fit_version,
             "made at": version.made_at[:19],
-            "state": state,
+            "state": state_of(version.fit_version),
             "judges": len(version.inputs.admitted),
             "order": order_of(workspace, version, name) if name else None,
             "why": "; ".join(reasons(before, version)) if before else "the first",
@@ -156,34 +140,28 @@ def _history_rows(workspace: Workspace, testset: str) -> list[tuple[FitVersion, 
     return rows
 
 
+def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
+    """Return a function that states whether a fit version is or was published, blocked or pinned."""
+    log, waiting = workspace.fits.publications(testset), blocked_fit(workspace, testset)
+    published = {publication.fit_version for publication in log}
+
+    def state_of(version: str) -> str:
+        if waiting is not None and version == waiting.fit_version:
+            return "held back"
+        if log and version == log[-1].fit_version:
+            return "pinned" if log[-1].pinned else "published"
+        if version in published:
+            return "was published"
+        reviewed = workspace.fits.find_annotation(testset, version, ReviewDocument)
+        return "was held back" if reviewed is not None and reviewed.state == "held back" else ""
+
+    return state_of
+
+
 def order_of(workspace: Workspace, version: FitVersion, aggregator: str) -> float | None:
     """Return the order of an aggregate against gold (AUC, or Kendall's tau); None without gold."""
     evaluation = workspace.fits.find_annotation(version.testset, version.fits[aggregator], Evaluation)
     return None if evaluation is None else evaluation.order
-
-
-def reasons(before: FitVersion, after: FitVersion) -> list[str]:
-    """Describe how the inputs of two fit versions differ."""
-    old, new = before.inputs, after.inputs
-    added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
-    rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
-    sentences: list[str] = []
-    if len(rescored) > 1 and rescored == old.slices.keys() & new.slices.keys():  # as new items make it
-        sentences, rescored = [_ALL_RESCORED], set()
-    for judges, happened in ((added, "came"), (removed, "left"), (rescored, "changed scores")):
-        if judges:
-            sentences.append(f"{counted(len(judges), 'judge')} {happened}: {listed(sorted(judges), 4)}")
-    dropped = sorted((old.admitted - new.admitted) & new.slices.keys())
-    if dropped:
-        sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
-    if old.code != new.code:
-        sentences.append("another version of the code")
-    label_changes = changed_labels(before, after)
-    if label_changes is not None:
-        sentences.append(label_changes)
-    elif old.settings != new.settings and not added and not removed:
-        sentences.append("settings changed")
-    return sentences or ["made again"]
 
 
 def changed_since(
@@ -199,122 +177,6 @@ def changed_since(
         sorted(judge for judge, key in then.judges.items() if judge in then.admitted and now.get(judge) != key),
         sorted(item for item, label in then.labels.items() if labels.get(item) != label),
     )
-
-
-def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
-    """Describe how the labels of two fit versions differ; None if they do not."""
-    old, new = before.inputs.labels, after.inputs.labels
-    counts = {
-        "new": len(new.keys() - old.keys()),
-        "gone": len(old.keys() - new.keys()),
-        "corrected": sum(old[item] != new[item] for item in old.keys() & new.keys()),
-    }
-    return "labels: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n) if any(counts.values()) else None
-
-
-@dataclass(frozen=True)
-class WeightMove:
-    """A judge's weight in two fits; None if it is not in the fit."""
-
-    judge: str
-    before: float | None
-    after: float | None
-
-
-@dataclass(frozen=True)
-class ItemMove:
-    """An item's estimate in two fits, and the change in standard deviations of the earlier estimates."""
-
-    item_id: str
-    before: float
-    after: float
-    moved: float
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Differences between two versions of one aggregator's fit.
-
-    Attributes
-    ----------
-    judges : list of WeightMove
-        Largest change first.
-    items : list of ItemMove
-        Largest change first.
-    order : float or None
-        Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
-    top, other : int
-        Size of the top tenth of the shared items (``metrics.changed``), and how many of these items are new in it.
-    lost : str
-        How many items lost every score, as a sentence; empty if none did.
-    """
-
-    why: list[str]
-    judges: list[WeightMove]
-    items: list[ItemMove]
-    order: float | None
-    top: int
-    other: int
-    lost: str = ""
-
-    def moves(self) -> list[str]:
-        """Describe how far the estimates moved."""
-        order = "is not defined" if self.order is None else f"is {self.order:.3f}"
-        return [
-            f"the rank correlation of the two answers {order}",
-            f"{self.other} of the {counted(self.top, 'item')} in the top tenth were not there",
-        ]
-
-
-def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggregator: str) -> Moved:
-    """Compare two fit versions.
-
-    Raises ``InputError`` if they are of different test sets, or one lacks the aggregator.
-    """
-    if before.testset != after.testset:
-        raise InputError(
-            f"fit {before.fit_version} is of {before.testset!r}, but {after.fit_version} is of {after.testset!r}; "
-            "compare fits of one test set"
-        )
-    fits = [kept_fit(workspace, version, aggregator) for version in (before, after)]
-    old, new = (fit.weights for fit in fits)
-    both = sorted({judge for fit in fits for judge in fit.judges})
-    names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
-    judges = [WeightMove(j, old.get(j), new.get(j)) for j in names]
-    ids, then = np.array(fits[0].item_ids, dtype=object), fits[0].answer.estimate
-    now = fits[1].in_order(fits[0].item_ids).estimate
-    had_score, has_score = ~np.isnan(then), ~np.isnan(now)
-    rows = np.flatnonzero(had_score & has_score)
-    rows = rows[canonical_order(ids[rows].tolist())]
-    spread = (float(np.std(then[had_score])) if had_score.any() else 0.0) or 1.0
-    moved = (now - then) / spread
-    furthest = rows[np.argsort(-np.abs(moved[rows]), kind="stable")[:_ITEMS_COMPARED]].tolist()
-    items = [ItemMove(str(ids[k]), float(then[k]), float(now[k]), float(moved[k])) for k in furthest]
-    whole = changed(now[rows], then[rows])
-    order = None if np.isnan(whole.correlation) else whole.correlation
-    had, has = (set(fit.item_ids) for fit in fits)
-    lost = [item for item in ids[had_score & ~has_score] if item in has]
-    lost_scores = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
-    first_scores = int((has_score & ~had_score).sum())
-    of_items = {"came": len(has - had), "left": len(had - has), "got their first scores": first_scores}
-    item_changes = [f"{counted(count, 'item')} {happened}" for happened, count in of_items.items() if count]
-    why = [why for why in reasons(before, after) if not (item_changes and why == _ALL_RESCORED)]
-    return Moved(
-        [*filter(None, [lost_scores]), *why, *item_changes],
-        judges,
-        items,
-        order,
-        whole.top,
-        whole.top_changed,
-        lost_scores,
-    )
-
-
-def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitRecord:
-    """Read one aggregator's fit; ``InputError`` if the version has none."""
-    if aggregator not in version.fits:
-        raise InputError(f"fit {version.fit_version} has no {aggregator!r}; it has {', '.join(version.fits)}")
-    return workspace.fits.read_fit(version.testset, version.fits[aggregator])
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:

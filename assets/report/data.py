@@ -11,7 +11,7 @@ import numpy as np
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.judging.bill import in_words
-from assets.publication.fit_versions import Moved
+from assets.publication.differences import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas

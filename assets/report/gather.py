@@ -7,7 +7,8 @@ from assets.code import code_version
 from assets.fit.kept import read_answers, read_fitted, read_moments, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
-from assets.publication.fit_versions import difference, order_of, published_before, reasons
+from assets.publication.differences import difference, reasons
+from assets.publication.fit_versions import order_of, published_before
 from assets.report.assemble import completed
 from assets.report.data import Changes, FitVersionShown, ReportData
 from assets.results.comparison import compared_in

@@ -104,7 +104,8 @@ def show_fit(
     json: Json = False,
 ) -> None:
     """Show one kept fit: when and why it was built, whether it is published, and the judges' weights."""
-    from assets.publication.fit_versions import find, kept_fit
+    from assets.publication.differences import kept_fit
+    from assets.publication.fit_versions import find
     from assets.publication.fit_versions import history as rows_of
 
     loaded = _load(workspace)
@@ -132,7 +133,8 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show which judges' weights and which items' scores moved most between two fits, and why."""
-    from assets.publication.fit_versions import difference, find
+    from assets.publication.differences import difference
+    from assets.publication.fit_versions import find
 
     loaded = _load(workspace)
     pair = (find(loaded, before), find(loaded, after)) if after is not None else _last_two(loaded, before)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from assets.publication.checks import check_states
 from assets.publication.documents import ReviewDocument
-from assets.publication.review import _states
 from assets.report.verdicts import stored_verdicts
 from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
@@ -74,7 +74,7 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
         answer = replace(fit.answer, name="care_tensor", details={**reported, **details})
         doubtful = replace(fit, fit_id="doubtful", answer=answer)
         workspace.fits.write_fit(doubtful)
-        return _states(workspace, "one", replace(version, fits={**version.fits, "care_tensor": "doubtful"}))
+        return check_states(workspace, replace(version, fits={**version.fits, "care_tensor": "doubtful"}))
 
     warned = reviewed()
     assert not warned.passed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from assets.publication.fit_versions import ItemMove, Moved, WeightMove
+from assets.publication.differences import ItemMove, Moved, WeightMove
 from assets.report.data import Changes, FitVersionShown, ReportData
 from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.metrics import evaluate

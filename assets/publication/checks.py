@@ -1,0 +1,218 @@
+"""The checks of a fit version against the published one, each with its reason and remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from assets.fit.stages import recommended
+from assets.publication.documents import CheckResult
+from assets.workspace import ReviewConfig, Workspace
+
+if TYPE_CHECKING:
+    from care_ops.records import Certificate
+    from warehouse.fits import FitRecord, FitVersion, FitVersionInputs
+
+CHECKS: dict[str, tuple[bool, str]] = {
+    "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
+    "missing_scores": (True, "The share of the panel's missing scores has not risen."),
+    "certificate": (True, "The structure was solved to its certificate."),
+    "quality": (True, "What the recommended aggregate calls quality points where it pointed before."),
+    "drift": (True, "The recommended aggregate is distributed and ordered as before."),
+    "gold_leakage": (True, "No judge's scores are the gold label itself, unless care.yaml declares it."),
+    "duplicate_items": (True, "Items that repeat another's texts have not multiplied."),
+    "states": (False, "care_tensor's states do not depend on its random starts, and labels confirm them."),
+}
+"""Name -> (whether it blocks, description)."""
+
+_MOST_MEAN_SHIFT = 0.5
+"""Standard deviations of an estimate's mean beyond which something has broken."""
+
+_MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
+"""By how much the share of missing scores, and of items that repeat another's texts, may rise between two fits that are
+published: a judge in twenty, or an item in a hundred, may come and go without anything being wrong."""
+
+_MIN_COSINE = 0.70
+"""Minimum cosine between the weights of two fits: 45 degrees, beyond which quality is more another thing."""
+
+_SAME_ANSWER = 0.99
+"""Share of the items that two ends of ``care_tensor`` decide alike, from which on it does not matter which is kept."""
+
+
+@dataclass(frozen=True)
+class ReviewedFit:
+    """The parts of a fit version that the checks read.
+
+    Attributes
+    ----------
+    best : FitRecord or None
+        Fit of the recommended aggregator; None if it is lost, or no aggregator gave an estimate.
+    certificate : Certificate or None
+        Certificate of the structure; None without a structure.
+    """
+
+    inputs: FitVersionInputs
+    best: FitRecord | None
+    certificate: Certificate | None
+
+
+def read_reviewed(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> ReviewedFit:
+    """Read the parts of a fit version that the checks need; parts of lost ``earlier`` fits are empty."""
+    from assets.fit.details import StructuredDetails, read_details
+
+    name = recommended(version.fits)
+    read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
+    fits = {each: read(version.testset, version.fits[each]) for each in {name, "care_svd"} & {*version.fits}}
+    structured = fits.get("care_svd")
+    certificate = None if structured is None else read_details(structured.answer, StructuredDetails).certificate
+    return ReviewedFit(version.inputs, fits.get(name), certificate)
+
+
+def result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> CheckResult:
+    """Return a check's result; it blocks if it failed and the check is a blocking one."""
+    return CheckResult(check, passed, message, numbers, blocks=not passed and CHECKS[check][0])
+
+
+def check_inputs(
+    latest: ReviewedFit, previous: ReviewedFit | None, judges: set[str], leaked: list[str]
+) -> list[CheckResult]:
+    """Check panel, missing scores, certificate, gold and duplicates of the latest fit version.
+
+    ``judges`` are those of the test set in the workspace; ``leaked`` are those whose scores are gold.
+    """
+    before = None if previous is None else previous.inputs
+    return [
+        _shrunk(latest.inputs, before, judges),
+        _missing(latest.inputs, before),
+        _certificate(latest.certificate),
+        _leakage(leaked),
+        _duplicates(latest.inputs, before),
+    ]
+
+
+def compare_estimates(latest: FitRecord | None, previous: FitRecord | None, limits: ReviewConfig) -> list[CheckResult]:
+    """Check that the recommended estimate did not flip or drift against the previous one of the same aggregator."""
+    if latest is None or previous is None or latest.answer.name != previous.answer.name:
+        message = "no published fit of the same aggregator to compare with"
+        return [result(check, True, message, {}) for check in ("quality", "drift")]
+    return [_turned(latest, previous), _drift(latest, previous, limits)]
+
+
+def check_states(workspace: Workspace, version: FitVersion) -> CheckResult:
+    """Check that care_tensor's states do not depend on its random starts, and that labels confirm them."""
+    from assets.fit.details import CareTensorDetails, read_details
+
+    fit_id = version.fits.get("care_tensor")
+    if fit_id is None:
+        return result("states", True, "care_tensor gave no answer", {})
+    details = read_details(workspace.fits.read_fit(version.testset, fit_id).answer, CareTensorDetails)
+    concerns: list[str] = []
+    alike = details.starts_alike
+    if details.starts_agree is False and (alike is None or alike < _SAME_ANSWER):
+        otherwise = "" if alike is None else f", and decide {1 - alike:.0%} of the items otherwise"
+        concerns.append(
+            f"random starts ended in different states{otherwise}, so that care_tensor's answer may be another one "
+            "tomorrow: rely on another aggregator"
+        )
+    if details.labels_confirm is False:
+        concerns.append(
+            "labels contradict the scores, and care_tensor's states predict labels "
+            "that were left out no better than their commoner label does: label more items, or rely on another "
+            "aggregator"
+        )
+    return result("states", not concerns, "; ".join(concerns) or "no doubt about care_tensor's states", {})
+
+
+def _shrunk(latest: FitVersionInputs, previous: FitVersionInputs | None, judges: set[str]) -> CheckResult:
+    lost = sorted((previous.admitted & judges) - latest.admitted) if previous else []
+    refused = {row.judge: row.reason for row in latest.panel if not row.admitted}
+    why = "; ".join(f"{judge}: {refused.get(judge, 'no scores')}" for judge in lost)
+    message = (
+        f"{len(lost)} judge(s) of the published panel are no longer admitted ({why}). Fix them and run again, delete "
+        "their files, or `care fits accept` the smaller panel"
+        if lost
+        else f"{len(latest.admitted)} judges"
+    )
+    return result("panel_shrunk", not lost, message, {"lost": len(lost)})
+
+
+def _missing(latest: FitVersionInputs, previous: FitVersionInputs | None) -> CheckResult:
+    missing = latest.missing_rate
+    rise = missing - previous.missing_rate if previous else 0.0
+    message = f"{missing:.1%} of the panel's scores are missing"
+    if rise > _MOST_MISSING_RISE:
+        message += (
+            f", {rise:+.1%} against the published fit (limit {_MOST_MISSING_RISE:+.0%}). See "
+            "`by_status` of the judges' `scores`, or `care fits accept`"
+        )
+    return result("missing_scores", rise <= _MOST_MISSING_RISE, message, {"missing": missing, "rise": rise})
+
+
+def _certificate(certificate: Certificate | None) -> CheckResult:
+    if certificate is None:
+        return result("certificate", True, "no structure to certify", {})
+    message = (
+        f"relative gap {certificate.gap:.1e}"
+        if certificate.converged
+        else f"the structure stopped at a relative gap of {certificate.gap:.1e}, short of its certificate. Raise "
+        "`fit.gamma`, drop judges that repeat one another, or `care fits accept`"
+    )
+    return result("certificate", certificate.converged, message, {"gap": certificate.gap})
+
+
+def _leakage(leaked: list[str]) -> CheckResult:
+    message = (
+        f"{', '.join(leaked)}: the scores are the gold label itself. Remove the judge or drop its column; if people "
+        "sit on the panel on purpose, name them under `review.declared` in care.yaml"
+    )
+    return result("gold_leakage", not leaked, message if leaked else "no judge copies gold", {"judges": len(leaked)})
+
+
+def _duplicates(latest: FitVersionInputs, previous: FitVersionInputs | None) -> CheckResult:
+    share = latest.duplicates
+    rise = share - previous.duplicates if previous else 0.0
+    message = f"{share:.1%} of the items repeat another's texts outside their split unit"
+    if rise > _MOST_DUPLICATES_RISE:
+        message += (
+            f", {rise:+.1%} against the published fit. Remove the copies from the source, give them one `split_unit`, "
+            "or `care fits accept`"
+        )
+    return result("duplicate_items", rise <= _MOST_DUPLICATES_RISE, message, {"share": share, "rise": rise})
+
+
+def _turned(latest: FitRecord, previous: FitRecord) -> CheckResult:
+    from care_ops.results.drift import same_direction
+
+    cosine = same_direction(previous.weights, latest.weights)
+    if cosine != cosine:
+        return result("quality", True, "the two fits have no weights to compare", {})
+    message = (
+        f"cosine {cosine:.2f} with the published one"
+        if cosine >= _MIN_COSINE
+        else f"what is called quality has turned: cosine {cosine:.2f} with the published fit (limit {_MIN_COSINE:.2f})."
+        " Give labels (`labels` in care.yaml) to say which factor is quality, or `care fits accept`"
+    )
+    return result("quality", cosine >= _MIN_COSINE, message, {"cosine": cosine})
+
+
+def _drift(latest: FitRecord, previous: FitRecord, limits: ReviewConfig) -> CheckResult:
+    """Check the drift of the estimates against its limits; an undefined number passes."""
+    from care_ops.results.drift import drift
+
+    moved = drift(previous.estimates, latest.estimates)
+    beyond = {
+        f"PSI above {limits.max_psi:g} beyond chance": moved.psi > limits.max_psi + moved.psi_by_chance,
+        f"mean shift above {_MOST_MEAN_SHIFT:g} sd": abs(moved.mean_shift) > _MOST_MEAN_SHIFT,
+        f"rank correlation below {limits.min_rank_correlation:g}": moved.rank_correlation < limits.min_rank_correlation,
+    }
+    message = (
+        f"{latest.answer.name}: PSI {moved.psi:.2f}, mean {moved.mean_shift:+.2f} sd, rank correlation "
+        f"{moved.rank_correlation:.3f} over {moved.common} items"
+    )
+    if any(beyond.values()):
+        message += (
+            f": {', '.join(words for words, is_so in beyond.items() if is_so)}. `care fits diff` names the judges and "
+            "items that moved; accept it if they should"
+        )
+    numbers = {name: number for name, number in vars(moved).items() if number == number}
+    return result("drift", not any(beyond.values()), message, numbers)
