@@ -85,10 +85,6 @@ class FitFolder:
         table = pa.table(columns).replace_schema_metadata({key: json.dumps(value) for key, value in metadata.items()})
         write_table(self.panel_file, table)
 
-    def panels(self) -> list[Path]:
-        """Return the existing files with scores of the panel's items."""
-        return sorted(self.path.glob("*.parquet"))
-
     def read_panel(self) -> ScoreMatrix:
         """Read the panel's matrix; raise ``WarehouseError`` if `panel` has not run."""
         return self._read(self.panel_file, panel_of)

@@ -23,7 +23,6 @@ from care_ops.records import Aggregate, Array, JudgeCheck
 from warehouse.documents import FORMAT, read_record, record_of, renamed, stored, write_record
 from warehouse.storage import (
     DamagedError,
-    delete,
     find_sound,
     folder_of,
     names_in,
@@ -260,7 +259,7 @@ class FitStore:
         fits = all(self.fit_file(testset, fit_id).is_file() for fit_id in fit_ids)
         return fits and self.find_fit_version(testset, fit_version) is not None
 
-    def _version_file(self, testset: str, fit_version: str) -> Path:
+    def version_file(self, testset: str, fit_version: str) -> Path:
         """Return the file of a fit version; before format 2 it had a name with ``edition``."""
         old, new = (self.folder(testset) / f"{name}={fit_version}.json" for name in ("edition", "fit_version"))
         return old if old.is_file() else new
@@ -274,7 +273,7 @@ class FitStore:
         elif others:
             version = replace(version, made_at=_not_before(version.made_at, others[-1].made_at))
         if version != known:
-            write_record(self._version_file(version.testset, version.fit_version), version)
+            write_record(self.version_file(version.testset, version.fit_version), version)
         return version
 
     def fit_versions(self, testset: str) -> list[FitVersion]:
@@ -285,7 +284,7 @@ class FitStore:
 
     def find_fit_version(self, testset: str, fit_version: str) -> FitVersion | None:
         """Return a fit version by its id; None if it is missing or damaged."""
-        return find_sound(self._version_file(testset, fit_version), partial(read_record, kind=FitVersion))
+        return find_sound(self.version_file(testset, fit_version), partial(read_record, kind=FitVersion))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
         """Remove items from the labels of fit versions and from the details of fits; their rows stay."""
@@ -294,7 +293,7 @@ class FitStore:
             if labels.keys() & set(items):
                 kept = {item: label for item, label in labels.items() if item not in items}
                 without = replace(version, inputs=replace(version.inputs, labels=kept))
-                write_record(self._version_file(testset, version.fit_version), without)
+                write_record(self.version_file(testset, version.fit_version), without)
         for path in sorted(self.folder(testset).glob("fit=*.parquet")):
             fit = find_sound(path, fit_of)
             named = () if fit is None else fit.answer.details.get(ITEMS_NAMED) or ()
@@ -316,43 +315,22 @@ class FitStore:
     def publications(self, testset: str) -> list[Publication]:
         """Return the publication log, oldest first; a damaged log is quarantined and replaced by its readable lines."""
         path = self._log_file(testset)
-        damage = ""
         try:
             lines = read_lines(path)
         except FileNotFoundError:
             return []
         except DamagedError as error:
-            lines, damage = readable_lines(path), str(error)
-        publications: list[Publication] = []
-        for line in lines:
-            try:
-                publications.append(record_of(Publication, line))
-            except ValueError as error:
-                damage = damage or f"{path}: it is damaged ({error})"
-        if not damage:
-            return publications
-        quarantine(path, damage)
-        if publications:
-            write_lines(path, [stored(publication) for publication in publications])
-        return publications
+            lines = readable_lines(path)
+            quarantine(path, str(error))
+            if lines:
+                write_lines(path, lines)
+        return [record_of(Publication, line) for line in lines]
 
     def published(self, testset: str) -> tuple[Publication, FitVersion] | None:
         """Return the current publication and its fit version, or None."""
         log = self.publications(testset)
         version = self.find_fit_version(testset, log[-1].fit_version) if log else None
         return None if version is None else (log[-1], version)
-
-    def remove_fit_version(self, version: FitVersion, kept: Sequence[FitVersion]) -> int:
-        """Delete a fit version and its fits that no kept version uses; return the bytes freed."""
-        shared = {fit_id for e in kept for fit_id in e.fits.values()}
-        folder = self.folder(version.testset)
-        doomed = [self._version_file(version.testset, version.fit_version)]
-        for fit_id in {version.fit_version, *version.fits.values()} - shared:
-            doomed += folder.glob(f"fit={fit_id}.*")
-        freed = sum(path.stat().st_size for path in doomed)
-        for path in doomed:
-            delete(path)
-        return freed
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:

@@ -3,10 +3,11 @@
 import logging
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -21,8 +22,6 @@ from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
-from warehouse.fits import FitVersion
-from warehouse.parts import PartStore
 from warehouse.storage import (
     DAMAGED,
     DamagedError,
@@ -46,18 +45,11 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Removable:
-    """Something that ``care admin gc`` deletes.
-
-    Attributes
-    ----------
-    fit_version : FitVersion or None
-        Version to delete, with the fits that no kept version uses.
-    """
+    """Files that ``care admin gc`` deletes, and the reason."""
 
     what: str
     why: str
-    paths: tuple[Path, ...] = ()
-    fit_version: FitVersion | None = None
+    paths: tuple[Path, ...]
 
     @property
     def size(self) -> int:
@@ -86,29 +78,28 @@ def removable(workspace: Workspace, *, versions: int, months: int, days: float) 
     days : float
         Days for which parts are kept after writing, even if their judge was removed.
     """
-    doomed, before = list[Removable](), time.time() - days * _DAY_S
-    for testset in workspace.fits.testsets():
-        all_versions = workspace.fits.fit_versions(testset)
-        kept = {e.fit_version for e in all_versions[-versions:]} if versions else set[str]()
-        kept |= {p.fit_version for p in workspace.fits.publications(testset)[-10:]}
-        kept |= {now.fit_version} if (now := latest(workspace, testset)) is not None else set()
-        last_of_month = {e.made_at[:7]: e.fit_version for e in all_versions}
-        kept |= {last_of_month[month] for month in sorted(last_of_month)[len(last_of_month) - months :]}
-        doomed += [
-            Removable(f"fit {e.fit_version} of {testset}", f"made {e.made_at[:10]}", fit_version=e)
-            for e in all_versions
-            if e.fit_version not in kept
-        ]
-        doomed += _orphaned_files(
-            workspace, testset, {f for e in all_versions for f in (e.fit_version, *e.fits.values())}, before
-        )
-    return [*doomed, *_old_parts(workspace, before)]
+    before = time.time() - days * _DAY_S
+    fits = (_old_fits(workspace, testset, versions, months, before) for testset in workspace.fits.testsets())
+    return [*chain(*fits), *_old_parts(workspace, before)]
 
 
-def _orphaned_files(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
-    """Yield files of fits that belong to no kept version, left by a killed fit or deletion."""
-    files = sorted(workspace.fits.folder(testset).glob("fit=*"))
-    loose = [p for p in files if p.name[4:].partition(".")[0] not in named and p.stat().st_mtime < before]
+def _old_fits(workspace: Workspace, testset: str, versions: int, months: int, before: float) -> Iterator[Removable]:
+    """Yield the fit versions that no rule keeps, with the fits that only they use, and files left by a kill."""
+    all_versions = workspace.fits.fit_versions(testset)
+    kept = {e.fit_version for e in all_versions[-versions:]} if versions else set[str]()
+    kept |= {p.fit_version for p in workspace.fits.publications(testset)[-10:]}
+    kept |= {now.fit_version} if (now := latest(workspace, testset)) is not None else set()
+    last_of_month = {e.made_at[:7]: e.fit_version for e in all_versions}
+    kept |= {last_of_month[month] for month in sorted(last_of_month)[len(last_of_month) - months :]}
+    files_of = defaultdict[str, list[Path]](list)
+    for path in sorted(workspace.fits.folder(testset).glob("fit=*")):
+        files_of[path.name[4:].partition(".")[0]].append(path)
+    for version in sorted(all_versions, key=lambda e: e.fit_version not in kept):
+        files = [path for name in (version.fit_version, *version.fits.values()) for path in files_of.pop(name, ())]
+        if version.fit_version not in kept:
+            file = workspace.fits.version_file(testset, version.fit_version)
+            yield Removable(f"fit {version.fit_version} of {testset}", f"made {version.made_at[:10]}", (file, *files))
+    loose = [path for path in chain(*files_of.values()) if path.stat().st_mtime < before]
     if loose:
         yield Removable(f"{len(loose)} files of fits of {testset}", "no kept fit names them", tuple(loose))
 
@@ -148,13 +139,8 @@ def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
     """Delete files and their rows in the database; return the bytes freed."""
-    freed = 0
-    gone = {r.fit_version.fit_version for r in doomed if r.fit_version is not None}
+    freed = sum(entry.size for entry in doomed)
     for entry in doomed:
-        if entry.fit_version is not None:
-            kept = [e for e in workspace.fits.fit_versions(entry.fit_version.testset) if e.fit_version not in gone]
-            freed += workspace.fits.remove_fit_version(entry.fit_version, kept)
-        freed += entry.size
         for path in entry.paths:
             delete(path)
         _log.info("deleted %s (%s)", entry.what, entry.why)
@@ -184,7 +170,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)
     versions, this = list(_versions_too(workspace, spec, item_id)), UnderWay(spec, item_id)
-    known = any(_rows_of(workspace, name, items, remove=False) for name, items in versions)
+    known = any(_rows_of(workspace, name, items, remove=False).total() for name, items in versions)
     if not known and under_way != this and forgotten_key(spec, item_id) not in workspace.forgotten_items():
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
     if under_way is not None and under_way != this:
@@ -241,13 +227,17 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     for name, items in _versions_too(workspace, testset, item_id):
         removed.update(_rows_of(workspace, name, items, remove=True))
         workspace.fits.leave_out(name, items)
-        facts = workspace.fits.folder(name).glob("fit=*.fitfacts.json")
-        for path in sorted([*workspace.fit_folder(name).path.glob("*.json"), *facts]):  # the next run writes them again
+        for path in sorted(workspace.fits.folder(name).glob("fit=*.fitfacts.json")):
             document = find_sound(path, read_document)
             if document is not None and any(_names(document, item) for item in items):
                 delete(path)
-        _delete_set_aside(workspace, name)
+        delete_folder(workspace.fit_folder(name).path)  # the next run rebuilds it
+        folder = workspace.fits.folder(name).name
+        for damaged in [*workspace.data.rglob(DAMAGED)]:  # quarantined files may hold the item
+            if damaged.parent.name == folder or damaged.parent == workspace.report_folder:
+                delete_folder(damaged)
         leave_out(workspace.report_folder / labels_name(name), items)
+    delete_folder(workspace.data / "parts" / "probes")  # texts of earlier releases, which nothing reads
     for page in workspace.report_folder.glob("*.html"):
         delete(page)  # pages quote texts; the next run writes them again
     rebuild_warehouse(workspace)
@@ -262,19 +252,6 @@ def _names(value: object, item: str) -> bool:
     if isinstance(value, Mapping):
         return any(_names(part, item) for pair in cast("Mapping[str, object]", value).items() for part in pair)
     return isinstance(value, list) and any(_names(part, item) for part in cast("list[object]", value))
-
-
-def _delete_set_aside(workspace: Workspace, testset: str) -> None:
-    """Delete quarantined files of a test set, because they may hold the item."""
-    folders = [workspace.parts.scores_folder(judge, testset) for judge in workspace.parts.judges()]
-    folders += [
-        workspace.parts.items_file(testset).parent,
-        workspace.fits.folder(testset),
-        workspace.fit_folder(testset).path,
-        workspace.report_folder,
-    ]
-    for folder in folders:
-        delete_folder(folder / DAMAGED)
 
 
 def _promise(workspace: Workspace) -> Path:
@@ -301,28 +278,15 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
             yield name, {version_id(item_id, change) for change in (ORIGINAL, *other.source.changes)}
 
 
-def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
-    """Count the stored rows of a test set's items, and remove them if requested; empty if there are none."""
-    fits = sorted(workspace.fits.folder(testset).glob("fit=*.parquet"))
-    counts = {
-        "items": _without(workspace.parts.items_file(testset), items, remove=remove),
-        "scores": _scores_of(workspace.parts, testset, items, remove=remove),
-        "fits": sum(_without(path, items, remove=remove) for path in fits),
+def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> Counter[str]:
+    """Count the stored rows of a test set's items, and remove them if requested."""
+    parts = workspace.parts
+    files = {
+        "items": [parts.items_file(testset)],
+        "scores": [path for judge in parts.judges() for path in parts.scores_folder(judge, testset).glob("*.parquet")],
+        "fits": workspace.fits.folder(testset).glob("fit=*.parquet"),
     }
-    if remove:
-        delete_folder(workspace.data / "parts" / "probes")  # texts of earlier releases, which nothing reads
-    for panel in workspace.fit_folder(testset).panels():
-        _without(panel, items, remove=remove)
-    return counts if any(counts.values()) else {}
-
-
-def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove: bool) -> int:
-    """Count the rows of items in score parts, and remove them if requested."""
-    count = 0
-    for judge in parts.judges():
-        paths = sorted(parts.scores_folder(judge, testset).glob("*.parquet"))
-        count += sum(_without(path, items, remove=remove) for path in paths)
-    return count
+    return Counter({kind: sum(_without(p, items, remove=remove) for p in sorted(files[kind])) for kind in files})
 
 
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
