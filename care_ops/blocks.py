@@ -66,17 +66,3 @@ def _several(values: Array) -> Iterator[tuple[slice, Array]]:
         several = memory[: where.stop - first]
         several[...] = values[:, where].T
         yield where, several
-
-
-def few_values(values: Array, most: int) -> Array | None:
-    """Return the distinct values of an array in rising order, without NaN; None if there are more than ``most``.
-
-    Where they are, the first rows mostly show it.
-    """
-    known = np.empty(0)
-    for rows in blocks(len(values)):
-        block = values[rows]
-        known = np.union1d(known, block[~np.isnan(block)])
-        if len(known) > most:
-            return None
-    return known

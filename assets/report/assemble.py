@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from assets.report.data import ReportData
-from assets.report.sampled import rows_shown
+from assets.report.data import ReportData, rows_shown
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.label_free import label_free
 from care_ops.config import FitConfig

@@ -1,13 +1,14 @@
 """Judge cards of a page: weight, factor and agreement with labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import rankdata
 
-from assets.report.data import JudgeRow, ReportData, Retest
+from assets.report.data import ReportData, Retest, WeightCell
 from care_ops.metrics import auc, tau
+from care_ops.records import JudgeCheck
 from care_ops.results.judge_gate import gate_sentence
 from care_ops.scores import Array
 from judges.items import FROM_A_FILE
@@ -60,13 +61,16 @@ class AgainstLabels:
 
 
 @dataclass(frozen=True)
-class JudgeCard(JudgeRow):
-    """One judge; the fields are set for judges on the panel.
+class JudgeCard:
+    """One judge: its admission, family and weight in the recommended aggregate; more for judges on the panel.
 
     ``number`` is its place on the page by decreasing weight. ``before`` is its weight in the previous fit. ``outlying``
     are the items that it ranks least like the estimate. ``labels`` is None without gold.
     """
 
+    check: JudgeCheck
+    family: str | None
+    weight: WeightCell
     number: int | None = None
     before: float | None = None
     follows: Followed | None = None
@@ -80,14 +84,12 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
     column = {judge: j for j, judge in enumerate(data.scores.judges)}
     estimate = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
-    for place, row in enumerate(data.judge_rows):
-        judge, j = row.check.judge, column.get(row.check.judge)
-        if j is None:
-            cards.append(JudgeCard(**vars(row)))
-            continue
-        cards.append(
-            JudgeCard(
-                **vars(row),
+    for place, check in enumerate(data.ordered_checks):
+        judge, j = check.judge, column.get(check.judge)
+        card = JudgeCard(check, data.scores.families.get(judge), data.weight_cell(data.lead, judge))
+        if j is not None:
+            card = replace(
+                card,
                 number=place + 1,
                 before=data.previous_weights.get(judge),
                 follows=followed(data, j),
@@ -95,7 +97,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 labels=_against_labels(data, j, estimate),
                 retest=data.retests.get(judge, _FROM_A_FILE if data.fit_version is None else "not known"),
             )
-        )
+        cards.append(card)
     return cards
 
 

@@ -10,9 +10,6 @@ from markupsafe import Markup, escape
 _LETTER = 6.7
 """Average width of a letter in the 12 pixel type of drawings."""
 
-_SLOTS = ("care", "avg", "mv", "uws", "care_svd", "care_tensor")
-"""Names that keep their colour in every chart; other names take the colours that are left."""
-
 _MOST_MARKS, _MOST_WRITTEN = 60, 20
 """Points up to which a line shows a mark at each, and columns up to which a heat map writes its values."""
 
@@ -72,7 +69,6 @@ class Dot:
     x: float
     y: float
     level: int
-    ringed: bool
     tooltip: str
 
 
@@ -92,7 +88,7 @@ class _Scale:
 
 def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axes: Axes) -> Figure:
     """Draw lines over two axes, with a legend; each line has its own colour and dash."""
-    styles = _styles([each.name for each in series])
+    styles = [f"s{k % 8 + 1} dash{min(k // 8, 4)}" for k in range(len(series))]
     shapes, left, top = list[str](), 8.0, 14.0
     for each, style in zip(series, styles, strict=True):
         name = shortened(each.name, 40)
@@ -116,20 +112,16 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axe
     return _figure(key, title, caption, about, (_WIDTH, top + 14 + _HEIGHT + _BOTTOM), shapes)
 
 
-def scatter(
-    key: str, title: str, caption: str, dots: Sequence[Dot], axes: Axes, legend: tuple[str, str, str]
-) -> Figure:
-    """Draw dots over two axes; ``legend`` explains the lightest shade, the darkest shade and a ring."""
+def scatter(key: str, title: str, caption: str, dots: Sequence[Dot], axes: Axes, legend: Sequence[str]) -> Figure:
+    """Draw dots over two axes; ``legend`` explains the lightest and the darkest shade, or is empty."""
     x, y, shapes = _axes([Series("", [dot.x for dot in dots], [dot.y for dot in dots])], axes, 30.0)
     left = 12.0
-    for class_, words in zip(("shade d0", "shade d4", "ringed"), legend, strict=True):
-        if words:
-            shapes += [_element("circle", cx=left, cy=12.0, r=4.5, class_=class_), _text(left + 10, 16.0, words)]
-            left += 34 + _LETTER * len(words)
+    for class_, words in zip(("shade d0", "shade d4"), legend, strict=False):
+        shapes += [_element("circle", cx=left, cy=12.0, r=4.5, class_=class_), _text(left + 10, 16.0, words)]
+        left += 34 + _LETTER * len(words)
     for dot in dots:
         tooltip, (cx, cy) = _element("title", str(escape(dot.tooltip))), (x(dot.x), y(dot.y))
         shapes += [_element("circle", tooltip, cx=cx, cy=cy, r=3.2, class_=f"shade d{dot.level}")]
-        shapes += [_element("circle", cx=cx, cy=cy, r=7.0, class_="ringed")] if dot.ringed else []
     about = f"{axes.y} against {axes.x} of {len(dots):,} items."
     return _figure(key, title, caption, about, (_WIDTH, 30 + _HEIGHT + _BOTTOM), shapes)
 
@@ -250,12 +242,6 @@ def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Sc
         shapes.append(_element("path", d=_path([(x(low), y(low)), (x(high), y(high))]), class_="diagonal"))
     turned = f"rotate(-90 14 {(top + bottom) / 2:.1f})"
     return x, y, [*shapes, _text(14.0, (top + bottom) / 2, axes.y, "t soft", "middle", transform=turned)]
-
-
-def _styles(names: Sequence[str]) -> list[str]:
-    """Return a class for each name: a colour, the same in every chart for the usual names, and a dash."""
-    order = list(dict.fromkeys([*(_SLOTS if {*names} & {*_SLOTS} else ()), *names]))
-    return [f"s{order.index(name) % 8 + 1} dash{min(order.index(name) // 8, 4)}" for name in names]
 
 
 def _figure(key: str, title: str, caption: str, about: str, size: Ends, shapes: Iterable[str]) -> Figure:

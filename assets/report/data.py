@@ -1,25 +1,24 @@
 """The record of a page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.judging.bill import in_words
 from assets.publication.differences import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
+from care_ops import samples
 from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
-from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
+from care_ops.results.agreement import krippendorff_alpha
 from care_ops.results.judge_gate import GateAdvice, GateNeeds, PeopleAgreement, gate_advice
-from care_ops.scores import Array, ScoreMatrix
-from care_ops.sparsity import is_sparse
-
-"""Before `intervals` has run."""
+from care_ops.scores import Array, ScoreMatrix, content_seed
 
 _MIN_LINK = 1e-6
 """Partial correlation up to which the solver's zeros are zeros."""
@@ -73,16 +72,6 @@ class WeightCell:
     weight: float | None = None
     lo: float | None = None
     hi: float | None = None
-
-
-@dataclass(frozen=True)
-class JudgeRow:
-    """One judge: its admission, family, mean kappa with the others, and weight in the recommended aggregate."""
-
-    check: JudgeCheck
-    family: str | None
-    kappa: float | None
-    weight: WeightCell
 
 
 @dataclass(frozen=True)
@@ -203,19 +192,6 @@ class ReportData:
         aggregate = self.aggregates.get("care_svd")
         return None if aggregate is None else read_details(aggregate, CareSvdDetails)
 
-    @cached_property
-    def mean_kappas(self) -> dict[str, float]:
-        """Return the mean of each judge's weighted kappas with the others, without judges that have none.
-
-        In a sparse panel two judges may share too few items for a kappa; then no judge has one.
-        """
-        if is_sparse(self.scores.values):
-            return {}
-        kappas = weighted_kappas(self.scores.values)
-        defined = ~np.isnan(kappas)
-        means = np.where(defined, kappas, 0.0).sum(axis=1) / np.maximum(defined.sum(axis=1), 1)
-        return {judge: float(means[j]) for j, judge in enumerate(self.scores.judges) if defined[j].any()}
-
     def system_rows(self) -> list[SystemRow]:
         """Return a row for each system, best first, with its distance from the best one."""
         systems = self.systems.systems
@@ -229,18 +205,14 @@ class ReportData:
         return sorted(rows, key=lambda row: 0.0 if row.behind is None else row.behind.difference)
 
     @property
-    def judge_rows(self) -> list[JudgeRow]:
-        """Return a row for each judge in the order of the page; judges that were not admitted are last."""
-        index = {judge: j for j, judge in enumerate(self.scores.judges)}
+    def ordered_checks(self) -> list[JudgeCheck]:
+        """Return the checks of the judges in the order of the page; judges that were not admitted are last."""
         place = {judge: k for k, judge in enumerate(self.judges)}
-        families, kappas = self.scores.families, self.mean_kappas
-        return [
-            JudgeRow(c, families.get(c.judge), kappas.get(c.judge), self.weight_cell(self.lead, index.get(c.judge)))
-            for c in sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
-        ]
+        return sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
 
-    def weight_cell(self, name: str, j: int | None) -> WeightCell:
-        """Return a judge's weight in an aggregate, by its column in ``scores``; empty if it has none."""
+    def weight_cell(self, name: str, judge: str) -> WeightCell:
+        """Return a judge's weight in an aggregate; empty if it has none."""
+        j = self.scores.judges.index(judge) if judge in self.scores.judges else None
         weights = self.aggregates[name].weights if name in self.aggregates else None
         if j is None or weights is None:
             return WeightCell()
@@ -285,3 +257,36 @@ class ReportData:
             if certificate is not None and not certificate.converged:
                 return f"{name} rests on a structure that stopped short of its certificate (gap {certificate.gap:.1e})."
         return None
+
+
+def rows_shown(data: ReportData) -> NDArray[np.intp]:
+    """Return the rows of a sample and of the items on which two estimates differ; all rows if few.
+
+    The sample includes all items with gold if they fit.
+    """
+    n, first = len(data.scores.item_ids), {*data.items_to_label}
+    if not samples.is_sampled(n):
+        return np.arange(n)
+    drawn = samples.sampled_rows(n, np.random.default_rng(content_seed(data.scores)))
+    labelled = np.flatnonzero(~np.isnan(data.gold))
+    named = np.array([row for row, item in enumerate(data.scores.item_ids) if item in first], dtype=np.intp)
+    kept = labelled if not samples.is_sampled(len(labelled)) else labelled[:0]
+    return np.unique(np.concatenate([drawn, named, kept]))
+
+
+def over_sample(data: ReportData) -> ReportData:
+    """Return the record over a sample of the items; the record itself if there are few items.
+
+    Counts, weights, intervals, evaluations and systems still cover all items.
+    """
+    if not samples.is_sampled(data.scores.shape[0]):
+        return data
+    rows = rows_shown(data)
+    return replace(
+        data,
+        scores=data.scores.select_items(rows),
+        aggregates={name: aggregate.mapped(lambda values: values[rows]) for name, aggregate in data.aggregates.items()},
+        gold=data.gold[rows],
+        responses=[data.responses[int(row)] for row in rows],
+        rivals={name: answer[rows] for name, answer in data.rivals.items()},
+    )

@@ -68,9 +68,7 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     spread = _spread(data)
     places = range(len(order))
     if len(order) > MOST_ROWS:
-        first = {*data.items_to_label}
-        to_label = [row for row, item in enumerate(data.scores.item_ids) if item in first]
-        places = _informative(spread[order], np.isin(order, to_label), MOST_ROWS).tolist()
+        places = _informative(spread[order], MOST_ROWS).tolist()
     return [
         ItemRow(
             place + 1,
@@ -91,19 +89,11 @@ def item_count(data: ReportData) -> int:
     return int((~np.isnan(data.aggregates[data.lead].estimate)).sum()) if data.lead else 0
 
 
-def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """Choose ranked items to show: items to label, a quarter from each end, and the most disputed items."""
+def _informative(spread: Array, most: int) -> NDArray[np.intp]:
+    """Choose ranked items to show: a quarter from each end, and the most disputed of the others."""
     quarter, n = most // 4, len(spread)
-    chosen = np.concatenate(
-        [
-            np.flatnonzero(to_label)[:quarter],
-            np.arange(quarter),
-            np.arange(n - quarter, n),
-            np.argsort(-spread, kind="stable"),
-        ]
-    )
-    earliest = np.unique(chosen, return_index=True)[1]
-    return np.sort(chosen[np.sort(earliest)[:most]])
+    middle = quarter + np.argsort(-spread[quarter : n - quarter], kind="stable")[: most - 2 * quarter]
+    return np.concatenate([np.arange(quarter), np.sort(middle), np.arange(n - quarter, n)])
 
 
 def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:

@@ -14,12 +14,10 @@ from markupsafe import Markup, escape
 
 from assets.report.cards import JudgeCard, judge_cards, retest
 from assets.report.charts import Figure, domain, interval
-from assets.report.data import ReportData
-from assets.report.figures import page_figures, system_list
-from assets.report.first_screen import picture, ranked_judges, trusted
+from assets.report.data import ReportData, over_sample
+from assets.report.figures import page_figures, picture, ranked_judges, system_list, trusted
 from assets.report.items import ends, item_count, item_rows, label_rows
 from assets.report.names import items_name, page_name
-from assets.report.sampled import over_sample
 from care_ops.errors import counted
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict, minute_of
@@ -55,7 +53,6 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "figures": page_figures(drawn),
         "columns": _metric_columns(drawn),
         "provenance": json.dumps(drawn.provenance, indent=1, sort_keys=True, default=str),
-        "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in drawn.aggregates.items()},
         "counted": counted,
         "verdict": verdict,
         "items_page": items_page,

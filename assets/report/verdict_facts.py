@@ -8,9 +8,8 @@ import numpy as np
 
 from assets.fit.details import CareDetails, read_details
 from assets.fit.made import note, result_version
-from assets.report.data import ReportData
+from assets.report.data import ReportData, over_sample
 from assets.report.documents import BLOCKED, HeldDocument
-from assets.report.sampled import over_sample
 from assets.workspace import Workspace
 from care_ops.admission import outside_scale
 from care_ops.concerns import CareSummary

@@ -100,7 +100,7 @@ def judges_table(page: ReportData) -> pa.Table:
         {
             "judge": check.judge,
             "aggregator": name,
-            **asdict(page.weight_cell(name, position.get(check.judge))),
+            **asdict(page.weight_cell(name, check.judge)),
             "loadings": _loadings(aggregate, position.get(check.judge)),
             "flags": check.reason or check.notes,
         }

@@ -1,19 +1,11 @@
-"""Choice of items to label, and the number of labels needed."""
+"""Choice of items to label."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm
 
-from assets.results.comparison import recommended_estimate
 from assets.table.label_file import LabelRow
-from care_ops.config import FitConfig
 from care_ops.errors import InputError
-from care_ops.labels import Labels
-from care_ops.minimum_sizes import MIN_LABELS
-from care_ops.results.rates import Labelled, labels_needed, rates_of
-from care_ops.scores import ScoreMatrix
 
 
 def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: int, seed: int) -> list[LabelRow]:
@@ -59,28 +51,3 @@ def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[La
     drawn = np.random.default_rng([seed, 1]).choice(len(single), max(missing, 0), replace=False)
     first = [by_item[single[int(k)]][0] for k in drawn]
     return [LabelRow(row.item_id, drawn=row.drawn, probability=row.probability) for row in first]
-
-
-def labels_for_width(
-    labels: Labels, panel: ScoreMatrix | None, items: int, config: FitConfig, width: float, level: float = 0.9
-) -> tuple[int, str]:
-    """Return the number of labels that give the mean label an interval of +- ``width``, and its basis.
-
-    Raises ``InputError`` if the width is not positive.
-    """
-    if width <= 0:
-        raise InputError(f"--width is {width:g}; give half the width of an interval, above 0")
-    if panel is None or len(labels.sample) < MIN_LABELS:
-        needed = (float(norm.ppf((1 + level) / 2)) / width) ** 2 * 0.25
-        why = "labels of 0 and 1 of which half pass, without help from the judges" + (
-            "" if panel is None else f"; {MIN_LABELS} labels would say more"
-        )
-        return math.ceil(needed / (1 + needed / items)), why
-    names = panel.item_ids
-    answer = recommended_estimate(panel, config)
-    given = np.array([labels.values[i] if i in labels.sample else np.nan for i in names], dtype=np.float64)
-    chance = np.array([labels.sample.get(i, 1.0) for i in names], dtype=np.float64)
-    rate = rates_of(Labelled(answer, given, chance=chance), level=level, seed=config.seed).rates[0]
-    return labels_needed(
-        rate, width
-    ), f"the interval {rate.lo:.3f} to {rate.hi:.3f} by {rate.labels} labels and the judges"

@@ -38,16 +38,14 @@ def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:
     """Return a row for each judge by its weight in the recommended aggregate; those not admitted come last."""
-    rows = [
+    return [
         {
-            "judge": row.check.judge,
-            "family": row.family,
-            **asdict(row.weight),
-            "agreement": row.check.agreement,
-            "missing": row.check.missing_rate,
-            "note": row.check.reason or row.check.notes,
+            "judge": check.judge,
+            "family": page.scores.families.get(check.judge),
+            **asdict(page.weight_cell(page.lead, check.judge)),
+            "agreement": check.agreement,
+            "missing": check.missing_rate,
+            "note": check.reason or check.notes,
         }
-        for row in page.judge_rows
+        for check in page.ordered_checks
     ]
-    admitted = {check.judge for check in page.checks if check.admitted}
-    return sorted(rows, key=lambda row: (row["judge"] not in admitted, -(row["weight"] or 0.0)))

@@ -53,7 +53,7 @@ def label(
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; or give --items.")] = None,
     workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, without a workspace.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Table of their scores: for --width, grades.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Table of their scores, for grades and label effects.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
@@ -68,9 +68,6 @@ def label(
     ] = None,
     rater: Annotated[
         str | None, typer.Option(help="Who labels, if a table does not name the rater; by default the user's name.")
-    ] = None,
-    width: Annotated[
-        float | None, typer.Option(help="Print how many labels an interval of +- this needs, and exit.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and exit.")] = None,
     html: Annotated[
@@ -89,8 +86,6 @@ def label(
     file = LabelFile(subject.output, [])
     rater = rater or getpass.getuser()
     with file.locked():
-        if width is not None:
-            return _print_labels_needed(subject, file, width)
         if imported is not None:
             return _take(subject, file, imported, rater)
         _draw(subject, file, count=count, repeat=repeat, seed=seed)
@@ -150,18 +145,6 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int,
     added = rows_to_label(file.rows, item_ids, count=count, seed=seed)
     again = second_labels(file.rows, repeat, seed) if repeat else []
     file.rows.extend([*added, *again])
-
-
-def _print_labels_needed(subject: _Subject, file: LabelFile, width: float) -> None:
-    from assets.labels import read_labels
-    from assets.table.labelling import labels_for_width
-    from care_ops.labels import Labels
-
-    labels = read_labels(file.path) if file.rows else Labels()
-    needed, why = labels_for_width(labels, subject.panel, len(subject.items), subject.config, width)
-    console.print(
-        f"{needed} labels give the mean label of {len(subject.items)} items a 90 % interval of +- {width:g}, by {why}"
-    )
 
 
 def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:

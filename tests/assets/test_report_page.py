@@ -9,11 +9,11 @@ import pytest
 
 from assets.report.cards import followed, judge_cards
 from assets.report.charts import Axes, Series, line_chart, ticks
-from assets.report.first_screen import picture
+from assets.report.data import over_sample
+from assets.report.figures import picture
 from assets.report.gather import gather
 from assets.report.items import item_rows
 from assets.report.page import write_page
-from assets.report.sampled import over_sample
 from care_ops import samples
 from care_ops.records import Evaluation
 from care_ops.scores import ScoreMatrix

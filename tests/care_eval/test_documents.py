@@ -55,7 +55,6 @@ def test_the_lines_of_readme_run(tmp_path, monkeypatch):
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(block, str(README), "exec"), names)
     assert len(names["scores"]) == 200
-    assert names["result"].table.page.labels_seen == 2
 
 
 def test_the_notebook_runs_and_is_committed_with_its_outputs():

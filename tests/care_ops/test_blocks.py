@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from care_ops.blocks import BLOCK_ROWS, blocks, by_columns, by_rows, columns, few_values
+from care_ops.blocks import BLOCK_ROWS, blocks, by_columns, by_rows, columns
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.mixture import expectation_maximisation
 
@@ -20,15 +20,6 @@ def test_every_column_is_taken_once(judges):
     values = np.arange(3.0 * judges).reshape(3, judges)
     assert [column.tolist() for column in columns(values)] == values.T.tolist()
     np.testing.assert_array_equal(by_columns(lambda column: column[::-1], values), values[::-1])
-
-
-def test_few_values_are_reported_and_many_are_not():
-    values = np.tile([[1.0, np.nan], [3.0, 2.0]], (BLOCK_ROWS, 1))
-    np.testing.assert_array_equal(few_values(values, 3), [1, 2, 3])
-    assert few_values(values, 2) is None
-    values[-1, 0] = 7.0  # in the last block
-    np.testing.assert_array_equal(few_values(values, 4), [1, 2, 3, 7])
-    assert few_values(values, 3) is None
 
 
 def test_normal_scores_are_quantiles_of_mean_ranks():

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from crowdkit.aggregation import GLAD, MACE, DawidSkene
-from sklearn.metrics import cohen_kappa_score
 from snorkel.labeling.model import LabelModel
 
 from tests.support.planted import PANELS, duels, votes
@@ -65,12 +64,6 @@ def main() -> None:
             "alpha": {
                 level: float(krippendorff.alpha(reliability_data=reliability, level_of_measurement=level))
                 for level in ("nominal", "ordinal", "interval")
-            },
-            "kappa": {
-                str(weights): float(
-                    cohen_kappa_score(*grades[(grades[:, :2] >= 0).all(axis=1)][:, :2].T, weights=weights)
-                )
-                for weights in (None, "linear", "quadratic")
             },
         }
     left, right, wins = duels()

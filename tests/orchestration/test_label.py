@@ -385,7 +385,6 @@ def test_what_is_wrong_is_named(folder):
         ("--answers", "12-1"): "--answers is '12-1'; a range begins with its lowest label",
         (): "this command needs a terminal to ask in",
         ("--count", 50): "--count is 50, but there are only 40 items; lower it",
-        ("--width", 0): "give half the width of an interval, above 0",
         ("--html", folder / "out.csv"): "a page is written to a file whose name ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported as CSV",
     }
