@@ -100,7 +100,7 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
         looks_like = "the label itself" if check.judge in copies else None
         if j is not None and looks_like is None:
             looks_like = _looks_like(data.scores.values[:, j], sizes)
-        cell = data.weight_cell("care", j)
+        cell = data.weight_cell("care", check.judge)
         outside = outside_scale(round((1.0 - check.missing_rate) * items), check.out_of_range)
         facts = JudgeFacts(**vars(check), weight=cell.weight, weight_hi=cell.hi, looks_like=looks_like, outside=outside)
         judges.append(facts)
