@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -92,17 +90,6 @@ def bullets(lines: Iterable[str]) -> Any:
 def bars(title: str, values: Mapping[str, float]) -> Any:
     """Return numbers by name as a table."""
     return table([{title: name, "value": value} for name, value in values.items()])
-
-
-def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
-    """Count each value, or the values in each of ``most`` equal ranges if there are more different values."""
-    distinct = sorted(Counter(values).items())
-    if len(distinct) <= most:
-        return bars(title, {f"{value:g}": count for value, count in distinct})
-    import numpy as np
-
-    counts, edges = np.histogram(values, most)
-    return bars(title, {f"{a:.4g} to {b:.4g}": int(n) for (a, b), n in zip(pairwise(edges), counts, strict=True)})
 
 
 def checked(check: str, message: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:

@@ -137,7 +137,7 @@ class Notifier:
     @property
     def has_recipient(self) -> bool:
         """Return whether a file, a webhook or a heartbeat is named."""
-        return self._settings.reach_anybody or self._settings.heartbeat is not None
+        return any((self._settings.file, self._settings.webhook, self._settings.heartbeat))
 
     @property
     def open(self) -> Mapping[str, Alert]:

@@ -32,10 +32,10 @@ from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
 from orchestration.mounted import PUBLISHED, RESOURCE, mounted
+from orchestration.plan import REASON
 from orchestration.resources import PublishedScores, WorkspaceResource
-from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
-from orchestration.workspace import CARE_YAML, Settings, load_workspace, read_settings
+from orchestration.workspace import CARE_YAML, NightlySettings, Settings, load_workspace, read_settings
 
 ASSETS = (
     items,
@@ -106,7 +106,21 @@ def build_defs(
             for job, (selected, description) in JOBS.items()
         ],
         sensors=build_sensors(folder, mount, load, settings, watch=watch),
-        schedules=build_schedules(mount, load, settings),
+        schedules=[nightly_schedule(mount, settings.nightly)],
+    )
+
+
+def nightly_schedule(mount: Mount, nightly: NightlySettings | None) -> dg.ScheduleDefinition:
+    """Return the schedule that begins a nightly run, stopped without `nightly` in care.yaml."""
+    status, settings = dg.DefaultScheduleStatus, nightly or NightlySettings.model_construct()
+    return dg.ScheduleDefinition(
+        name=mount.name("nightly"),
+        job_name=mount.name("night"),
+        cron_schedule=settings.cron(),
+        execution_timezone=settings.zone,
+        tags={REASON: "nightly"},
+        default_status=status.STOPPED if nightly is None else status.RUNNING,
+        description="Begins a nightly run at its hour; `stale_assets_sensor` then requests stale assets.",
     )
 
 

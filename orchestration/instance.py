@@ -54,6 +54,9 @@ _SETTINGS = (
 _MOST_LEFT_OUT = 300
 """Most partitions of scores that are reported as left out: each event takes some milliseconds."""
 
+KEEP_RUNS_DAYS = 90
+"""Days after which Dagster's record of a run is deleted."""
+
 _MOST_DELETED = 1000
 """Old runs that are deleted at a time: each takes some milliseconds, and a tick of the daemon has a minute."""
 
@@ -281,14 +284,7 @@ def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> 
     return None if event is None else event.timestamp
 
 
-def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:
-    """Return MATERIALIZED, FAILED or IN_PROGRESS by partition, without partitions that never ran."""
-    keys = definition.get_partition_keys(dynamic_partitions_store=instance)
-    statuses = instance.get_status_by_partition(dg.AssetKey(asset), keys, definition) or {}
-    return {str(key): status.value for key, status in statuses.items() if status is not None}
-
-
-def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int) -> int:
+def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int = KEEP_RUNS_DAYS) -> int:
     """Delete runs of this workspace that ended more than ``days`` ago, once per UTC day; return their number.
 
     Dagster deletes a run together with its materialisations. A run stays while one of its materialisations has the

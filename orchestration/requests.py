@@ -1,4 +1,4 @@
-"""Run requests of the daemon's sensor and schedule: the stale partitions that are ready."""
+"""Run requests of the daemon's sensor: the stale partitions that are ready."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from assets.report.staleness import states
 from assets.workspace import Workspace
 from orchestration.alert_causes import forget_resolved_failures
 from orchestration.instance import (
+    delete_old_runs,
     follow_partitions,
     last_nightly_run,
     partitions_under_way,
@@ -56,7 +57,6 @@ def request_stale(
     seen: Cursor,
     *,
     only_nightly: bool = False,
-    run_key: str | None = None,
 ) -> tuple[list[dg.RunRequest], Cursor]:
     """Return run requests for stale partitions, and the next cursor.
 
@@ -68,8 +68,6 @@ def request_stale(
     only_nightly : bool
         Request nothing outside of a nightly run, which begins with the asset `night` and ends when nothing of it is
         left to be requested, under way or in a batch of an endpoint.
-    run_key : str, optional
-        Prefix of the key of each run; given by the schedule.
     """
     follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)
@@ -84,7 +82,7 @@ def request_stale(
     stale = find_stale(workspace, known, canaries=True)
     tried.look(stale, busy)
     if begins:
-        tried.note([one for key, one in stale.items() if key in busy])  # the schedule has requested it
+        delete_old_runs(workspace, instance)
     asked = ready(workspace, stale, tried, busy)
     first = {one.key for one in asked if not tried.times(one)}
     tried.note(asked)
@@ -96,8 +94,7 @@ def request_stale(
             tags[TRIED_AGAIN] = "true"
         if not launch.is_range and launch.partitions[0] is not None:
             tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve `partition_key`, being dynamic
-        key = run_key and f"{run_key} {launch.label} {launch.partitions[0] or ''}"
-        requests.append(dg.RunRequest(key, asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags))
+        requests.append(dg.RunRequest(asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags))
     at_work = bool(asked or busy or any(one.only_waits for one in stale.values()))
     if seen.at_work and not at_work:
         report_unchanged(workspace, instance, stale)

@@ -36,7 +36,7 @@ S = TypeVar("S", TestsetSpec, JudgeSpec)
 
 CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
-"""Environment variable that runs experiments at full size, whatever care.yaml sets."""
+"""Environment variable that runs experiments at full size."""
 
 
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
@@ -64,6 +64,8 @@ RETIRED = {
     "watch_seconds": 30,
     "experiments.minutes": 20,
     "experiments.when": "asked",
+    "experiments.size": "small",
+    "keep_runs_days": 90,
     "judges": "judges",
     "testsets": "testsets",
 }
@@ -72,7 +74,11 @@ RETIRED = {
 RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto"}
 """Former settings of a test set's file."""
 
-MOVED = {"fit.not_quality": "`not_quality` in the file of a test set", "moments.dask_workers": "`dask: {workers: N}`"}
+MOVED = {
+    "fit.not_quality": "`not_quality` in the file of a test set",
+    "moments.dask_workers": "`dask: {workers: N}`",
+    "experiments.size": "`--full` after `care run`",
+}
 """New places of former settings."""
 
 GROUPS_OF_FIT = {"structure": StructureConfig}
@@ -197,11 +203,6 @@ class AlertSettings(_Declared):
             raise ValueError(f"{info.field_name} must be an https address, or ${{NAME}} for one in the environment")
         return address
 
-    @property
-    def reach_anybody(self) -> bool:
-        """Return whether a file or a webhook is named."""
-        return self.file is not None or self.webhook is not None
-
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
         """Return an address, which may come from the environment.
 
@@ -223,17 +224,6 @@ class AlertSettings(_Declared):
         return address
 
 
-class ExperimentSettings(_Declared):
-    """``experiments``: size of the paper's experiments."""
-
-    size: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
-
-
-def _sized(experiments: Any) -> Any:
-    """Accept a size instead of the group of settings."""
-    return {"size": experiments} if isinstance(experiments, str) else experiments
-
-
 class Settings(_Declared):
     """Settings of care.yaml with their defaults."""
 
@@ -249,17 +239,11 @@ class Settings(_Declared):
     dask: DaskConfig = DaskConfig()
     review: ReviewConfig = ReviewConfig()
     canary: CanaryConfig = CanaryConfig()
-    experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings.model_construct()
     nightly: NightlySettings | None = None
     on_change: bool = Field(
         default=False,
         description="whether a daemon materialises stale assets as soon as files change, and asks judges at any hour; "
         "by default only at the hour of `nightly`",
-    )
-    keep_runs_days: int = Field(
-        default=90,
-        ge=1,
-        description="days after which Dagster's record of a run is deleted; the latest materialisations stay",
     )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
@@ -294,7 +278,7 @@ def load_workspace(root: Path) -> Workspace:
         dask=settings.dask,
         review=settings.review,
         canary=settings.canary,
-        experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
+        experiments="full" if os.environ.get(FULL_SIZE) else "small",
         labels=settings.labels,
     )
     if workspace.store is not None:

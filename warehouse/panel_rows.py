@@ -25,7 +25,7 @@ class Slice:
     """Summary of the scores of one judge on one test set.
 
     ``content_hash`` does not depend on the order or age of the scores. ``n_missing`` counts items without a row under
-    the current keys; ``values`` are the scores with status ``ok``, in item order.
+    the current keys.
     """
 
     content_hash: str
@@ -33,7 +33,6 @@ class Slice:
     n_ok: int
     n_missing: int
     statuses: dict[str, int]
-    values: list[float]
 
 
 class LongWrite:
@@ -156,8 +155,7 @@ def replace_slice(
         "INSERT INTO slices SELECT ?, ?, ?, ?, ?, ?, ?, items_hash FROM testsets WHERE testset = ?",
         [testset, judge, judge_key, content_hash, n_items, statuses.get("ok", 0), rows.num_rows, testset],
     )
-    values = rows.column("value").drop_null().to_pylist()
-    return Slice(content_hash, n_items, statuses.get("ok", 0), n_items - rows.num_rows, statuses, values)
+    return Slice(content_hash, n_items, statuses.get("ok", 0), n_items - rows.num_rows, statuses)
 
 
 def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.judge_keys import judge_item
-from assets.metadata import as_read, histogram
+from assets.metadata import as_read
 from assets.partitions import TESTSETS
 from assets.sources import read_source, readings
 from assets.versions import items_code, readable_source_version
@@ -49,7 +49,6 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
         data_version=dg.DataVersion(texts),
         metadata={
             "items": len(records),
-            "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
             **as_read({k: r for k, r in readings(workspace, testset).items() if k == "items"}),
         },
     )
@@ -60,7 +59,6 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             "with_gold": len(known),
             "mean": sum(known) / len(known) if known else "no gold",
             "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
-            "distribution": histogram("gold", known),
         },
     )
 

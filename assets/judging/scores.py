@@ -12,7 +12,7 @@ import dagster as dg
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
 from assets.judging.failures import has_abstained, why_no_score
-from assets.metadata import failure, histogram, made_from, never_stale, table
+from assets.metadata import failure, made_from, never_stale, table
 from assets.partitions import SLICES
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError
@@ -124,7 +124,6 @@ def _materialisation(
             "items": loaded.n_items,
             "dagster/row_count": loaded.n_items,
             "ok": loaded.n_ok,
-            "distribution": histogram("scores", loaded.values),
             "by_status": table([{"status": s, "items": c} for s, c in sorted(loaded.statuses.items())]),
         },
     )

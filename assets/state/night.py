@@ -1,7 +1,4 @@
-"""``night``: count the stale partitions at the time of the nightly schedule.
-
-Its freshness policy shows when nightly runs have stopped.
-"""
+"""``night``: count the stale partitions at the time of the nightly schedule."""
 
 import dagster as dg
 

@@ -192,7 +192,6 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
     from orchestration.definitions import build_defs
     from orchestration.instance import delete_old_runs, launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
-    from orchestration.workspace import read_settings
 
     with workspace_instance(loaded) as instance, progress_bar(prints_above=False) as display:
         if launcher := launcher_that_ends_runs_of_commands(instance):
@@ -216,7 +215,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
             judge=judge,
             progress=progress,
         )
-        delete_old_runs(loaded, instance, read_settings(loaded.root).keep_runs_days)
+        delete_old_runs(loaded, instance)
         return outcome
 
 

@@ -101,11 +101,12 @@ def _failed_judges(loaded: Workspace) -> set[str]:
     if not (loaded.data / "dagster" / "history").exists() and "DAGSTER_HOME" not in os.environ:
         return set()  # nothing has run, and `status` must not create a record
     from assets.partitions import JUDGES
-    from orchestration.instance import partition_statuses, workspace_instance
+    from orchestration.instance import workspace_instance
 
     with workspace_instance(loaded) as instance:
-        of_judges = partition_statuses(instance, "judge_inference", JUDGES)
-    return {judge for judge, status in of_judges.items() if status == "FAILED"}
+        keys, asset = JUDGES.get_partition_keys(dynamic_partitions_store=instance), loaded.mount.key("judge_inference")
+        statuses = instance.get_status_by_partition(asset, keys, JUDGES) or {}
+    return {judge for judge, status in statuses.items() if status is not None and status.value == "FAILED"}
 
 
 def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
@@ -164,25 +165,14 @@ def ui(
     read_only: Annotated[bool, typer.Option("--read-only", help="Forbid launches and changes in the UI.")] = False,
 ) -> None:
     """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
-    from orchestration.locks import hold_daemon_lock
-    from orchestration.stores import read_workspace
-
-    loaded = read_workspace(workspace)
-    environment = _environment(loaded)
-    hold_daemon_lock(loaded)
+    environment = _as_daemon(workspace)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
     _become_daemon(environment, *(["--read-only"] if read_only else []), "-h", "127.0.0.1", "-p", str(port))
 
 
 def daemon(workspace: Root = Path()) -> None:
     """Run Dagster's daemon over the workspace without the UI, until interrupted."""
-    from orchestration.locks import hold_daemon_lock
-    from orchestration.stores import read_workspace
-
-    loaded = read_workspace(workspace)
-    environment = _environment(loaded)
-    hold_daemon_lock(loaded)
-    _become_daemon(environment)
+    _become_daemon(_as_daemon(workspace))
 
 
 def _become_daemon(environment: dict[str, str], *arguments: str) -> None:
@@ -191,9 +181,15 @@ def _become_daemon(environment: dict[str, str], *arguments: str) -> None:
     os.execve(sys.executable, [sys.executable, "-m", _DAEMON, *arguments], environment)
 
 
-def _environment(loaded: Workspace) -> dict[str, str]:
+def _as_daemon(folder: Path) -> dict[str, str]:
+    """Hold the lock of the workspace's daemon; return the environment of its processes."""
     from orchestration.instance import dagster_home, deployed_home
+    from orchestration.locks import hold_daemon_lock
+    from orchestration.stores import read_workspace
 
+    loaded = read_workspace(folder)
     if deployed_home(loaded) is not None:
         raise WarehouseError(f"{loaded.root} is served by a deployment, which has its own daemon and UI; use those")
-    return {**os.environ, "DAGSTER_HOME": str(dagster_home(loaded)), "CARE_WORKSPACE": str(loaded.root)}
+    home = dagster_home(loaded)
+    hold_daemon_lock(loaded)
+    return {**os.environ, "DAGSTER_HOME": str(home), "CARE_WORKSPACE": str(loaded.root)}
