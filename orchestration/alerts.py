@@ -266,24 +266,8 @@ def post(settings: AlertSettings, alert: Alert) -> None:
     if settings.webhook is not None:
         address = settings.address("webhook")
         is_slack = address.startswith(("slack+", "https://hooks.slack.com/"))
-        document = _for_slack(alert) if is_slack else {**asdict(alert), "text": alert.text}
+        document = {"text": escape(alert.text, quote=False)} if is_slack else {**asdict(alert), "text": alert.text}
         _post(address.removeprefix("slack+"), document, "webhook")
-
-
-def _for_slack(alert: Alert) -> dict[str, Any]:
-    """Convert an alert to the format of Slack's incoming webhooks, which Mattermost accepts too."""
-    names = {"test set": alert.testset, "judge": alert.judge, "since": alert.since, "key": alert.key}
-    facts = " · ".join(f"{name}: {value}" for name, value in names.items() if value)
-    text = f"*{alert.severity}, {alert.kind}, {alert.state}*\n{escape(alert.what, quote=False)}"
-    if alert.state == "open":
-        text += f"\n_{escape(alert.what_to_do, quote=False)}_"
-    return {
-        "text": escape(alert.text, quote=False),
-        "blocks": [
-            {"type": "section", "text": {"type": "mrkdwn", "text": text[:3000]}},
-            {"type": "context", "elements": [{"type": "mrkdwn", "text": escape(facts, quote=False)[:3000]}]},
-        ],
-    }
 
 
 def _post(address: str, document: Mapping[str, Any], setting: str) -> None:

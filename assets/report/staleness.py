@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from warehouse.artifacts import FitFolder
 
-_FILES = {"review": "review", "factors": "factors", "systems": "systems"}
-"""Documents that a report needs, by the asset that writes them."""
+_FILES = ("review", "factors", "systems")
+"""Assets whose documents, of the same names, a report needs."""
 
 LOOK_EVERY_S = 1800.0
 """Seconds between two checks of an open batch at an endpoint."""
@@ -287,27 +287,23 @@ def _stale_results(
         if asset == "report" and not refit and "review" not in stale and blocked_fit(workspace, testset) is not None:
             return
         version = result_version(workspace, testset, asset)
-        is_there = asset not in _FILES or (folder.path / f"{_FILES[asset]}.json").is_file()
+        is_there = asset not in _FILES or (folder.path / f"{asset}.json").is_file()
         other = built_from(folder, asset).version != version
         if asset == "review":
-            is_there = is_there and not _unpublished(workspace, testset)
+            review = folder.find(ReviewDocument)
+            is_unpublished = (
+                review is not None and review.state == "published" and not workspace.fits.publications(testset)
+            )
+            is_there = is_there and not is_unpublished
         if asset == "report":
-            is_there = fit is None or all((workspace.report_folder / name).is_file() for name in _pages(testset))
+            page = page_name(testset)
+            is_there = fit is None or all(
+                (workspace.report_folder / name).is_file() for name in (page, items_name(page))
+            )
         if refit or other or not is_there or asset in lost or (asset == "report" and stale):
             stale.append(asset)
             why = "the fit is stale" if refit else "its inputs changed" if other else ""
             yield StalePartition(asset, testset, version, reason=why)
-
-
-def _pages(testset: str) -> tuple[str, str]:
-    page = page_name(testset)
-    return page, items_name(page)
-
-
-def _unpublished(workspace: Workspace, testset: str) -> bool:
-    """Return whether the publication of a review is missing."""
-    review = workspace.fit_folder(testset).find(ReviewDocument)
-    return review is not None and review.state == "published" and not workspace.fits.publications(testset)
 
 
 def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
