@@ -124,11 +124,12 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
         sys.stdout.write(json.dumps(list(rows), indent=1, default=str) + "\n")
         return
     table = Table(title=title, title_justify="left", title_style="bold")
-    for name in rows[0] if rows else ():
-        numeric = all(isinstance(row[name], (int, float)) or row[name] is None for row in rows)
+    columns = dict.fromkeys(name for row in rows for name in row)
+    for name in columns:
+        numeric = all(isinstance(row.get(name), (int, float, type(None))) for row in rows)
         table.add_column(name, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(cell(value) for value in row.values()))
+        table.add_row(*(cell(row.get(name)) for name in columns))
     console.print(table, soft_wrap=False)
 
 

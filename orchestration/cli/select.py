@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.config import FitConfig
+from care_ops.config import DEFAULT_AGGREGATORS, FitConfig
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, show, typed_again, watching
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assets.table.selecting import Choice
 
 
-_NOT_OF_FIT = ("aggregator", "criterion", "share", "split", "seed", "json")
+_NOT_OF_FIT = ("criterion", "share", "split", "seed", "json")
 """Options that ``care fit`` has not, or of another meaning."""
 
 
@@ -81,5 +81,6 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
     show(in_words(measured), "on the items whose labels chose nothing", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
     console.print(f"of this file:  {fit} --gamma {gamma} --tau {tau}")
-    console.print(f"in care.yaml:  fit: {{gamma: {gamma}, tau: {tau}}}")
-    console.print("Both are settings of the paper's methods, care_svd and care_tensor; they leave `care` as it is.")
+    added = "" if selection.aggregator in DEFAULT_AGGREGATORS else f"aggregators: [care, {selection.aggregator}], "
+    console.print(f"in care.yaml:  fit: {{{added}gamma: {gamma}, tau: {tau}}}", markup=False)
+    console.print("Both are settings of care_svd, care_tensor and care_tensor_paper; they leave `care` as it is.")

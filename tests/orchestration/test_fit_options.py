@@ -1,17 +1,21 @@
 """``care fit`` and the Python library have the same options, and advice of ``care select`` can be followed."""
 
 import inspect
+import itertools
 import json
 import re
 import shlex
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from assets.table.fitting import TableConfig
 from assets.table.options import FitOptions, table_config
 from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig
+from care_ops.selection import GRIDS
+from care_ops.simulate import four_state_mixture
 from orchestration.cli.app import app
 from orchestration.cli.fit import fit
 from orchestration.cli.tables import SETTINGS
@@ -104,3 +108,22 @@ def test_the_advice_of_care_select_is_a_command(files):
     assert structure["gamma"] == float(words[-3])
     assert structure["tau"] == float(words[-1])
     assert "they leave `care` as it is" in advised.output
+
+
+def test_select_tunes_algorithm_2_over_the_papers_25_penalties(tmp_path, monkeypatch):
+    steps = (0.001, 0.005, 0.01, 0.05, 0.1)
+    assert GRIDS["care_tensor_paper"] == tuple(itertools.product(steps, steps))
+    monkeypatch.setitem(GRIDS, "care_tensor_paper", ((0.001, 0.1), (0.05, 0.005)))
+    draw = four_state_mixture(np.random.default_rng(1), n=400, p=9, noise=0.5)
+    scores = matrix(draw.scores)
+    rows = [(item, *values) for item, values in zip(scores.item_ids, scores.values, strict=True)]
+    gold = zip(scores.item_ids, draw.states % 2, strict=True)
+    for name, head, of in (("s", ("item_id", *scores.judges), rows), ("i", ("item_id", "gold"), gold)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(",".join(map(str, row)) for row in (head, *of)) + "\n")
+    paths = (tmp_path / "s.csv", "--items", tmp_path / "i.csv")
+    advised = care("select", *paths, "--aggregator", "care_tensor_paper")
+    assert advised.exit_code == 0, "the average has no threshold without --cut, so its row has no accuracy"
+    assert "fit: {aggregators: [care, care_tensor_paper], gamma: " in advised.output
+    (command,) = re.findall(r"of this file:  care (fit .* --gamma \S+ --tau \S+)", advised.output)
+    assert "--aggregator care_tensor_paper" in command
+    assert care(*shlex.split(command), "--out", tmp_path / "o", "--intervals", 0).exit_code == 0
