@@ -13,7 +13,6 @@ BENCHMARKS = {
     "scale": "benchmarks.speed.fit_scale",
     "nights": "benchmarks.speed.recorded_nights",
     "real": "benchmarks.studies.real",
-    "position": "benchmarks.studies.position",
     "panels": "benchmarks.studies.panels",
     "rates": "benchmarks.studies.rates",
     "gate": "benchmarks.studies.gate",

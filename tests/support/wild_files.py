@@ -1,6 +1,6 @@
 """Files of scores as users have them; each must be read correctly or refused in one sentence.
 
-``tests/warehouse/test_wild_files.py`` tests them, ``benchmarks/soaks/wild_files.py`` prints a table.
+``tests/warehouse/test_wild_files.py`` tests them.
 """
 
 from __future__ import annotations
