@@ -12,7 +12,6 @@ from itertools import islice
 from operator import call
 from typing import Any, Literal, TypeVar
 
-from assets.code import code_version
 from assets.report.charts import Series
 from assets.workspace import Workspace
 from care_ops.errors import FitError
@@ -130,7 +129,7 @@ class StoredExperiment:
 class Experiment:
     """One of the paper's tables or figures: the paper's result, our procedure, and how to run it.
 
-    ``key`` is the name of the asset, the module and the page. ``run(workspace, **parameters)`` returns findings, with
+    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns findings, with
     the parameters ``small`` by default and ``full`` at the paper's own size.
     """
 
@@ -146,12 +145,10 @@ class Experiment:
         """Return the parameters of a size."""
         return self.full if size == "full" else self.small
 
-    def is_current(self, workspace: Workspace, reads: Mapping[str, str]) -> bool:
-        """Return whether the stored findings have current code and inputs and at least the configured size."""
+    def is_current(self, workspace: Workspace, version: Mapping[str, str]) -> bool:
+        """Return whether the stored findings are of this version and at least of the configured size."""
         stored = self.stored(workspace)
-        return (
-            stored is not None and stored.version == self._version(reads) and stored.size in ("full", _size(workspace))
-        )
+        return stored is not None and stored.version == version and stored.size in ("full", _size(workspace))
 
     def stored(self, workspace: Workspace) -> StoredExperiment | None:
         """Return the stored findings, or None if there are none that this release can read."""
@@ -163,14 +160,11 @@ class Experiment:
             return None
 
     def store(
-        self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str], *, seconds: float
+        self, workspace: Workspace, findings: ExperimentFindings, version: Mapping[str, str], *, seconds: float
     ) -> None:
         """Store the findings with the versions of code and inputs."""
-        stored = StoredExperiment(self._version(reads), _size(workspace), seconds, findings)
+        stored = StoredExperiment(version, _size(workspace), seconds, findings)
         write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(stored), default=float)))
-
-    def _version(self, reads: Mapping[str, str]) -> dict[str, str]:
-        return {"code": code_version(f"{__package__}.{self.key}", "care_ops"), **reads}
 
 
 def _size(workspace: Workspace) -> Size:

@@ -144,3 +144,4 @@ EXPERIMENT = Experiment(
     small={"permutations": 1_000},
     full={"permutations": 10_000},
 )
+EXPERIMENTS = (EXPERIMENT,)

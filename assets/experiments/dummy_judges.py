@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from assets.experiments.base import Experiment, ExperimentFindings, Heatmap, Table, for_each
+from assets.experiments.base import Experiment, ExperimentFindings, Table, for_each
 from assets.experiments.panels import (
     DUMMIES,
     NO_PANEL,
@@ -20,9 +20,6 @@ from care_ops.scores import Array, ScoreMatrix, varies
 
 _FACTORS = 4
 
-_MOST_DRAWN = 60
-"""Judges up to which their loadings are also drawn."""
-
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Add dummy judges to each panel: two programs that read only length and keywords, and declared raters."""
@@ -36,8 +33,7 @@ def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
             [f"{panel.testset}: no responses on which the dummies vary, and no `raters` are declared."]
         )
     latent, factors = factored(scores, panel.config.structure, _FACTORS)
-    judges, title = sorted(scores.judges), f"{panel.testset}: loadings"
-    columns = [f"factor {k + 1}" for k in range(latent.shape[1])]
+    judges, columns = sorted(scores.judges), [f"factor {k + 1}" for k in range(latent.shape[1])]
     loadings = factors.directions[:, : len(columns)]
     measures = dict[str, float]()
     for name, loading, strength in zip(columns, loadings.T, factors.strengths, strict=False):
@@ -48,17 +44,13 @@ def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
         {"judge": judge, **dict(zip(columns, map(float, row), strict=True))}
         for judge, row in zip(judges, loadings, strict=True)
     ]
-    figures = list[Heatmap]()
-    if len(judges) <= _MOST_DRAWN:
-        marks = [[f"{value:+.2f}" for value in row] for row in loadings]
-        figures.append(Heatmap(title, judges, columns, loadings.tolist(), marks))
     conclusions = list[str]()
     for kind, names in (("dummies", programs), ("people", people)):
-        found = [(name, loadings[judges.index(name)]) for name in names]
-        largest = [(name, row, int(np.argmax(np.abs(row)))) for name, row in found]
+        found = {name: loadings[judges.index(name)] for name in names}
+        largest = ((name, row, int(np.argmax(np.abs(row)))) for name, row in found.items())
         shown = ", ".join(f"{name} {row[k]:+.2f} on factor {k + 1}" for name, row, k in largest)
         conclusions += [f"{panel.testset}, {kind}: largest loading, {shown}."] if shown else []
-    return ExperimentFindings(conclusions, [Table(title, rows)], figures, measures)
+    return ExperimentFindings(conclusions, [Table(f"{panel.testset}: loadings", rows)], measures=measures)
 
 
 def _with_dummies(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
@@ -90,3 +82,4 @@ EXPERIMENT = Experiment(
     ),
     run=run,
 )
+EXPERIMENTS = (EXPERIMENT,)

@@ -112,7 +112,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
     """Compare every number and claim with the stored measures of the other experiments."""
     from assets.experiments.registry import experiments
 
-    stored = {key: experiment.stored(workspace) for key, experiment in experiments().items() if key != EXPERIMENT.key}
+    stored = {key: experiment.stored(workspace) for key, experiment in experiments().items()}
     rows = ledger_rows({key: found.findings.measures for key, found in stored.items() if found is not None})
     by_verdict = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
     counts = {verdict: len(listed) for verdict, listed in by_verdict.items()}
@@ -159,3 +159,4 @@ EXPERIMENT = Experiment(
     ),
     run=run,
 )
+EXPERIMENTS = (EXPERIMENT,)

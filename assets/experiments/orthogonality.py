@@ -90,3 +90,4 @@ EXPERIMENT = Experiment(
     small={"seeds": 6, "items": 10_000},
     full={"seeds": 25, "items": 10_000},
 )
+EXPERIMENTS = (EXPERIMENT,)

@@ -14,7 +14,6 @@ from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.config import FitConfig, StructureConfig
-from care_ops.errors import InputError
 from care_ops.fit import problem_of as panel_problem
 from care_ops.fit import try_structure
 from care_ops.fit_labels import NO_LABELS
@@ -25,7 +24,7 @@ from care_ops.scores import Array, ScoreMatrix
 from care_ops.structure.factors import Factors, extract, posterior
 from judges.engines.program import ProgramJudgeEngine
 from judges.items import Item
-from judges.spec import ProgramEngine
+from warehouse.items import numbers_in
 
 DUMMIES = ("length", "keyword")
 """Programs that ignore the content of a response."""
@@ -97,29 +96,23 @@ def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
     return [items[item] for item in panel.scores.item_ids]
 
 
+def named(values: Array) -> ScoreMatrix:
+    """Name the items and judges of drawn scores in their order."""
+    n, p = values.shape
+    return ScoreMatrix(values, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
+
+
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
     """Return declared numeric columns of a panel's items by name; raise ``InputError`` for other values."""
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
-    columns: dict[str, Array] = {}
-    for name in names:
-        try:
-            column = [metadata[item].get(name) for item in panel.scores.item_ids]
-            columns[name] = np.array([np.nan if v is None else float(v) for v in column])
-        except (TypeError, ValueError) as error:
-            raise InputError(f"test set {panel.testset!r}, column {name!r} is declared, but {error}") from error
-    return columns
+    rows = [metadata[item] for item in panel.scores.item_ids] if names else []
+    return {name: numbers_in(rows, name, f"test set {panel.testset!r}") for name in names}
 
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
     """Score items by a built-in program; NaN if it gives no score."""
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
-
-
-def program_of(workspace: Workspace, judge: str) -> str | None:
-    """Return the name of a judge's built-in program, or None."""
-    engine = workspace.judges[judge].engine if judge in workspace.judges else None
-    return engine.program if isinstance(engine, ProgramEngine) else None
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:

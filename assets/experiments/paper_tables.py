@@ -145,3 +145,4 @@ EXPERIMENT = Experiment(
     small={"splits": 5},
     full={"splits": 5},
 )
+EXPERIMENTS = (EXPERIMENT,)

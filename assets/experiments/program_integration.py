@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, for_each, joined
-from assets.experiments.panels import DUMMIES, ExperimentPanel, items_of, panels, program_of, scored_by
+from assets.experiments.panels import DUMMIES, ExperimentPanel, items_of, panels, scored_by
 from assets.report.charts import Series
 from assets.workspace import Workspace
 from care_ops.errors import FitError
@@ -16,6 +16,7 @@ from care_ops.fit import fit_panel
 from care_ops.scores import Array, ScoreMatrix, varies
 from care_ops.selection import forward, validation_items
 from judges.programs import find, names
+from judges.spec import ProgramEngine
 
 _AGGREGATORS = ("mv", "avg", "uws", "care", "care_svd", "care_tensor")
 _GUIDE = "care_svd"
@@ -47,7 +48,8 @@ def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
     """Score the programs that the panel lacks on its scale, without dummies and constant programs."""
-    already_judging = {program_of(workspace, judge) for judge in panel.scores.judges}
+    engines = [workspace.judges[judge].engine for judge in panel.scores.judges if judge in workspace.judges]
+    already_judging = {engine.program for engine in engines if isinstance(engine, ProgramEngine)}
     items, by_name = items_of(workspace, panel), dict[str, Candidate]()
     for name in names():
         if name in already_judging or name in DUMMIES or name in panel.scores.judges:
@@ -126,3 +128,4 @@ EXPERIMENT = Experiment(
     ),
     run=run,
 )
+EXPERIMENTS = (EXPERIMENT,)

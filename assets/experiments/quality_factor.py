@@ -66,3 +66,4 @@ EXPERIMENT = Experiment(
     ),
     run=run,
 )
+EXPERIMENTS = (EXPERIMENT,)

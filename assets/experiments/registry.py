@@ -42,11 +42,26 @@ KEYS = (
 
 LEDGER = "ledger"
 
+_MODULES = {
+    "injected_bias": "versions",
+    "adversarial_answers": "versions",
+    "regime_sufficient": "regimes",
+    "regime_insufficient": "regimes",
+    "graph_aware_views": "third_moments",
+    "tensor_against_svd": "third_moments",
+}
+"""Modules that hold several experiments; any other module has the name of its experiment."""
+
+
+def _module(key: str) -> str:
+    return f"{__package__}.{_MODULES.get(key, key)}"
+
 
 def experiments() -> "dict[str, Experiment]":
-    """Return every experiment by its key, which is also the name of its module."""
-    modules = (importlib.import_module(f"{__package__}.{key}") for key in KEYS)
-    return {module.EXPERIMENT.key: module.EXPERIMENT for module in modules}
+    """Return every experiment by its key."""
+    modules = [importlib.import_module(module) for module in {_module(key) for key in KEYS}]
+    found = {each.key: each for module in modules for each in module.EXPERIMENTS}
+    return {key: found[key] for key in KEYS}
 
 
 def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
@@ -54,8 +69,8 @@ def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
 
     The ledger is stale if an experiment that it reads is.
     """
-    reads, every = reads_now(workspace, among), experiments()
-    keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, reads.get(key, {}))]
+    versions, every = versions_now(workspace, among), experiments()
+    keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, versions[key])]
     return [*keys, LEDGER] if keys and LEDGER in among and LEDGER not in keys else keys
 
 
@@ -65,37 +80,35 @@ def stale_findings(workspace: Workspace) -> list[str]:
     return stale(workspace, stored) if stored else []
 
 
-def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
-    """Return the versions of what each experiment reads: panels, or the findings of other experiments."""
+def versions_now(workspace: Workspace, keys: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the versions of each experiment's code and inputs: panels, or the findings of other experiments."""
     from assets.experiments.panels import panel_versions
     from assets.experiments.paper_numbers import NUMBERS
 
-    of_panels = [key for key in keys if key in OF_PANELS]
-    reads = dict.fromkeys(of_panels, panel_versions(workspace)) if of_panels else {}
+    panels = panel_versions(workspace) if {*keys} & {*OF_PANELS} else {}
+    versions = {key: {"code": _code(key), **(panels if key in OF_PANELS else {})} for key in keys}
     if LEDGER in keys:
         files = {key: workspace.experiment_file(key) for key in KEYS if key != LEDGER}
         files["numbers of the paper"] = NUMBERS
-        reads[LEDGER] = {
+        versions[LEDGER] |= {
             key: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for key, file in files.items() if file.exists()
         }
-    return reads
+    return versions
 
 
-def _upstream(key: str) -> tuple[str, ...]:
-    """Return the assets that an experiment depends on."""
-    if key == LEDGER:
-        return tuple(other for other in KEYS if other != LEDGER)
-    return ("aggregates", "gold") if key in OF_PANELS else ("aggregates",)
+def _code(key: str) -> str:
+    return code_version(_module(key), "care_ops")
 
 
 def _spec(key: str) -> dg.AssetSpec:
     mapping = None if key == LEDGER else dg.AllPartitionMapping()
+    upstream = KEYS[:-1] if key == LEDGER else ("aggregates", "gold") if key in OF_PANELS else ("aggregates",)
     return dg.AssetSpec(
         key,
         group_name="experiments",
-        deps=[dg.AssetDep(asset, partition_mapping=mapping) for asset in _upstream(key)],
+        deps=[dg.AssetDep(asset, partition_mapping=mapping) for asset in upstream],
         kinds={"html"},
-        code_version=code_version(f"{__package__}.{key}", "care_ops"),
+        code_version=_code(key),
         description=f"Experiment: {key.replace('_', ' ')}.",
     )
 
@@ -117,14 +130,14 @@ def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
 
     registered = experiments()[key]
     parameters = registered.parameters(workspace.experiments)
-    reads = reads_now(workspace, [key]).get(key, {})
+    version = versions_now(workspace, [key])[key]
     started = time.perf_counter()
     try:
         findings = registered.run(workspace, **parameters)
     except Exception as error:
         raise failure({key: str(error) or type(error).__name__}) from error
     findings = replace(findings, tables=[*as_printed(key, findings.measures), *findings.tables])
-    registered.store(workspace, findings, reads, seconds=time.perf_counter() - started)
+    registered.store(workspace, findings, version, seconds=time.perf_counter() - started)
     page = write_experiments(workspace.report_folder, workspace, experiments().values(), stale_findings(workspace))[key]
     return dg.MaterializeResult(
         asset_key=key,

@@ -1,13 +1,13 @@
 """Convergence rates of the estimates, and the paper's bounds."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, by_seed
-from assets.experiments.planted import named, thirds
+from assets.experiments.panels import named
+from assets.experiments.third_moments import matched, views_of
 from assets.fit.details import CareTensorDetails, read_details
 from assets.report.charts import Series
 from assets.workspace import Workspace
@@ -68,11 +68,7 @@ def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) 
         if found is None:
             continue
         state_means, shares = found
-        order = min(
-            (list(o) for o in itertools.permutations(range(4))),
-            key=lambda o: float(np.linalg.norm(state_means[o] - draw.means)),
-        )
-        errors[0, column] = np.linalg.norm(state_means[order] - draw.means) / np.linalg.norm(draw.means)
+        errors[0, column], order = matched(state_means, draw.means)
         errors[1, column] = np.linalg.norm(shares[order] - draw.weights)
     return errors
 
@@ -86,7 +82,7 @@ def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
     """Estimate means and weights by the third moment across planted views; None unless there are four states."""
-    moments, views = accumulate(values), thirds(values.shape[1])
+    moments, views = accumulate(values), views_of(np.arange(values.shape[1]))
     scale = np.sqrt(np.diag(moments.covariance()))
     first, second, third = (scale[group] for group in views.groups)
     tensor = cp.scale_tensor(cp.augmented_moment(moments, views), (first, second, third))
@@ -198,3 +194,4 @@ EXPERIMENT = Experiment(
     small={"seeds": 6, "items": _SIZES, "judges": (9, 18), "models": 200},
     full={"seeds": 50, "items": _SIZES, "judges": (9, 12, 18, 30), "models": 200},
 )
+EXPERIMENTS = (EXPERIMENT,)

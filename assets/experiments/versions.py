@@ -1,19 +1,26 @@
-"""Scores of the same judges on answers and on versions of them."""
+"""The same judges' scores of answers and of versions of them: injected bias, and openings without an answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assets.experiments.base import Experiment, ExperimentFindings, Table, ascending, for_each
 from assets.experiments.panels import ExperimentPanel, every_panel
 from assets.workspace import Workspace
 from care_ops.config import FitConfig
+from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.metrics import rank_correlation
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.testsets import VersionColumns
 from warehouse.versions import ORIGINAL, TRIGGERS
+
+_STYLED = ("mv", "avg", "uws", "ws", "care", "care_svd", "care_tensor")
+_ATTACKED = ("mv", "avg", "ws", "dawid_skene", "care", "care_svd", "care_tensor", "care_tensor_paper")
 
 NO_VERSIONS = (
     "No test set of this workspace has scored versions of its answers. `source: {kind: versions, of: NAME}` makes a "
@@ -45,23 +52,14 @@ class Versions:
         return fit_panel(scores, replace(self.config, aggregators=tuple(aggregators))).aggregates
 
 
-def restyled(workspace: Workspace) -> list[Versions]:
-    """Return the test sets that hold answers with the same content in another style."""
-    return _versions(workspace, lambda change: change not in TRIGGERS)
-
-
-def triggered(workspace: Workspace) -> list[Versions]:
-    """Return the test sets that hold openings without an answer."""
-    return _versions(workspace, lambda change: change in TRIGGERS)
-
-
-def _versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
+def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
+    """Return the test sets that hold versions of their answers with a wanted change."""
     read: list[Versions] = []
     for panel in every_panel(workspace):
         columns = workspace.testset(panel.testset).version_columns
         if columns is not None:
-            versions = _of_panel(workspace, panel, columns, wanted)
-            read += [versions] if versions.changed else []
+            found = _of_panel(workspace, panel, columns, wanted)
+            read += [found] if found.changed else []
     return read
 
 
@@ -93,3 +91,101 @@ def _of_panel(
         {c: (np.array([k for k, _ in of]), np.array([v for _, v in of])) for c, of in by_change.items()},
         panel.config,
     )
+
+
+def run_styled(workspace: Workspace) -> ExperimentFindings:
+    """Measure how far each aggregate moves under each change of style."""
+    return for_each(read_versions(workspace, lambda change: change not in TRIGGERS), _of_styles, NO_VERSIONS)
+
+
+def _of_styles(versions: Versions) -> ExperimentFindings:
+    rows: dict[str, dict[str, Any]] = {}
+    conclusions, measures = list[str](), dict[str, float]()
+    for change in versions.changed:
+        try:
+            moved = changes(versions, change)
+        except FitError as error:
+            conclusions.append(f"{versions.testset}, {change}: {error}")
+            continue
+        for name, (distance, kept, error) in moved.items():
+            row = rows.setdefault(name, {"aggregator": name})
+            row |= {change: distance, f"order kept, {change}": kept, f"MAE, {change}": error}
+            measures[f"{versions.testset}/{change}/{name}"] = error
+        distances = ascending({name: distance for name, (distance, *_) in moved.items()}, 2)
+        conclusions.append(f"{versions.testset}, {change}, in sd: {distances or 'no aggregate varies'}.")
+    title = f"{versions.testset}: mean absolute change in sd, rank correlation with before, MAE in points"
+    tables = [Table(f"{title}; {len(versions.judges)} judges", list(rows.values()))] if rows else []
+    return ExperimentFindings(conclusions, tables, measures=measures)
+
+
+def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
+    """Return each aggregate's change in standard deviations, its rank correlation, and its MAE in points.
+
+    The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the paper's
+    literal weights.
+    """
+    literal = replace(versions, config=replace(versions.config, placement="weights"))
+    fitted = versions.fitted(change, _STYLED)
+    if written := literal.fitted(change, ("care_svd", "avg")).get("care_svd"):
+        fitted["care_svd as written"] = written
+    n, original_rows = len(versions.originals), versions.changed[change][0]
+    moved: dict[str, tuple[float, float, float]] = {}
+    for name, aggregate in fitted.items():
+        before, after = aggregate.estimate[:n][original_rows], aggregate.estimate[n:]
+        known = ~np.isnan(before) & ~np.isnan(after)
+        spread = np.nanstd(aggregate.estimate)
+        if known.sum() < 2 or 0 in (spread, np.ptp(before[known]), np.ptp(after[known])):
+            continue
+        error = float(np.mean(np.abs(after - before)[known]))
+        moved[name] = error / float(spread), rank_correlation(before, after), error
+    return moved
+
+
+def run_attacked(workspace: Workspace) -> ExperimentFindings:
+    """Measure how often each aggregate accepts openings without an answer."""
+    return for_each(read_versions(workspace, lambda change: change in TRIGGERS), _of_openings, NO_VERSIONS)
+
+
+def _of_openings(versions: Versions) -> ExperimentFindings:
+    rates = {change: accepted(versions, change) for change in versions.changed}
+    setting, rows = f"{versions.testset}, {len(versions.judges)} judges", list[dict[str, Any]]()
+    rows += ({"attack": attack, **found} for attack, found in rates.items())
+    names = [name for name in _ATTACKED if all(name in found for found in rates.values())]
+    means = ascending({name: float(np.mean([found[name] for found in rates.values()])) for name in names}, 3)
+    return ExperimentFindings(
+        [f"{setting}, mean false positive rate over {len(rows)} attacks: {means}."],
+        [Table(f"{setting}: false positive rate", rows)],
+        measures={f"{versions.testset}/{c}/{name}": rate for c, found in rates.items() for name, rate in found.items()},
+    )
+
+
+def accepted(versions: Versions, change: str) -> dict[str, float]:
+    """Return the share of openings that each aggregator accepts as right; one that decides nothing is left out."""
+    n, fitted = len(versions.originals), versions.fitted(change, _ATTACKED)
+    decided = {name: a.estimate[n:] > a.threshold for name, a in fitted.items() if a.threshold is not None}
+    return {name: float(calls.mean()) for name, calls in decided.items()}
+
+
+BIAS = Experiment(
+    key="injected_bias",
+    title="Robustness to injected bias",
+    paper="CARE-SVD moves least: .375 against .506 for the mean (beauty), .233 against .325 (authority), of 1 to 10.",
+    protocol=(
+        "Test sets with versions of their answers (`source: {kind: versions}`), scored by a prompt that does not "
+        "mention style. One fit over both versions; the change is in standard deviations of the aggregate, because "
+        "scales differ, and in points, as in the paper. A constant would win: read it with the order that is kept."
+    ),
+    run=run_styled,
+)
+
+ATTACKS = Experiment(
+    key="adversarial_answers",
+    title="Adversarial answers",
+    paper="CARE-Tensor lowers false positives on all six openings: .000 to .496 against .441 to .674 for the majority.",
+    protocol=(
+        "Six openings without an answer, wrong by construction, scored by a prompt that does not mention openings. One "
+        "fit over answers and openings; no fit sees which items are attacked."
+    ),
+    run=run_attacked,
+)
+EXPERIMENTS = (BIAS, ATTACKS)

@@ -13,6 +13,7 @@ from assets.report.charts import Series
 from orchestration.workspace import load_workspace
 from warehouse.storage import write_document
 
+VERSION = {"code": "c0de"}
 FINDINGS = ExperimentFindings(
     ["one conclusion"],
     [Table("numbers", [{"name": "a", "value": 0.5, "count": 3}])],
@@ -35,16 +36,16 @@ def experiment():
 
 
 def test_findings_are_stored_and_every_kind_of_figure_is_drawn(workspace, experiment):
-    experiment.store(workspace, FINDINGS, {}, seconds=1.5)
+    experiment.store(workspace, FINDINGS, VERSION, seconds=1.5)
     stored = experiment.stored(workspace)
     assert [type(figure) for figure in stored.findings.figures] == [Chart, Heatmap]
     assert stored.findings.tables[0].rows == [{"name": "a", "value": 0.5, "count": 3}]
-    assert experiment.is_current(workspace, {})
-    assert not experiment.is_current(workspace, {"one": "another panel"})
+    assert experiment.is_current(workspace, VERSION)
+    assert not experiment.is_current(workspace, {**VERSION, "one": "another panel"})
     full = replace(workspace, experiments="full")
-    assert not experiment.is_current(full, {}), "the small size does not replace the full one"
+    assert not experiment.is_current(full, VERSION), "the small size does not replace the full one"
     page = write_experiments(workspace.report_folder, workspace, [experiment])["orthogonality"].read_text()
-    for text in ("one conclusion", "a chart", "a heatmap", "seeds 5; strengths 0.5, 1", stored.version["code"]):
+    for text in ("one conclusion", "a chart", "a heatmap", "seeds 5; strengths 0.5, 1", "c0de"):
         assert text in page
     index = workspace.report_folder / "experiments.html"
     assert "one conclusion" in index.read_text()
@@ -52,8 +53,8 @@ def test_findings_are_stored_and_every_kind_of_figure_is_drawn(workspace, experi
     stale = write_experiments(workspace.report_folder, workspace, [experiment], ["orthogonality"])["orthogonality"]
     assert "Stale" in stale.read_text()
     assert "Stale" in index.read_text()
-    experiment.store(full, FINDINGS, {}, seconds=1.5)
-    assert experiment.is_current(workspace, {}), "the full size replaces the small one"
+    experiment.store(full, FINDINGS, VERSION, seconds=1.5)
+    assert experiment.is_current(workspace, VERSION), "the full size replaces the small one"
 
 
 def test_findings_in_the_form_of_an_earlier_release_count_as_missing(workspace, experiment):

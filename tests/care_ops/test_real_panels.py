@@ -1,13 +1,10 @@
 """Recorded panels: without labels `care` is never worse than the plain average, and its verdict means something."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from assets.experiments.adversarial_answers import decisions, planted
-from assets.experiments.panels import ExperimentPanel
 from care_ops.aggregators.label_free import label_free
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
@@ -39,17 +36,24 @@ def test_no_recorded_panel_loses_to_the_plain_average_and_the_state_means_someth
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_care_accepts_no_more_attacked_answers_than_the_plain_average(data_dir, share):
-    """Planted judges, by number as a share of the recorded ones, on every recorded panel whose gold has two values."""
+    """Planted judges, right elsewhere at .85, accept misleading openings at rising rates, half of them all together."""
     rates = {}
     for view in (view for view in views(data_dir) if view.binary):
-        low, high = np.nanmin(view.scores.values), np.nanmax(view.scores.values)
-        config, judges = FitConfig(("care", "avg"), cut=float(low + high) / 2), int(share * len(view.scores.judges))
-        panel = ExperimentPanel(view.name, view.scores, view.gold, [], [], config)
-        values, _, trigger = planted(panel, judges, 200, np.random.default_rng([judges, 51]))
+        judges = int(share * len(view.scores.judges))
+        rng, known = np.random.default_rng([judges, 51]), ~np.isnan(view.gold)
+        values, right = view.scores.values[known], view.gold[known] > 0.5
+        cut = (np.nanmin(view.scores.values) + np.nanmax(view.scores.values)) / 2
+        recorded = np.where(np.isnan(values), np.nan, values > cut)
+        rows = [np.hstack([recorded, (rng.random((len(right), judges)) < 0.85) == right[:, None]])]
+        for rate in (0.1, 0.25, 0.4, 0.55, 0.7, 0.85):
+            together, own, shared = rng.random(200) < 0.5, rng.random((200, judges)) < rate, rng.random(200) < rate
+            fooled = np.where(together[:, None], shared[:, None], own)
+            rows.append(np.hstack([recorded[rng.choice(np.flatnonzero(~right), 200)], fooled]))
         names = (*view.scores.judges, *(f"planted {k}" for k in range(judges)))
-        scores = ScoreMatrix(values, tuple(f"i{k:06}" for k in range(len(values))), names, view.scores.families)
-        fit = fit_panel(scores, replace(config, cut=0.5, scale=(0.0, 1.0)), solve="not")
-        rates[view.name] = {name: decisions(each)[trigger >= 0].mean() for name, each in fit.aggregates.items()}
+        ids = tuple(f"i{k:06}" for k in range(sum(map(len, rows))))
+        scores = ScoreMatrix(np.vstack(rows), ids, names, view.scores.families)
+        fits = fit_panel(scores, FitConfig(("care", "avg"), cut=0.5, scale=(0.0, 1.0)), solve="not").aggregates
+        rates[view.name] = {name: np.mean((each.estimate > each.threshold)[-1200:]) for name, each in fits.items()}
     assert len(rates) == 11
     assert not {name: rate for name, rate in rates.items() if rate["care"] > rate["avg"] + 1e-9}
 

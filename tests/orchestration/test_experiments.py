@@ -1,6 +1,5 @@
 """The paper's experiments as assets: run on request, once, with the same digits."""
 
-import importlib
 import inspect
 import os
 import signal
@@ -16,22 +15,21 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import false_discovery_control, spearmanr
 
-from assets.experiments.adversarial_answers import PLANTED_RATES, false_positives, planted
 from assets.experiments.base import ExperimentFindings
 from assets.experiments.confounder_features import tensor_confounder
-from assets.experiments.injected_bias import changes
 from assets.experiments.orthogonality import errors_at
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.paper_tables import recorded, tuned
 from assets.experiments.program_integration import Candidate, greedy
+from assets.experiments.regimes import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.registry import KEYS, experiments, stale
-from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.theory_rates import slope_of
-from assets.experiments.versions import Versions
+from assets.experiments.versions import Versions, changes
 from assets.state.retention import forget
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
+from care_ops.fit import fit_panel
 from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.scores import ScoreMatrix
 from care_ops.selection import fit_grid
@@ -41,9 +39,10 @@ from care_ops.simulate import (
     second_order_sufficient,
 )
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import care, make, run, write_items
+from tests.support.workspaces import JUDGES, care, make, run, write_items
 
 LITERAL = FitConfig(placement="weights")
+EVERY = experiments()
 QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
 
@@ -138,7 +137,6 @@ def test_refusals_are_counted_and_lower_no_mean():
     measures = measures_of(draws)
     assert measures[f"{ORACLE}, lowest mean"] == 0.9
     assert measures[f"{ORACLE}, refused"] == 0.5, "zero strength has no four components and counts separately"
-    assert f"{ORACLE}, without confounder" not in measures
     assert measures["avg, lowest mean"] == pytest.approx(0.55)
     assert f"{ORACLE} 0.900 (refused 50% of the draws)" in sentence(measures)
     _, row = swept(draws, "c", "accuracy")[0].rows
@@ -146,20 +144,19 @@ def test_refusals_are_counted_and_lower_no_mean():
 
 
 def test_the_profile_of_the_paper_fits_its_algorithms_and_baselines(tmp_path):
-    folder = make(tmp_path / "ws", n=80)
-    with (folder / "care.yaml").open("a") as settings:
-        settings.write("fit: {profile: paper, seed: 3, resamples: 0}\n")
-    config = load_workspace(folder).fit
+    (tmp_path / "care.yaml").write_text("fit: {profile: paper, seed: 3, resamples: 0}\n")
+    config = load_workspace(tmp_path).fit
     assert config.aggregators[:2] == ("care_svd", "care_tensor_paper")
     assert {"ws", "dawid_skene", "glad", "mace"} <= set(config.aggregators)
     assert (config.placement, config.seed) == ("weights", 3)
     assert FitConfig.of({"profile": "paper", "aggregators": ("avg",)}).aggregators == ("avg",), "explicit settings win"
     with pytest.raises(InputError, match="use care or paper"):
         FitConfig.of({"profile": "authors"})
-    assert not run(folder).failures
-    with load_workspace(folder).warehouse.reader() as connection:
-        names = {name for (name,) in connection.execute("SELECT DISTINCT aggregator FROM latest_aggregates").fetchall()}
-    assert {"care_svd", "mv", "ws", "dawid_skene", "glad", "mace"} <= names
+    draw = second_order_insufficient(np.random.default_rng(5), 1.0, truth=5, n=500)
+    panel = a_panel(draw.scores, draw.quality)
+    assert set(fit_panel(panel.scores, replace(config, cut=float(draw.scores.mean()))).aggregates) == set(
+        config.aggregators
+    )
 
 
 def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
@@ -251,29 +248,6 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
     assert greedy(blind, programs, validation) == (path, errors), "labels outside the validation rows choose nothing"
 
 
-def test_planted_attacks_are_wrong_and_accepted_at_their_rates():
-    rng = np.random.default_rng(4)
-    gold = (rng.random(3_000) < 0.6).astype(float)
-    right = np.where(rng.random((3_000, 6)) < 0.9, gold[:, None], 1 - gold[:, None])
-    scores, truth, trigger = planted(a_panel(right, gold, cut=0.5), 4, 4_000, rng)
-    assert scores.shape == (3_000 + 6 * 4_000, 10)
-    assert not truth[trigger >= 0].any(), "an answer without content is wrong"
-    # recorded judges score an attacked item as they scored some wrong answer
-    assert scores[trigger >= 0][:, :6].mean() == pytest.approx(right[gold == 0].mean(), abs=0.01)
-    rates = [scores[trigger == t][:, 6:].mean() for t in range(6)]
-    assert rates == pytest.approx(PLANTED_RATES, abs=0.02)
-
-
-@pytest.mark.parametrize("judges", [5, 9])
-def test_care_accepts_no_more_attacks_than_the_plain_average(judges):
-    """Nine accurate judges, and planted ones that openings mislead; no fit sees which items are attacked."""
-    rng = np.random.default_rng(11)
-    gold = (rng.random(1_200) < 0.65).astype(float)
-    votes = np.where(rng.random((1_200, 9)) < 0.95, gold[:, None], 1 - gold[:, None])
-    rates = false_positives(a_panel(votes, gold, cut=0.5, scale=(0.0, 1.0)), judges, 100)
-    assert np.mean(rates["care"]) <= np.mean(rates["avg"]) + 0.01
-
-
 def test_changes_measure_how_far_an_aggregate_moves():
     rng = np.random.default_rng(5)
     before = rng.normal(size=(200, 1)) + rng.normal(size=(200, 5))
@@ -362,39 +336,29 @@ def test_an_item_is_forgotten_with_its_versions(tmp_path):
         assert not [i for i in pq.read_table(part, columns=["item_id"])["item_id"].to_pylist() if i.split()[0] == "i3"]
 
 
-@pytest.fixture
-def quick_experiments(monkeypatch):
+def quickly(monkeypatch, **runs):
     """Replace the run of every experiment; inputs and order stay."""
-    for key in KEYS:
-        module = importlib.import_module(f"assets.experiments.{key}")
-        quick = replace(module.EXPERIMENT, run=lambda _workspace, **_size: ExperimentFindings(["done"]))
-        monkeypatch.setattr(module, "EXPERIMENT", quick)
+    quick = {
+        key: replace(experiment, run=runs.get(key, lambda _workspace, **_size: ExperimentFindings(["done"])))
+        for key, experiment in EVERY.items()
+    }
+    monkeypatch.setattr("assets.experiments.registry.experiments", lambda: quick)
 
 
-@pytest.mark.usefixtures("quick_experiments")
-def test_a_failed_experiment_is_reported_and_run_again(tmp_path, monkeypatch):
-    folder = make(tmp_path / "ws", n=20)
+def test_experiments_run_after_the_fits_and_a_failed_one_is_run_again(tmp_path, monkeypatch):
+    folder = make(tmp_path / "ws", JUDGES[:3], n=20, care="fit: {aggregators: [avg], resamples: 0}\n")
 
     def fails(_workspace, **_size):
         raise FitError("the weights cancel")
 
-    with monkeypatch.context() as patched:
-        for key in ("theory_rates", "orthogonality"):
-            module = importlib.import_module(f"assets.experiments.{key}")
-            patched.setattr(module, "EXPERIMENT", replace(module.EXPERIMENT, run=fails))
-        output = care(folder, "run", "--select", "key:orthogonality or key:theory_rates or key:ledger", code=1)
+    quickly(monkeypatch, theory_rates=fails, orthogonality=fails)
+    output = care(folder, "run", "--experiments", code=1)
     assert "failed: theory_rates: the weights cancel" in output
     assert "failed: orthogonality: the weights cancel" in output
-    assert load_workspace(folder).experiment_file("ledger").exists(), "it reads the stored findings"
-    assert not run(folder, selection="key:theory_rates").failures
-
-
-@pytest.mark.usefixtures("quick_experiments")
-def test_a_run_with_experiments_runs_them_after_the_fits(tmp_path):
-    folder = make(tmp_path / "ws", n=20)
-    care(folder, "run", "--experiments")
     workspace = load_workspace(folder)
-    assert stale(workspace) == []
+    assert workspace.experiment_file("ledger").exists(), "it reads the stored findings"
     with workspace.warehouse.reader() as connection:
         assert connection.execute("SELECT count(*) FROM latest_fits").fetchone() != (0,)
-    care(folder, "run", "--experiments")
+    quickly(monkeypatch)
+    assert not run(folder, selection="key:theory_rates").failures
+    assert set(stale(workspace)) == {"orthogonality", "ledger"}

@@ -1,0 +1,165 @@
+"""Planted mixtures: views that respect dependences against random views, and third moments against second ones."""
+
+import itertools
+from collections.abc import Sequence
+from functools import partial
+from operator import call
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.experiments.base import Experiment, ExperimentFindings, Table, by_seed
+from assets.experiments.panels import named, problem_of
+from assets.workspace import Workspace
+from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.config import FitConfig
+from care_ops.errors import FitError
+from care_ops.models import cp
+from care_ops.moments.state import accumulate
+from care_ops.scores import Array
+from care_ops.simulate import four_state_mixture, grouped_mixture
+from care_ops.structure.views import Views, partition
+
+
+def views_of(judges: NDArray[np.intp]) -> Views:
+    """Cut judges, in this order, into three views; in their own order these are the planted views."""
+    first, second, third = (np.sort(group) for group in np.array_split(judges, 3))
+    return Views((first, second, third), 0.0, 0.0)
+
+
+def matched(found: Array, wanted: Array) -> tuple[float, list[int]]:
+    """Return the relative error of the means under the best permutation of the states, and that permutation."""
+    orders = map(list, itertools.permutations(range(len(wanted))))
+    error, order = min((float(np.linalg.norm(found[order] - wanted)), order) for order in orders)
+    return error / float(np.linalg.norm(wanted)), order
+
+
+def _rotated(found: Array, wanted: Array) -> float:
+    """Return the relative error of the means under the best orthogonal matrix."""
+    u, _, vt = np.linalg.svd(wanted @ found.T)
+    return float(np.linalg.norm(u @ vt @ found - wanted)) / float(np.linalg.norm(wanted))
+
+
+def views_at(noise: float, seeds: int, n: int, p: int = 12) -> dict[str, float]:
+    """Return how often the views are valid, and the tensor's median error with them and with random views."""
+    valid: dict[str, list[bool]] = {"own": [], "S": []}
+    errors: dict[str, list[float]] = {"planted": [], "random": [], "own": [], "S": []}
+    for seed in range(seeds):
+        rng = np.random.default_rng([seed, 7])
+        draw, edges = grouped_mixture(rng, n=n, p=p, noise=noise)
+        centred, problem = draw.scores - draw.scores.mean(axis=0), problem_of(named(draw.scores), FitConfig())
+        scale = centred.std(axis=0)
+        moments, truth = accumulate(centred / scale), (draw.means - draw.scores.mean(axis=0)) / scale
+        found = {"own": CareTensor().views(problem), "S": partition(problem.require_structure().sparse)}
+        for name, views in found.items():
+            valid[name].append(_is_valid(views, edges))
+        for name, views in {"planted": views_of(np.arange(p)), "random": views_of(rng.permutation(p)), **found}.items():
+            try:
+                bare = cp.decompose(cp.augmented_moment(moments, views), views, 4, rng)
+                errors[name].append(matched(bare.means, truth)[0])
+            except FitError:
+                errors[name].append(float("inf"))
+    median = {name: float(np.median(listed)) for name, listed in errors.items()}
+    return {
+        "n": n,
+        "noise": noise,
+        **{f"valid, {name} views": float(np.mean(listed)) for name, listed in valid.items()},
+        **{f"error, {name} views": error for name, error in median.items()},
+        **{f"random over {name}": median["random"] / median[name] for name in ("own", "S")},
+    }
+
+
+def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
+    """Return whether no planted edge connects two views."""
+    home = np.empty(len(edges), dtype=int)
+    for number, group in enumerate(views.groups):
+        home[group] = number
+    return not edges[home[:, None] != home[None, :]].any()
+
+
+def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
+    """Compare the views at each noise level, one table row per level."""
+    settings = [partial(views_at, noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
+    rows = [*workspace.workers.map(call, settings)]
+    conclusions = [
+        f"Noise {row['noise']:g}, {row['n']:,} items: views without a planted edge across in "
+        f"{row['valid, own views']:.0%} of {seeds} seeds (by S in {row['valid, S views']:.0%}); the bare tensor's "
+        f"error is {row['random over own']:.1f} times larger with random views."
+        for row in rows
+    ]
+    measures = {f"smallest {c}": min(row[c] for row in rows) for c in ("random over own", "random over S")}
+    return ExperimentFindings(
+        conclusions, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)], measures=measures
+    )
+
+
+_SETTINGS = ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5))
+"""Judges, items and noise."""
+
+
+def errors_of(p: int, n: int, noise: float, seed: int) -> tuple[float, float]:
+    """Return the errors of the tensor's state means, and of two-way ones under the best rotation."""
+    rng = np.random.default_rng([seed, 15])
+    draw = four_state_mixture(rng, n=n, p=p, noise=noise)
+    truth = draw.means - draw.scores.mean(axis=0)
+    planted = views_of(np.arange(p))
+    moment = cp.augmented_moment(accumulate(draw.scores), planted)
+    try:
+        by_tensor = matched(cp.decompose(moment, planted, 4, rng).means, truth)[0]
+    except FitError:
+        by_tensor = float("inf")
+    return by_tensor, _rotated(cp.two_way_baseline(moment, planted, 4), truth)
+
+
+def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
+    """Compare three-way moments with two-way ones under the best rotation, on the same draws."""
+    rows: list[dict[str, float]] = []
+    found = by_seed(workspace, seeds, {setting: partial(errors_of, *setting) for setting in _SETTINGS})
+    for (p, n, noise), errors in found.items():
+        tensor_errors, svd_errors = zip(*errors, strict=True)
+        rows.append(
+            {
+                "judges": p,
+                "n": n,
+                "noise": noise,
+                "bare tensor": float(np.median(tensor_errors)),
+                "two-way, best rotation": float(np.median(svd_errors)),
+            }
+        )
+    ahead = [row for row in rows if row["bare tensor"] < row["two-way, best rotation"]]
+    return ExperimentFindings(
+        [
+            f"The bare tensor has the smaller error in {len(ahead)} of {len(rows)} settings, although an oracle "
+            "rotates the two-way estimate to the truth."
+        ],
+        [Table("Relative error of the centred state means, medians", rows)],
+        measures={"share of settings in which the tensor is nearer": len(ahead) / len(rows)},
+    )
+
+
+VIEWS = Experiment(
+    key="graph_aware_views",
+    title="Graph-aware against random views",
+    paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
+    protocol=(
+        "Twelve judges in three views, edges of .3 within views at 40 % density, four states. Own views are "
+        "care_tensor's at default settings, from the precision within states; those by S are Algorithm 2's. Errors "
+        "under the best permutation."
+    ),
+    run=run_views,
+    small={"seeds": 5, "items": (10_000,)},
+    full={"seeds": 20, "items": (10_000, 100_000)},
+)
+
+AGAINST_SVD = Experiment(
+    key="tensor_against_svd",
+    title="Third moments against second moments",
+    paper="Two-way moments determine the means only up to a rotation; the tensor needs none.",
+    protocol=(
+        "Four states, planted views. An oracle gives the two-way estimate the rotation and order nearest to the truth."
+    ),
+    run=run_against_svd,
+    small={"seeds": 5},
+    full={"seeds": 10},
+)
+EXPERIMENTS = (VIEWS, AGAINST_SVD)
