@@ -42,7 +42,7 @@ KEYS = (
 
 LEDGER = "ledger"
 
-_MODULES = {
+SHARED_MODULES = {
     "injected_bias": "versions",
     "adversarial_answers": "versions",
     "regime_sufficient": "regimes",
@@ -54,7 +54,7 @@ _MODULES = {
 
 
 def _module(key: str) -> str:
-    return f"{__package__}.{_MODULES.get(key, key)}"
+    return f"{__package__}.{SHARED_MODULES.get(key, key)}"
 
 
 def experiments() -> "dict[str, Experiment]":

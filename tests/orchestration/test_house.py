@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import OF_PANELS
+from assets.experiments.registry import OF_PANELS, SHARED_MODULES
 from orchestration.definitions import ASSETS, build_defs
 from orchestration.plan import ORDER
 
@@ -116,13 +116,14 @@ def test_every_asset_has_a_place_in_the_plan_a_group_and_a_description():
 
 
 def test_a_group_is_a_folder_and_an_asset_a_file(tmp_path):
-    """``gold`` comes with ``items``; experiments name their modules."""
+    """``gold`` comes with ``items``; experiments of one kind share a module."""
     for definition in build_defs(tmp_path).assets or ():
         specs = [definition] if isinstance(definition, dg.AssetSpec) else list(definition.specs)
         for spec in specs:
             key = spec.key.to_user_string()
             folder = ROOT / "assets" / (spec.group_name or "")
-            assert (folder / f"{'items' if key == 'gold' else key}.py").is_file(), key
+            name = "items" if key == "gold" else SHARED_MODULES.get(key, key)
+            assert (folder / f"{name}.py").is_file(), key
 
 
 def test_every_module_has_a_docstring():
