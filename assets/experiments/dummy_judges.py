@@ -14,6 +14,7 @@ from assets.experiments.panels import (
     items_of,
     panels,
     scored_by,
+    with_columns,
 )
 from assets.workspace import Workspace
 from care_ops.scores import Array, ScoreMatrix, varies
@@ -64,10 +65,8 @@ def _with_dummies(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMa
     raters = workspace.testset(panel.testset).raters
     added |= declared_numbers(workspace, panel, raters)
     varying = {name: column for name, column in added.items() if name not in panel.scores.judges and varies(column)}
-    values = np.column_stack([panel.scores.values, *varying.values()])
-    names = (*panel.scores.judges, *varying)
-    joined = ScoreMatrix(values, panel.scores.item_ids, names, panel.scores.families)
-    return joined, [d for d in DUMMIES if d in names], [rater for rater in raters if rater in varying]
+    joined = with_columns(panel.scores, varying)
+    return joined, [d for d in DUMMIES if d in joined.judges], [rater for rater in raters if rater in varying]
 
 
 EXPERIMENT = Experiment(

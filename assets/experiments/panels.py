@@ -1,8 +1,9 @@
 """The workspace's panels as the experiments read them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,14 @@ def named(values: Array) -> ScoreMatrix:
     """Name the items and judges of drawn scores in their order."""
     n, p = values.shape
     return ScoreMatrix(values, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
+
+
+def with_columns(
+    scores: ScoreMatrix, columns: Mapping[str, Array], families: Mapping[str, str] = MappingProxyType({})
+) -> ScoreMatrix:
+    """Add judges to a panel."""
+    values = np.column_stack([scores.values, *columns.values()])
+    return ScoreMatrix(values, scores.item_ids, (*scores.judges, *columns), {**scores.families, **families})
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:

@@ -1,6 +1,6 @@
 """Programs added to a panel one by one, chosen by a few labels, and the error on the other rows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, for_each, joined
-from assets.experiments.panels import DUMMIES, ExperimentPanel, items_of, panels, scored_by
+from assets.experiments.panels import DUMMIES, ExperimentPanel, items_of, panels, scored_by, with_columns
 from assets.report.charts import Series
 from assets.workspace import Workspace
 from care_ops.errors import FitError
@@ -24,14 +24,6 @@ _SHARE = 0.10
 _PATIENCE = 4
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A program that may join the panel: its scores, (n,), on the panel's scale, and its declared family."""
-
-    scores: Array
-    family: str
-
-
 def run(workspace: Workspace) -> ExperimentFindings:
     """Integrate programs on each test set with texts and graded gold, by our estimate and by the literal one."""
     nothing = "No test set of this workspace has graded gold and texts on which a further program varies."
@@ -39,18 +31,17 @@ def run(workspace: Workspace) -> ExperimentFindings:
 
 
 def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFindings | None:
-    programs = {} if panel.binary or not any(panel.responses) else candidates(workspace, panel)
-    if not programs:
+    if panel.binary or not any(panel.responses) or not (programs := candidates(workspace, panel)).judges:
         return None
     literal = replace(panel, config=replace(panel.config, placement="weights"))
     return joined(_path(guided, programs, way) for way, guided in (("", panel), (" as written", literal)))
 
 
-def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
+def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
     """Score the programs that the panel lacks on its scale, without dummies and constant programs."""
     engines = [workspace.judges[judge].engine for judge in panel.scores.judges if judge in workspace.judges]
     already_judging = {engine.program for engine in engines if isinstance(engine, ProgramEngine)}
-    items, by_name = items_of(workspace, panel), dict[str, Candidate]()
+    items, columns = items_of(workspace, panel), dict[str, Array]()
     for name in names():
         if name in already_judging or name in DUMMIES or name in panel.scores.judges:
             continue
@@ -58,12 +49,12 @@ def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candid
         if np.isnan(column).mean() > workspace.admission.max_missing or not varies(column):
             continue
         (low, high), (a, b) = find(name).scale, panel.config.scale or find(name).scale
-        by_name[name] = Candidate(a + (column - low) / (high - low) * (b - a), find(name).family)
-    return by_name
+        columns[name] = a + (column - low) / (high - low) * (b - a)
+    return with_columns(panel.scores.select_judges([]), columns, {name: find(name).family for name in columns})
 
 
 def greedy(
-    panel: ExperimentPanel, programs: dict[str, Candidate], validation: NDArray[np.bool_]
+    panel: ExperimentPanel, programs: ScoreMatrix, validation: NDArray[np.bool_]
 ) -> tuple[list[str], list[float]]:
     """Add programs greedily (``care_ops.selection.forward``); return them in order, and the guide's errors.
 
@@ -78,17 +69,15 @@ def greedy(
             return float("inf")
         return panel.error(fitted.aggregates[_GUIDE].estimate, validation)
 
-    return forward(sorted(programs), error, _PATIENCE)
+    return forward(sorted(programs.judges), error, _PATIENCE)
 
 
-def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[str]) -> ScoreMatrix:
-    scores = panel.scores
-    values = np.column_stack([scores.values, *(programs[name].scores for name in added)])
-    families = {**scores.families, **{name: programs[name].family for name in added}}
-    return ScoreMatrix(values, scores.item_ids, (*scores.judges, *added), families)
+def _with(panel: ExperimentPanel, programs: ScoreMatrix, added: list[str]) -> ScoreMatrix:
+    chosen = programs.select_judges(added)
+    return with_columns(panel.scores, dict(zip(added, chosen.values.T, strict=True)), chosen.families)
 
 
-def _path(panel: ExperimentPanel, programs: dict[str, Candidate], way: str) -> ExperimentFindings:
+def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> ExperimentFindings:
     """Measure every aggregator's error after each added program, on the rows that were not used to choose."""
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([0, 61])) & ~np.isnan(panel.gold)
     path, errors = greedy(panel, programs, validation)
@@ -109,7 +98,7 @@ def _path(panel: ExperimentPanel, programs: dict[str, Candidate], way: str) -> E
     by_name = {name: [row for row in rows if name in row] for name in _AGGREGATORS}
     curves = [Series(n, [float(r["programs"]) for r in of], [r[n] for r in of]) for n, of in by_name.items() if of]
     return ExperimentFindings(
-        [f"{panel.testset}{way}: of {len(programs)} programs {kept} are kept ({names}); MAE from {moved}."],
+        [f"{panel.testset}{way}: of {len(programs.judges)} programs {kept} are kept ({names}); MAE from {moved}."],
         [Table(title, rows)],
         [Chart(title, "programs added", "MAE", curves)],
         measures,

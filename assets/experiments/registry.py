@@ -82,8 +82,8 @@ def stale_findings(workspace: Workspace) -> list[str]:
 
 def versions_now(workspace: Workspace, keys: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the versions of each experiment's code and inputs: panels, or the findings of other experiments."""
+    from assets.experiments.ledger import NUMBERS
     from assets.experiments.panels import panel_versions
-    from assets.experiments.paper_numbers import NUMBERS
 
     panels = panel_versions(workspace) if {*keys} & {*OF_PANELS} else {}
     versions = {key: {"code": _code(key), **(panels if key in OF_PANELS else {})} for key in keys}
@@ -125,8 +125,8 @@ def experiment_pages(
 
 
 def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
+    from assets.experiments.ledger import as_printed
     from assets.experiments.pages import write_experiments
-    from assets.experiments.paper_numbers import as_printed
 
     registered = experiments()[key]
     parameters = registered.parameters(workspace.experiments)

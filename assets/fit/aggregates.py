@@ -14,7 +14,7 @@ from assets.workspace import Workspace
 from warehouse.items import ITEM_TEXTS
 
 if TYPE_CHECKING:
-    from care_ops.records import Aggregate
+    pass
 
 
 @asset_of_testsets(
@@ -61,13 +61,14 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     made_from = (scores.fingerprint(), settings, code)
     folder.write(FitDocument(tuple(fit_ids.items()), failures, fit_version.fit_version, *made_from))
     unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
-    weights = {name: a.weights.tolist() for name, a in answers.items() if a.weights is not None}
-    name = next(iter(weights), "no aggregator")
-    shown = dict(zip(scores.judges, weights[name], strict=True)) if weights else {}
+    rows = [{"aggregator": name, "threshold": a.threshold, "labels_used": a.labels_used} for name, a in answers.items()]
+    weighted = ((name, a.weights) for name, a in answers.items() if a.weights is not None)
+    name, weights = next(weighted, ("no aggregator", ()))
+    shown = dict(zip(scores.judges, map(float, weights), strict=False))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version),
         metadata={
-            "aggregators": table([_summary(a) for a in answers.values()]),
+            "aggregators": table(rows),
             **({"could_not_answer": table(unanswered)} if unanswered else {}),
             "weights": bars(f"weights of {name}", shown),
         },
@@ -93,17 +94,3 @@ def share_of_duplicates(workspace: Workspace, testset: str) -> float:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:
-    import numpy as np
-
-    known = aggregate.estimate[~np.isnan(aggregate.estimate)]
-    return {
-        "aggregator": aggregate.name,
-        "items": len(known),
-        "mean": float(known.mean()) if len(known) else None,
-        "sd": float(known.std()) if len(known) else None,
-        "threshold": aggregate.threshold,
-        "labels_used": aggregate.labels_used,
-    }

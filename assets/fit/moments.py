@@ -6,7 +6,6 @@ import dagster as dg
 
 from assets.fit.made import asset_of_testsets
 from assets.fit.stages import stage_code
-from assets.metadata import bars
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
@@ -39,7 +38,6 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     else:
         state, where = _accumulate(folder, shards, judges, workspace), workspace.workers.place
     write_moments(folder, state)
-    spread = np.sqrt(state.variance())
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{stage_code('moments')}"),
         metadata={
@@ -48,7 +46,6 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
             "shards": len(shards),
             "ran_on": where,
             "missing_scores": float(1 - state.count1.sum() / (state.n * state.p)),
-            "spread": bars("standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))),
         },
     )
 

@@ -14,13 +14,15 @@ import pytest
 from assets.experiments.ledger import (
     BY_OURS,
     FOLLOWS,
+    FROM_TABLES,
     NEEDS_MODELS,
     NOT_REPRODUCED,
     NOT_RUN,
     REPRODUCED,
+    as_printed,
     ledger_rows,
+    paper_numbers,
 )
-from assets.experiments.paper_numbers import FROM_TABLES, as_printed, paper_numbers
 from assets.experiments.registry import KEYS
 from warehouse.versions import TRIGGERS
 

@@ -21,8 +21,7 @@ import yaml
 pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
 pytest.importorskip("datasets", reason="datasets is not here: `make test-vllm` installs it")
 
-from assets.experiments.ledger import NEEDS_MODELS, NOT_RUN, ledger_rows
-from assets.experiments.paper_numbers import as_printed
+from assets.experiments.ledger import NEEDS_MODELS, NOT_RUN, as_printed, ledger_rows
 from assets.experiments.registry import experiments
 from judges import panels
 from orchestration.workspace import load_workspace

@@ -1,7 +1,5 @@
 """The deployment files: by schema, by Dagster's own reading, and by what must never go wrong."""
 
-import json
-import os
 import re
 import shlex
 import shutil
@@ -11,7 +9,9 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+import dagster as dg
 import yaml
+from dagster_postgres import DagsterPostgresStorage
 
 from tests.support.workspaces import care, make
 
@@ -119,29 +119,23 @@ def test_every_variable_of_the_instance_is_set_by_compose():
     assert wanted <= given
 
 
-def test_dagster_reads_the_instance(tmp_path):
+def test_dagster_reads_the_instance(tmp_path, monkeypatch):
     """All but the storage, which needs a running Postgres (``test_deployed``); it is compared with its own schema."""
     settings = read("dagster.yaml")
     storage = settings.pop("storage")["postgres"]
-    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(settings))
-    code = (
-        "import json, dagster as dg, dagster_postgres as p\n"
-        "with dg.DagsterInstance.get() as i:\n"
-        "    print(json.dumps([i.run_retries_enabled, i.run_retries_max_retries, type(i.run_coordinator).__name__,\n"
-        "          sorted(p.DagsterPostgresStorage.config_type()['postgres_db'].config_type.fields),\n"
-        "          i.run_monitoring_enabled, i.run_launcher.supports_check_run_worker_health,\n"
-        "          i.run_launcher.supports_resume_run, i.run_monitoring_max_resume_run_attempts,\n"
-        "          i.run_retries_retry_on_asset_or_op_failure, i.run_monitoring_max_runtime_seconds]))\n"
-    )
-    environment = {**os.environ, "DAGSTER_HOME": str(tmp_path), "CARE_COMPUTE_LOGS": str(tmp_path / "logs")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    enabled, retries, coordinator, fields, *monitored, longest = json.loads(done.stdout.splitlines()[-1])
-    assert (enabled, retries, coordinator) == (True, 2, "QueuedRunCoordinator")
+    fields = DagsterPostgresStorage.config_type()["postgres_db"].config_type.fields  # type: ignore[index]
     assert set(storage["postgres_db"]) <= set(fields)
-    monitoring, health, resumes, attempts, of_failed_steps = monitored
-    assert (monitoring, health, longest) == (True, True, 86_400), "what is gone does not count as started for ever"
-    assert (resumes, attempts, of_failed_steps) == (False, 0, False), "retries take up a run whose process is gone"
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(settings))
+    monkeypatch.setenv("CARE_COMPUTE_LOGS", str(tmp_path / "logs"))
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        assert (instance.run_retries_enabled, instance.run_retries_max_retries) == (True, 2)
+        assert type(instance.run_coordinator).__name__ == "QueuedRunCoordinator"
+        assert instance.run_monitoring_enabled, "what is gone does not count as started for ever"
+        assert instance.run_launcher.supports_check_run_worker_health
+        assert instance.run_monitoring_max_runtime_seconds == 86_400
+        assert not instance.run_launcher.supports_resume_run, "retries take up a run whose process is gone"
+        assert instance.run_monitoring_max_resume_run_attempts == 0
+        assert not instance.run_retries_retry_on_asset_or_op_failure
 
 
 def test_the_image_holds_the_packages_and_nothing_that_is_not_there():

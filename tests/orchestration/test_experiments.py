@@ -18,9 +18,9 @@ from scipy.stats import false_discovery_control, spearmanr
 from assets.experiments.base import ExperimentFindings
 from assets.experiments.confounder_features import tensor_confounder
 from assets.experiments.orthogonality import errors_at
-from assets.experiments.panels import ExperimentPanel
+from assets.experiments.panels import ExperimentPanel, with_columns
 from assets.experiments.paper_tables import recorded, tuned
-from assets.experiments.program_integration import Candidate, greedy
+from assets.experiments.program_integration import greedy
 from assets.experiments.regimes import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.registry import KEYS, experiments, stale
 from assets.experiments.theory_rates import slope_of
@@ -237,13 +237,13 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
     quality, noise = rng.normal(size=n), rng.normal(size=(n, 13))
     panel = a_panel(0.5 * quality[:, None] + noise[:, :4], quality)
     columns = {"sharp": quality + 0.2 * noise[:, 4], **{f"noise {k}": noise[:, 5 + k] for k in range(8)}}
-    programs = {name: Candidate(column, "style") for name, column in columns.items()}
+    programs = with_columns(panel.scores.select_judges([]), columns)
     validation = np.arange(n) % 10 == 0
     path, errors = greedy(panel, programs, validation)
     assert path[0] == "sharp"
     assert errors[1] < errors[0] - 0.05
     best = int(np.argmin(errors))
-    assert len(path) == min(best + 4, len(programs)), "four steps without gain, then it ends"
+    assert len(path) == min(best + 4, len(columns)), "four steps without gain, then it ends"
     blind = a_panel(panel.scores.values, np.where(validation, panel.gold, -panel.gold))
     assert greedy(blind, programs, validation) == (path, errors), "labels outside the validation rows choose nothing"
 
