@@ -125,6 +125,16 @@ class StoredExperiment:
     findings: ExperimentFindings
 
 
+def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
+    """Return the stored findings of an experiment, or None if there are none that this release can read."""
+    document = find_sound(workspace.experiment_file(key), read_document)
+    try:
+        return None if document is None else record_of(StoredExperiment, document)
+    except ValueError as error:
+        _log.info("%s: the stored findings have the form of another release (%s); run it again", key, error)
+        return None
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One of the paper's tables or figures: the paper's result, our procedure, and how to run it.
@@ -152,12 +162,7 @@ class Experiment:
 
     def stored(self, workspace: Workspace) -> StoredExperiment | None:
         """Return the stored findings, or None if there are none that this release can read."""
-        document = find_sound(workspace.experiment_file(self.key), read_document)
-        try:
-            return None if document is None else record_of(StoredExperiment, document)
-        except ValueError as error:
-            _log.info("%s: the stored findings have the form of another release (%s); run it again", self.key, error)
-            return None
+        return read_stored(workspace, self.key)
 
     def store(
         self, workspace: Workspace, findings: ExperimentFindings, version: Mapping[str, str], *, seconds: float

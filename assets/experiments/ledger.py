@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 from pydantic import TypeAdapter
 
-from assets.experiments.base import Experiment, ExperimentFindings, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Table, read_stored
 from assets.workspace import Workspace
 
 NUMBERS = Path(__file__).with_name("paper_numbers.yaml")
@@ -282,9 +282,8 @@ def _holds(claim: Claim, ours: float) -> bool:
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Compare every number and claim with the stored measures of the other experiments."""
-    from assets.experiments.registry import experiments
-
-    stored = {key: experiment.stored(workspace) for key, experiment in experiments().items()}
+    numbers = paper_numbers()
+    stored = {key: read_stored(workspace, key) for key in {each.asset for each in (*numbers.tables, *numbers.claims)}}
     rows = ledger_rows({key: found.findings.measures for key, found in stored.items() if found is not None})
     by_verdict = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
     counts = {verdict: len(listed) for verdict, listed in by_verdict.items()}
@@ -294,12 +293,12 @@ def run(workspace: Workspace) -> ExperimentFindings:
         f"procedure as written, {counts[BY_OURS]} only by ours, {counts[FOLLOWS]} follow from the paper's own tables, "
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
-        f"Reproduced: within {paper_numbers().within:.0%} of the printed number, or two standard deviations.",
+        f"Reproduced: within {numbers.within:.0%} of the printed number, or two standard deviations.",
         "As written: judges that left at most a tenth unscored, over the items that all of them scored, joined by "
         "item; CARE-SVD by literal weights and CARE-Tensor by Algorithm 2, their penalties chosen from the paper's "
         "grids on 15 % of the items and measured on the rest, five splits; theorems by their own "
         "estimator, on a panel of the paper's size.",
-        "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in paper_numbers().tables) + ".",
+        "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in numbers.tables) + ".",
         "`care run --select key:ASSET`, then `key:ledger`, computes a row again.",
     ]
     tables = [Table(verdict, [_cells(row) for row in listed]) for verdict, listed in by_verdict.items() if listed]
