@@ -91,11 +91,6 @@ class ScoreMatrix:
         object.__setattr__(taken, "features", {name: feature[rows] for name, feature in self.features.items()})
         return taken
 
-    def sorted_items(self) -> ScoreMatrix:
-        """Return the same scores, items in sorted order."""
-        rows = _order(self.item_ids)
-        return self if _is_sorted(rows) else self._taken(self.values[rows], rows, range(len(self.judges)))
-
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
         """Select judges, in this order, with all items.
 

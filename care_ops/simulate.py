@@ -137,29 +137,16 @@ class ConfoundedDraw:
     views: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 
 
-@dataclass(frozen=True)
-class ViewShifts:
-    """Shifts of a view's mean score by C and Q; the noise has a standard deviation of .1.
+TableOfMeans = tuple[tuple[float, float, float], ...]
+"""Shifts of each view's mean score if Q = 1, if C = 1, and if both are.
 
-    Attributes
-    ----------
-    quality, confounder : float
-        Added if Q = 1, and if C = 1.
-    both : float
-        Added as well if both are 1. Without it the four means of a view have rank 3, and the paper assumes rank 4.
-    """
-
-    quality: float
-    confounder: float
-    both: float
-
-
-TableOfMeans = tuple[ViewShifts, ViewShifts, ViewShifts]
+Without the third the four means of a view have rank 3, and the paper assumes rank 4.
+"""
 
 SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
-    "aligned": (ViewShifts(2.0, 0.2, 0.3), ViewShifts(0.3, 1.0, 0.3), ViewShifts(0.3, -1.0, 0.3)),
-    "unequal": (ViewShifts(0.5, 0.2, 0.3), ViewShifts(0.3, 1.0, 0.3), ViewShifts(0.3, -0.5, 0.3)),
-    "leaky": (ViewShifts(0.5, 0.2, 0.3), ViewShifts(0.3, 1.5, 0.3), ViewShifts(0.3, -0.5, 0.3)),
+    "aligned": ((2.0, 0.2, 0.3), (0.3, 1.0, 0.3), (0.3, -1.0, 0.3)),
+    "unequal": ((0.5, 0.2, 0.3), (0.3, 1.0, 0.3), (0.3, -0.5, 0.3)),
+    "leaky": ((0.5, 0.2, 0.3), (0.3, 1.5, 0.3), (0.3, -0.5, 0.3)),
 }
 """Tables of means by view; the paper gives none. In each the first view follows quality, and the confounder moves the
 other two in opposite directions. ``aligned``: quality varies most, as the regime's name asks; ``unequal``: the
@@ -180,13 +167,13 @@ def second_order_sufficient(
         Generator of the scores.
     strength : float
         The paper's g in [0, 1], on everything that the confounder changes.
-    table : three ViewShifts
+    table : TableOfMeans
         For example one of ``SUFFICIENT_TABLES``.
     truth : int
         Seed of the judges' factors, so that a sweep over g shares them.
     """
     factor = np.random.default_rng([truth, 1]).uniform(0.5, 1.5, (3, 15))
-    shift = factor * np.repeat([[v.quality, v.confounder, v.both] for v in table], 5, axis=0).T
+    shift = factor * np.repeat(table, 5, axis=0).T
     means = np.array([q * shift[0] + strength * c * (shift[1] + q * shift[2]) for c in (0, 1) for q in (0, 1)])
     return _confounded(rng, means, (0.2, 0.3, 0.3, 0.2), n)
 

@@ -61,6 +61,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     from care_ops.admission import check_panel
     from care_ops.results.reasons import too_few
     from care_ops.scales import bring
+    from care_ops.scores import canonical_order
     from warehouse.matrix import read_flags, read_scores
     from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
 
@@ -82,7 +83,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         why = too_few(scores, checks, loosen=loosen, declare="`panel: {absent: not_asked}` in care.yaml")
         raise dg.Failure(f"test set {testset!r}: {why}")
     admitted = replace(admitted, features=_features(workspace, testset, admitted.item_ids))
-    return checks, admitted.sorted_items(), slices
+    return checks, admitted.select_items(canonical_order(admitted.item_ids)), slices
 
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":

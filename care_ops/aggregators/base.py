@@ -16,10 +16,10 @@ from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, mean_of_present, varies
-from care_ops.sparsity import comparable, is_sparse
+from care_ops.sparsity import comparable
 from care_ops.structure.program import Structure
 
-OF_SCORES = ("correlation", "scale", "sparse", "standardised", "filled", "panel_mean", "ends")
+OF_SCORES = ("correlation", "scale", "standardised", "filled", "panel_mean", "ends")
 """Cached properties of a ``Problem`` that follow from its scores and its configuration, whatever the aggregator."""
 
 TOO_SPARSE = (
@@ -76,10 +76,10 @@ class Problem:
         """Standard deviation of each judge, shape (p,)."""
         return np.sqrt(self.moments.variance() if self.sparse else np.diag(self.moments.covariance()))
 
-    @cached_property
+    @property
     def sparse(self) -> bool:
         """Whether most judges scored few of the items, which makes correlations of two judges unreliable."""
-        return is_sparse(self.scores.values)
+        return self.moments.sparse
 
     @cached_property
     def standardised(self) -> Array:

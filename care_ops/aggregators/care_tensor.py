@@ -126,6 +126,7 @@ def described(problem: Problem, states: States) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
 class CareTensor:
     """Aggregator ``care_tensor``: log-odds of Q = 1 given the scores, on the panel's scale.
 
@@ -134,17 +135,14 @@ class CareTensor:
     leading direction of L (step E), or by labels (step F). With labels of more than two values the estimate is E[Q |
     J], each state's Q the mean label in it. The posterior is that of conditionally independent judges and hence
     overconfident: it orders items and decides at one half, and is not printed as a probability.
+
+    Attributes
+    ----------
+    memo : dict, optional
+        Keeps mixtures by their views, for many fits of the same scores that differ in nothing but penalties.
     """
 
-    def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:
-        """Create the aggregator.
-
-        Parameters
-        ----------
-        memo : dict, optional
-            Keeps mixtures by their views, for many fits of the same scores that differ in nothing but penalties.
-        """
-        self._memo = memo
+    memo: dict[Hashable, MixtureWithDetails] | None = None
 
     def fit(self, problem: Problem) -> Aggregate:
         """Fit the mixture by views, third moment, decomposition and EM, and map its states to Q.
@@ -222,7 +220,7 @@ class CareTensor:
         sample = _sample(values, problem)
         starts, details["tensor"] = view_starts(sample, tensor, problem.correlation, views, by_views)
         tolerance = _START_TOLERANCE if len(sample) < len(values) else mixture.TOLERANCE
-        from_starts = partial(mixture.best_of, sample, finalists=1, tolerance=tolerance)
+        from_starts = partial(mixture.best_of, sample, tolerance=tolerance)
         fits = [self._once("free", lambda: from_starts(free_starts(sample, free)))]
         if starts:
             fits.append(from_starts(starts))
@@ -262,7 +260,6 @@ class CareTensor:
                 complete,
                 starts,
                 shape="full",
-                finalists=1,
                 tolerance=_START_TOLERANCE,
                 max_iterations=_ITERATIONS if is_sampled(len(problem.standardised)) else 500,
             )
@@ -277,11 +274,11 @@ class CareTensor:
         return int(_complete(problem).sum()) >= _WITHIN_ITEMS * problem.scores.shape[1]
 
     def _once(self, key: Hashable, make: Callable[[], MixtureWithDetails]) -> MixtureWithDetails:
-        if self._memo is None:
+        if self.memo is None:
             return make()
-        if key not in self._memo:
-            self._memo[key] = make()
-        return self._memo[key]
+        if key not in self.memo:
+            self.memo[key] = make()
+        return self.memo[key]
 
 
 def free_starts(values: Array, rng: np.random.Generator, first: int = 0) -> list[tuple[str, Array]]:
@@ -349,7 +346,7 @@ def view_starts(
     return starts, details
 
 
-def quality_by_labels(posterior: Array, labels: Array, label_free: Array | None = None) -> Array:
+def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
     """Estimate Q of each state (k,) from labelled items (step F).
 
     With two label values it is the label-free map if the labels do not contradict it (``evidence_for``), else the map
@@ -359,7 +356,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array | None 
     k = posterior.shape[1]
     if len(np.unique(labels)) > 2:
         return (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
-    if label_free is not None and evidence_for(label_free, posterior, labels) >= 0:
+    if evidence_for(label_free, posterior, labels) >= 0:
         return label_free
     target = upper_label(labels)
     maps = [np.array(m, dtype=np.float64) for m in itertools.product((0, 1), repeat=k) if 0 < sum(m) < k]

@@ -360,5 +360,5 @@ def _sd(model: OneFactor, panel: _Panel, latent: Array, scored: NDArray[np.bool_
     """Estimate the standard deviation (n,) of the estimate from the noise of its judges."""
     best = unit_score(_weighted_mean(panel.normal, model.weights), scored)
     one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1), True)
-    sd = factor_analysis.posterior_sd(one, one, panel.normal)
+    sd = factor_analysis.posterior_sd(one, panel.normal)
     return np.sqrt(1.0 - score_correlation(latent, best, scored) ** 2 * (1.0 - sd**2))

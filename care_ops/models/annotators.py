@@ -24,6 +24,9 @@ _LABEL_SD = 0.1
 
 _RESTARTS, _MACE_ITERATIONS = 10, 50
 
+_MOST_STEPS, _SETTLED = 500, 1e-6
+"""Most steps of a fit, and the change of an item's log likelihood at which Dawid-Skene stops."""
+
 
 @dataclass(frozen=True)
 class Crowd:
@@ -50,15 +53,13 @@ class Crowd:
         return softmax(self.log_odds)[0]
 
 
-def dawid_skene(answers: Answers, classes: int, *, tolerance: float = 1e-6, max_iterations: int = 500) -> Crowd:
+def dawid_skene(answers: Answers, classes: int, *, max_iterations: int = _MOST_STEPS) -> Crowd:
     """Estimate a confusion matrix for each judge, by EM from the vote shares (Dawid and Skene, 1979).
 
     Parameters
     ----------
     answers : Answers
         Every judge has ``classes`` levels.
-    tolerance : float
-        Change of the log likelihood of an item at which to stop.
     """
     posterior, last, change, joint = _vote_shares(answers, classes), -np.inf, np.inf, np.empty(0)
     table, prior = np.empty(0), np.empty(0)
@@ -68,10 +69,10 @@ def dawid_skene(answers: Answers, classes: int, *, tolerance: float = 1e-6, max_
         joint = answers.joint(np.log(table)) + np.log(np.maximum(prior, 1e-300))
         posterior, likelihood = softmax(joint)
         change, last = float(likelihood.mean()) - last, float(likelihood.mean())
-        if change <= tolerance:
+        if change <= _SETTLED:
             break
     right = _diagonal(answers, table) @ prior
-    return Crowd(joint, right, last, change <= tolerance)
+    return Crowd(joint, right, last, change <= _SETTLED)
 
 
 def mace(answers: Answers, classes: int, rng: np.random.Generator) -> Crowd:
@@ -129,7 +130,7 @@ def _mace_from(answers: Answers, classes: int, start: _Habits) -> tuple[Crowd, _
     return Crowd(joint, knows[:, 1], likelihood, abs(change) <= 1e-4), _Habits(knows, habit)
 
 
-def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -> Crowd:
+def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
     """Fit GLAD: P(right) = sigmoid(ability of the judge x ease of the item) (Whitehill et al., NIPS 2009).
 
     L-BFGS maximises the marginal posterior with N(1, 1) priors on ability and on log ease. Its gradient is that of EM's
@@ -171,7 +172,7 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
         return value, np.concatenate([unit * (off_judges - by_judge), off_items - by_item])
 
     start = np.concatenate([np.full(p, 1.0 / unit), np.zeros(n)])
-    optimum = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": max_iterations, "ftol": 1e-8})
+    optimum = minimize(climb, start, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS, "ftol": 1e-8})
     ability, ease = unit * optimum.x[:p], np.exp(optimum.x[p:])
 
     def joint(given: NDArray[np.intp], its_ease: Array) -> Array:
@@ -187,7 +188,7 @@ def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
     return -np.maximum(logit, 0.0) - np.log(1.0 + small), np.where(logit > 0, 1.0, small) / (1.0 + small)
 
 
-def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) -> Crowd:
+def label_model(answers: Answers, classes: int) -> Crowd:
     """Estimate P(answer | class) from joint frequencies of answers (Ratner et al., AAAI 2019).
 
     Minimises the squared distance between the judges' joint answer frequencies, the blocks of single judges left out,
@@ -219,7 +220,7 @@ def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) ->
         jac=True,
         method="L-BFGS-B",
         bounds=[(floor, 1.0 - floor)] * start.size,
-        options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
+        options={"maxiter": _MOST_STEPS, "ftol": 1e-14, "gtol": 1e-9},
     )
     mu = optimum.x.reshape(start.shape)
     joint = answers.joint(np.log(mu))

@@ -34,8 +34,8 @@ class Answers:
     ----------
     grades : (n, p) array of int
         0, 1, ...; -1 is missing.
-    levels : sequence of p int, optional
-        Number of grades that each judge may give; by default one more than the largest that it gave.
+    levels : sequence of p int
+        Number of grades that each judge may give.
 
     Attributes
     ----------
@@ -46,10 +46,9 @@ class Answers:
         The grade of each column.
     """
 
-    def __init__(self, grades: NDArray[np.intp], levels: Sequence[int] | None = None) -> None:
+    def __init__(self, grades: NDArray[np.intp], levels: Sequence[int]) -> None:
         self.items, p = grades.shape
-        most = grades.max(axis=0, initial=0) + 1 if levels is None else levels
-        self._levels = np.asarray(most, dtype=np.intp)
+        self._levels = np.asarray(levels, dtype=np.intp)
         self.owner = np.repeat(np.arange(p), self._levels)
         self.grade = np.concatenate([np.arange(k) for k in self._levels])
         self._groups = [_Group(grades, self._levels, first, last) for first, last in _split(self._levels)]
@@ -94,12 +93,6 @@ class Answers:
         totals = np.zeros((len(self._levels), counts.shape[1]))
         np.add.at(totals, self.owner, counts)
         return counts / totals[self.owner]
-
-    def shares(self) -> Array:
-        """Return the share of each answer among the answers of its judge, shape (columns,)."""
-        used = self.counts(np.ones((self.items, 1)))[:, 0]
-        totals = np.bincount(self.owner, used, len(self._levels))
-        return used / np.maximum(totals[self.owner], 1.0)
 
 
 class _Group:
@@ -149,23 +142,3 @@ def softmax(joint: Array) -> tuple[Array, Array]:
     shifted = np.exp(joint - top)
     total = shifted.sum(axis=1, keepdims=True)
     return shifted / total, (top + np.log(total))[:, 0]
-
-
-def grades(values: Array, levels: int = MOST_LEVELS) -> NDArray[np.intp]:
-    """Convert each judge's scores to grades 0, 1, ...: its levels if they are few, else quantile bins; -1 is missing.
-
-    Parameters
-    ----------
-    values : (n, p) array
-    """
-    out = np.full(values.shape, -1, dtype=np.intp)
-    for j, column in enumerate(values.T):
-        answered = ~np.isnan(column)
-        distinct = np.unique(column[answered])
-        if len(distinct) > levels:
-            inner = np.quantile(column[answered], np.arange(1, levels) / levels)
-            binned = np.searchsorted(np.unique(inner), column[answered], side="right")
-            out[answered, j] = np.unique(binned, return_inverse=True)[1]  # no grade without an answer
-        else:
-            out[answered, j] = np.searchsorted(distinct, column[answered])
-    return out

@@ -13,6 +13,9 @@ from care_ops.scores import Array
 MIN_UNIQUENESS = 0.02
 """Least unique share of a judge's variance, which keeps a judge from becoming the factor (a Heywood case)."""
 
+_MOST_TURNS = 2_000
+"""Most steps of a rotation."""
+
 _NOISE_PRIOR = 0.5
 """Weight of the panel's common noise against an item's own, as a share of the judges."""
 
@@ -67,7 +70,7 @@ def _by_rank(scores: Array) -> Array:
     return out
 
 
-def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> FactorModel:
+def fit(correlation: Array, factors: int) -> FactorModel:
     """Maximum likelihood over the uniquenesses, loadings given them in closed form (Joreskog, Psychometrika 1967).
 
     Parameters
@@ -97,7 +100,7 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
         jac=True,
         method="L-BFGS-B",
         bounds=[(float(np.log(MIN_UNIQUENESS)), 0.0)] * len(correlation),
-        options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
+        options={"maxiter": 1_000, "ftol": 1e-14, "gtol": 1e-9},
     )
     uniqueness = np.exp(optimum.x)
     loadings, _ = loadings_of(uniqueness)
@@ -124,32 +127,28 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
     return np.linalg.solve(prior + information, right[:, :, None])[:, :, 0]
 
 
-def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, scores: Array | None = None) -> Array:
+def posterior_sd(model: FactorModel, standardised: Array) -> Array:
     """Return the standard deviation of one common factor given the scores present, (n,); 1 without scores.
 
-    An item is less certain if ``several`` factors leave more of its scores unexplained than of the others'. Its
-    noise has a scale of its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
-    Little and Taylor, JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
+    An item is less certain if the factor leaves more of its scores unexplained than of the others'. Its noise has a
+    scale of its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and
+    Taylor, JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
 
     Parameters
     ----------
     model : FactorModel
         One factor.
-    several : FactorModel
-        A model with as many factors as the judges follow.
     standardised : (n, p) array
         NaN is missing.
-    scores : (n, k) array, optional
-        ``factor_scores`` of ``several``, where these have been computed.
     """
-    scores = factor_scores(several, standardised) if scores is None else scores
+    scores = factor_scores(model, standardised)
 
     def parts(standardised: Array, scores: Array) -> Array:
         present = ~np.isnan(standardised)
         count = present.sum(axis=1)
         variance = 1.0 / (1.0 + present @ (model.loadings[:, 0] ** 2 / model.uniqueness))
-        fitted = scores @ several.loadings.T
-        residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / several.uniqueness)
+        fitted = scores @ model.loadings.T
+        residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / model.uniqueness)
         return np.column_stack([variance, residual / np.maximum(count, 1)])
 
     variance, residual = by_rows(parts, standardised, scores).T
@@ -176,7 +175,7 @@ def number_of_factors(correlation: Array, n: int) -> int:
     return max(1, min(above, (p - 1) // 2))
 
 
-def oblimin(model: FactorModel, *, tolerance: float = 1e-6, max_iterations: int = 2_000) -> FactorModel:
+def oblimin(model: FactorModel) -> FactorModel:
     """Direct quartimin rotation by gradient projection (Bernaards and Jennrich, 2005); factors may correlate.
 
     Steps have the length of Barzilai and Borwein (IMA Journal of Numerical Analysis 1988), which takes a third of them.
@@ -195,7 +194,7 @@ def oblimin(model: FactorModel, *, tolerance: float = 1e-6, max_iterations: int 
 
     current, squares, loadings, inverse = value(turn)
     projected, moved_by, iteration = np.full((k, k), np.inf), np.zeros((k, k)), 0
-    while float(np.linalg.norm(projected)) > tolerance and iteration < max_iterations:
+    while float(np.linalg.norm(projected)) > 1e-6 and iteration < _MOST_TURNS:
         iteration += 1
         gradient = -(loadings.T @ (loadings * (squares @ others)) @ inverse).T
         before, projected = projected, gradient - turn * np.sum(turn * gradient, axis=0)
@@ -212,5 +211,5 @@ def oblimin(model: FactorModel, *, tolerance: float = 1e-6, max_iterations: int 
             step /= 2.0
         moved_by = trial - turn
         turn, current, (squares, loadings, inverse) = trial, following, moved
-    rotated = FactorModel(loadings, model.uniqueness, turn.T @ turn, iteration < max_iterations)
+    rotated = FactorModel(loadings, model.uniqueness, turn.T @ turn, iteration < _MOST_TURNS)
     return rotated if np.isfinite(rotated.loadings).all() else model

@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 
 from care_ops.blocks import by_rows
 from care_ops.minimum_sizes import MIN_ITEMS
+from care_ops.models.one_factor import common_loadings
 from care_ops.scores import Array
 
 _MIN_EXCESS, _MIN_SIGHT, _MIN_SIZE = 0.20, 0.50, 0.15
@@ -120,21 +121,12 @@ def unit_feature(feature: Array) -> Array | None:
     return np.where(np.isnan(feature), 0.0, (feature - known.mean()) / known.std())
 
 
-def _between_families(correlation: Array, families: NDArray[np.intp], steps: int = 60) -> Array:
+def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
     """Estimate loadings of one common factor from pairs of different families; from all pairs if under three."""
-    p = len(correlation)
-    others = ~np.eye(p, dtype=np.bool_)
-    pairs = families[:, None] != families[None, :] if len(np.unique(families)) >= 3 else others
-    known = np.where(pairs, correlation, 0.0)
-    loadings = np.sqrt(np.clip(np.abs(known).sum(axis=1) / np.maximum(pairs.sum(axis=1), 1), 0.05, 1.0))
-    for _ in range(steps):
-        before = loadings.copy()
-        for j in range(p):
-            square = float(pairs[j] @ loadings**2)
-            loadings[j] = max(-0.98, min(0.98, float(known[j] @ loadings) / max(square, 1e-9)))
-        if float(np.abs(loadings - before).max()) < 1e-12:
-            break
-    return loadings if loadings.sum() >= 0 else -loadings
+    several = len(np.unique(families)) >= 3
+    return common_loadings(
+        correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)
+    )
 
 
 def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:

@@ -102,9 +102,8 @@ def fit_labels(
     columns: Columns,
     rows: NDArray[np.intp],
     labels: Array,
-    counts: Array | None = None,
-    plain: Array | None = None,
-    seed: int = 0,
+    counts: Array,
+    plain: Array | None,
 ) -> LabelledFit | None:
     """Fit quality to some labels; None if the labels do not differ.
 
@@ -114,12 +113,10 @@ def fit_labels(
     rows : (m,) array of int
         Labelled items.
     labels : (m,) array
-    counts : (m,) array, optional
+    counts : (m,) array
         How much each label counts: the variance of its noise is that of a single label divided by this.
     plain : (n,) array, optional
         The plain average, with which the result is compared; without it nothing is compared.
-    seed : int
-        Of the posterior draws.
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
@@ -127,7 +124,6 @@ def fit_labels(
     estimate = columns.estimate
     factors = columns.factors / np.sqrt(max(columns.factors.shape[1], 1))
     judges = columns.judges / np.sqrt(columns.judges.shape[1])
-    counts = np.ones(len(y)) if counts is None else counts
     condition, noises = partial(_on_numbers, y, np.sqrt(counts)), NOISES
     if len(np.unique(labels)) == 2:
         condition, noises = partial(_on_sides, np.sign(y), counts), NOISES_OF_SIDES
@@ -154,7 +150,7 @@ def fit_labels(
             everything,
             list(zip(scales, found, means, weights / max(weights.sum(), 1e-300), strict=True)),
             mean,
-            np.random.default_rng(seed),
+            np.random.default_rng(0),
         )
     )
     return LabelledFit(latent, at_random, (1.0 - at_random) * better + at_random / 2.0, (1.0 - at_random) * gain)

@@ -292,11 +292,10 @@ def best_of(
     starts: list[tuple[str, Array]],
     *,
     shape: Shape = "diagonal",
-    finalists: int = 2,
     tolerance: float = TOLERANCE,
     max_iterations: int = 500,
 ) -> tuple[Mixture, dict[str, float]]:
-    """Return the most likely mixture over starts: a few iterations each, then the leading ones to convergence.
+    """Return the most likely mixture over starts: a few iterations each, then the leading one to convergence.
 
     The few iterations use a sample of ``_RANKED_ITEMS`` if there are more items.
 
@@ -316,9 +315,8 @@ def best_of(
         expectation_maximisation(few, *start_near(few, centres), shape=shape, start=name, max_iterations=_RANKED_AFTER)
         for name, centres in starts
     ]
-    leading = sorted(short, key=lambda fit: -fit.log_likelihood)[:finalists]
-    finished = [continued(fit, values, shape, tolerance, max_iterations) for fit in leading]
-    best = max(finished, key=lambda fit: fit.log_likelihood)
+    leading = max(short, key=lambda fit: fit.log_likelihood)
+    best = continued(leading, values, shape, tolerance, max_iterations)
     return best, {fit.start: fit.log_likelihood for fit in short}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +61,7 @@ class Moments:
         """Number of judges."""
         return len(self.shift)
 
-    @property
+    @cached_property
     def sparse(self) -> bool:
         """Whether pairs of judges share too few items (``sparsity.is_sparse``)."""
         return is_crowd(self.count1, self.n) or lacks_pairs(self.count2)
@@ -205,8 +206,9 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = 
     return state
 
 
-def default_shift(values: Array, rows: int = 1_024) -> Array:
-    """Return the mean of each judge's first ``rows`` present scores, shape (p,); 0 for a judge without any."""
+def default_shift(values: Array) -> Array:
+    """Return the mean of each judge's first 1,024 present scores, shape (p,); 0 for a judge without any."""
+    rows = 1_024
     shift = np.zeros(values.shape[1])
     for j in range(values.shape[1]):
         seen = rows  # a strided column is slow to read: no more of it than it takes

@@ -92,30 +92,9 @@ def solve(
     if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):
         raise InputError(f"structure: penalties must be positive and finite, got {lambda_s=} and {lambda_l=}")
     with one_blas_thread():
-        admm = _Consensus(_Frobenius(sigma), float(lambda_s), float(lambda_l))
+        admm = _Consensus(sigma, float(lambda_s), float(lambda_l))
         sparse, low_rank, certificate = admm.run(tolerance, max_iterations)
     return Structure(sparse, low_rank, float(lambda_s), float(lambda_l), certificate)
-
-
-class _Frobenius:
-    """f(R) = 1/2 ||Theta_hat - R||_F^2; ``start`` is its minimiser."""
-
-    def __init__(self, sigma: Array) -> None:
-        values, vectors = np.linalg.eigh(sigma)
-        self.theta = _symmetric((vectors / values) @ vectors.T)
-        self.start = self.theta
-
-    def value(self, r: Array) -> float:
-        """f(R)."""
-        return 0.5 * float(np.sum((self.theta - r) ** 2))
-
-    def prox(self, v: Array, rho: float) -> Array:
-        """Minimise f(R) + rho/2 ||R - V||^2."""
-        return (self.theta + rho * v) / (1.0 + rho)
-
-    def conjugate(self, g: Array) -> float:
-        """Maximise <G, R> - f(R) over all R."""
-        return 0.5 * float(np.sum(g * g)) + float(np.sum(g * self.theta))
 
 
 class _Consensus:
@@ -125,9 +104,11 @@ class _Consensus:
     (copies, p, p) array, since at a panel's size numpy's calls cost more than its arithmetic.
     """
 
-    def __init__(self, loss: _Frobenius, penalty: float, lambda_l: float) -> None:
-        self.loss, self.penalty, self.lambda_l, self.with_cone = loss, penalty, lambda_l, False
-        self.x = np.stack([loss.start, loss.start, np.zeros_like(loss.start)])
+    def __init__(self, sigma: Array, penalty: float, lambda_l: float) -> None:
+        values, vectors = np.linalg.eigh(sigma)
+        self.theta = _symmetric((vectors / values) @ vectors.T)
+        self.penalty, self.lambda_l, self.with_cone = penalty, lambda_l, False
+        self.x = np.stack([self.theta, self.theta, np.zeros_like(self.theta)])
         self.z, self.u = self.x.copy(), np.zeros_like(self.x)
         self.rho, self.outside = _START_RHO, 0
 
@@ -165,7 +146,7 @@ class _Consensus:
     def _step(self) -> None:
         rho, x = self.rho, np.empty_like(self.z)
         v = self.z - self.u
-        x[0] = self.loss.prox(v[0], rho)
+        x[0] = (self.theta + rho * v[0]) / (1.0 + rho)
         threshold = self.penalty / rho
         x[1] = v[1] - np.minimum(np.maximum(v[1], -threshold), threshold)  # np.clip takes three times as long here
         x[2] = _shrink_psd(v[2], self.lambda_l / rho)
@@ -208,7 +189,7 @@ class _Consensus:
             sparse = sparse - lowest * np.eye(len(sparse))
         self.outside = self.outside + 1 if lowest < -1e-10 else 0
         primal = (
-            self.loss.value(sparse - low_rank)
+            0.5 * float(np.sum((self.theta - (sparse - low_rank)) ** 2))
             + float(np.sum(self.penalty * np.abs(sparse)))
             + self.lambda_l * float(np.trace(low_rank))
         )
@@ -219,7 +200,8 @@ class _Consensus:
             multiplier = multiplier * (self.lambda_l / top)
         if self.with_cone:
             multiplier = multiplier + _shrink_psd(-self.rho * self.u[3], 0.0)
-        return primal, -self.loss.conjugate(multiplier), sparse, low_rank
+        conjugate = 0.5 * float(np.sum(multiplier * multiplier)) + float(np.sum(multiplier * self.theta))
+        return primal, -conjugate, sparse, low_rank
 
     def _enter_cone(self) -> None:
         self.with_cone = True

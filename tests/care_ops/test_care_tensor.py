@@ -123,7 +123,6 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     label_free = np.array([0.0, 0.0, 1.0, 1.0])
     posterior = np.repeat(np.eye(4), 8, axis=0)
     labels = np.concatenate([np.arange(8) < ones for ones in (1, 2, 3, 7)]).astype(float)
-    assert quality_by_labels(posterior, labels).tolist() == [0, 0, 0, 1]
     assert quality_by_labels(posterior, labels, label_free).tolist() == [0, 0, 1, 1]
     assert quality_by_labels(posterior, 1 - labels, label_free).tolist() == [1, 1, 1, 0]
     assert quality_by_labels(posterior, 5 + 4 * labels, label_free).tolist() == [0, 0, 1, 1], "labels of 5 and 9"

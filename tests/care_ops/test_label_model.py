@@ -41,7 +41,7 @@ def test_the_posterior_is_that_of_the_joint_gaussian(rng, m):
     weight = np.exp(logs - logs.max())
     weight = weight / weight.sum()
     total = weight @ np.array([*answers, SLOPE * score])
-    found = fit_labels(Columns(score, factors, judges), rows, labels)
+    found = fit_labels(Columns(score, factors, judges), rows, labels, np.ones(len(labels)), None)
     assert found is not None
     np.testing.assert_allclose(found.latent, total, atol=1e-8)
     assert found.at_random == pytest.approx(weight[-1])
@@ -66,7 +66,7 @@ def test_labels_of_two_values_are_sides_of_a_threshold(rng):
     weight = np.array([*(np.array(chance) * (1 - AT_RANDOM) / len(chance)), at_random * AT_RANDOM])
     total = weight / weight.sum() @ np.array([*answers, SLOPE * score])
     for labels in (np.maximum(sides, 0.0), np.where(sides > 0, 5.0, 1.0)):
-        found = fit_labels(Columns(score, factors, judges), rows, labels)
+        found = fit_labels(Columns(score, factors, judges), rows, labels, np.ones(len(labels)), None)
         assert found is not None
         np.testing.assert_allclose(found.latent, total, atol=0.06)
         assert found.at_random == pytest.approx(weight[-1] / weight.sum(), abs=0.02)
@@ -79,7 +79,7 @@ def test_the_gain_over_the_plain_average_is_that_of_draws_from_the_posterior(rng
     quality = judges @ [1.0, 0.0, 0.0, 0.0] + 0.3 * rng.normal(size=n)
     plain = judges.mean(axis=1) / judges.mean(axis=1).std()
     rows = np.arange(200)
-    found = fit_labels(Columns(plain, plain[:, None], judges), rows, quality[rows], plain=plain)
+    found = fit_labels(Columns(plain, plain[:, None], judges), rows, quality[rows], np.ones(len(rows)), plain)
     assert found is not None
     true = [2 / np.pi * np.arcsin(np.corrcoef(each, judges[:, 0])[0, 1]) for each in (found.latent, plain)]
     assert found.gain == pytest.approx(true[0] - true[1], abs=0.03)
@@ -97,7 +97,7 @@ def test_stated_probabilities_of_being_no_worse_than_the_average_are_true():
         departure = rng.choice(DEPARTURES) * judges @ rng.normal(size=6) / 6**0.5
         quality = (SLOPE + SLOPE_SD * rng.normal()) * plain + departure
         labels = quality[:20] + rng.choice(NOISES) * rng.normal(size=20)
-        found = fit_labels(Columns(plain, plain[:, None], judges), np.arange(20), labels, plain=plain)
+        found = fit_labels(Columns(plain, plain[:, None], judges), np.arange(20), labels, np.ones(20), plain)
         assert found is not None
         gain = [2 / np.pi * np.arcsin(np.corrcoef(each, quality)[0, 1]) for each in (found.latent, plain)]
         stated.append(found.better)
@@ -109,4 +109,4 @@ def test_stated_probabilities_of_being_no_worse_than_the_average_are_true():
 
 def test_labels_that_do_not_differ_fit_nothing(rng):
     columns = Columns(rng.normal(size=20), rng.normal(size=(20, 1)), rng.normal(size=(20, 3)))
-    assert fit_labels(columns, np.arange(5), np.ones(5)) is None
+    assert fit_labels(columns, np.arange(5), np.ones(5), np.ones(5), None) is None

@@ -97,7 +97,7 @@ def test_a_label_that_counts_more_pulls_the_answer_further():
     rows, labels = np.arange(6), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
 
     def latent(counts):
-        return fit_labels(Columns(score, score[:, None], judges), rows, labels, counts).latent
+        return fit_labels(Columns(score, score[:, None], judges), rows, labels, counts, None).latent
 
     np.testing.assert_allclose(latent(np.ones(6)), latent(None))
     doubtful = np.where(rows == 5, 0.2, 1.0)

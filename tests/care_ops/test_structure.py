@@ -152,7 +152,7 @@ def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends():
 def test_copies_are_tied_by_the_nearest_ones_that_fulfil_the_ties(rng, cone):
     """Against a projection by least squares: R - S + L is nothing, and where there is a P it is R."""
     sigma = random_correlation(rng, 4)
-    admm = module._Consensus(module._Frobenius(sigma), 0.1, 0.1)
+    admm = module._Consensus(sigma, 0.1, 0.1)
     admm.with_cone = cone
     ties = np.array([[1.0, -1.0, 1.0, 0.0], [1.0, 0.0, 0.0, -1.0]]) if cone else np.array([[1.0, -1.0, 1.0]])
     copies = rng.normal(size=(ties.shape[1], 4, 4))
