@@ -46,7 +46,7 @@ class Fit:
     structure : Structure or None
         In canonical order; None if there are too few judges or items.
     structure_details : dict
-        With ``em_iterations`` and ``em_converged`` if missing scores were filled by EM.
+        Penalties and shrinkage (``care_svd.fit_structure``).
     aggregates : dict name -> Aggregate
     failures : dict name -> message
         Reason for each aggregator without an estimate.
@@ -109,7 +109,7 @@ def fit_panel(
 
 
 def try_structure(
-    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, effort: Effort = EXACTLY
+    moments: Moments, config: StructureConfig, judges: Sequence[str], effort: Effort = EXACTLY
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
     """Solve the structure of a panel, or return the reason why it has none."""
     try:

@@ -149,7 +149,6 @@ def care_svd(problem: Problem) -> Aggregate:
         "quality_factor": factors.quality,
         "strengths": factors.strengths.tolist(),
         "mass": factors.mass.tolist(),
-        "effective_rank": factors.effective_rank,
         "effective_judges": effective_judges(factors, correlation),
         "orientation": factors.orientation,
         "theory": theory_of(structure, factors),

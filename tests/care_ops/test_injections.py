@@ -62,8 +62,8 @@ def test_honest_texts_are_not_flagged(data_dir):
     texts = sorted(
         {text for table in tables for name in columns & {*table.column_names} for text in table[name].to_pylist()}
         - {None}
-    )
-    assert len(texts) > 5_000
+    )[::3]
+    assert len(texts) > 1_700
     assert np.mean([bool(flags) for flags in flag_injections(texts)]) <= 0.01
     assert np.mean(has_invisible(texts)) <= 0.01
 
