@@ -36,7 +36,7 @@ def messages_of(value: Any) -> list[Message]:
 def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
     """Split a conversation after the last message of the user, into prompt and answer.
 
-    >>> parted([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
+    >>> split_answer([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
     ('2 + 2?', '4')
     """
     asked = [k for k, message in enumerate(messages) if _speaker(message) == "user"]

@@ -8,13 +8,12 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from warehouse.compute import pc
 from warehouse.items import ITEM_TEXTS, ItemColumnsRead, ItemRecord, systems_in
@@ -28,11 +27,14 @@ from warehouse.storage import (
     names_in,
     noted,
     notes_in,
+    read_metadata,
     read_sound,
     read_table,
     write_bytes,
     write_table,
 )
+
+T = TypeVar("T")
 
 SCORE_SCHEMA = pa.schema(
     [
@@ -121,14 +123,15 @@ class PartStore:
         Raises ``WarehouseError`` if no items have been written yet, and ``DamagedError`` if their part was
         damaged and quarantined.
         """
-        table = self._items_table(testset, ITEM_SCHEMA)
+        table = self._read_items_file(testset, partial(read_table, schema=ITEM_SCHEMA))
         if only is not None:
             table = table.filter(pc.is_in(table.column("item_id"), pa.array(only, pa.string())))
         return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
 
     def read_item_columns(self, testset: str, names: Sequence[str]) -> pa.Table:
         """Return some columns of a test set's items in source order; raises the errors of ``read_items``."""
-        return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
+        schema = pa.schema([ITEM_SCHEMA.field(name) for name in names])
+        return self._read_items_file(testset, partial(read_table, schema=schema))
 
     def read_gold(self, testset: str) -> ItemColumnsRead:
         """Return responses, gold and split units in source order; raises the errors of ``read_items``."""
@@ -146,16 +149,13 @@ class PartStore:
 
         None if no version was stored. Only the head of the file is read; raises the errors of ``read_items``.
         """
-        try:
-            schema = pq.read_schema(self.items_file(testset))
-        except (pa.ArrowInvalid, OSError):
-            schema = self._items_table(testset, None).schema
-        kept = (schema.metadata or {}).get(of.encode())
+        _, metadata = self._read_items_file(testset, read_metadata)
+        kept = metadata.get(of.encode())
         return None if kept is None else json.loads(kept)
 
-    def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
-        """Return a test set's items as a table, with the metadata of the file if no ``schema`` is given."""
-        read, then = partial(read_table, schema=schema), "; the next `care run` reads the items from their source again"
+    def _read_items_file(self, testset: str, read: Callable[[Path], T]) -> T:
+        """Read a test set's items by ``read``, which raises the errors of ``read_table``."""
+        then = "; the next `care run` reads the items from their source again"
         missing = f"test set {testset!r} has no items yet; `care run` reads them"
         return read_sound(self.items_file(testset), read, then, missing)
 

@@ -9,13 +9,22 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from care_ops.errors import InputError
 from warehouse.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _FORBIDDEN_IN_NAMES = ("|", "...", ",", "/", *map(chr, range(32)), "\x7f")
+
+
+def _ordered(scale: tuple[float, float]) -> tuple[float, float]:
+    if not scale[0] < scale[1]:
+        raise ValueError(f"a scale must be [low, high] with low < high, got {list(scale)}")
+    return scale
+
+
+Scale = Annotated[tuple[float, float], AfterValidator(_ordered)]
 
 
 class _Declared(BaseModel):
@@ -93,17 +102,9 @@ class RecordedJudges(_Declared):
         default=None, description="regular expression on the judge's name; its first group is the family"
     )
     families: dict[str, str] = {}
-    scales: dict[str, tuple[float, float]] = Field(
+    scales: dict[str, Scale] = Field(
         default={}, description="lowest and highest score of a judge that is on another scale than the test set's"
     )
-
-    @field_validator("scales")
-    @classmethod
-    def _ordered_scales(cls, scales: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-        for judge, (low, high) in scales.items():
-            if not low < high:
-                raise ValueError(f"the scale of {judge} must be [low, high] with low < high, got {[low, high]}")
-        return scales
 
     def accepts(self, judge: str) -> bool:
         """Return whether the judge's scores are read."""
@@ -338,7 +339,7 @@ class TestsetSpec(_Declared):
     name: str
     description: str = ""
     source: Source
-    scale: tuple[float, float] | None = None
+    scale: Scale | None = None
     cut: float | None = None
     calibration: CalibrationSettings = CalibrationSettings.model_construct()
     systems: tuple[str, ...] = Field(default=(), max_length=2)
@@ -378,9 +379,7 @@ class TestsetSpec(_Declared):
         return name
 
     @model_validator(mode="after")
-    def _ordered_scale(self) -> TestsetSpec:
-        if self.scale is not None and not self.scale[0] < self.scale[1]:
-            raise ValueError(f"scale must be [low, high] with low < high, got {list(self.scale)}")
+    def _declares_scale(self) -> TestsetSpec:
         if self.scale is None and self.calibration.scale == "uniform":
             raise ValueError("calibration.scale is uniform, but no scale is declared; add scale: [low, high]")
         return self

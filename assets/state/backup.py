@@ -4,7 +4,6 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -91,18 +90,15 @@ def unpack(path: Path, folder: Path) -> int:
 
 def _keep_data_within(settings: Path) -> None:
     """Set ``data`` in care.yaml to the folder ``data``."""
-    text = settings.read_text(encoding="utf-8")
     values = load_yaml(settings)
-    if values.get("data", "data") == "data":
-        return
-    settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", text), encoding="utf-8")
-    with suppress(InputError):
-        if load_yaml(settings) == {
-            **values,
-            "data": "data",
-        }:  # keeps comments if the line has the usual form
-            return
-    settings.write_text(yaml.safe_dump({**values, "data": "data"}, sort_keys=False), encoding="utf-8")
+    if values.get("data", "data") != "data":
+        wanted = {**values, "data": "data"}
+        text = re.sub(r"(?m)^data:.*$", "data: data", settings.read_text(encoding="utf-8"))
+        try:
+            keeps_comments = yaml.safe_load(text) == wanted
+        except yaml.YAMLError:  # the line does not have the usual form
+            keeps_comments = False
+        settings.write_text(text if keeps_comments else yaml.safe_dump(wanted, sort_keys=False), encoding="utf-8")
 
 
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:

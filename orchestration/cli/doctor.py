@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shutil
-import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -30,8 +29,8 @@ def doctor(
         bool, typer.Option("--repair", help="Quarantine damaged files; the next run writes them again.")
     ] = False,
 ) -> None:
-    """Check versions, the disk and every file of the workspace."""
-    rows = [_python(), *(_package(name) for name in _NEEDED), *_workspace(workspace, repair)]
+    """Check packages, the disk and every file of the workspace."""
+    rows = [*map(_package, _NEEDED), *_workspace(workspace, repair)]
     show(rows, "care doctor", as_json=json)
     if any(row["state"] == "fails" for row in rows):
         raise typer.Exit(1)
@@ -39,12 +38,6 @@ def doctor(
 
 def _row(check: str, state: str, sentence: str) -> dict[str, str]:
     return {"check": check, "state": state, "what": sentence}
-
-
-def _python() -> dict[str, str]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    fits = (3, 11) <= sys.version_info[:2] < (3, 13)
-    return _row("python", "ok" if fits else "fails", version if fits else f"{version}; use 3.11 or 3.12")
 
 
 def _package(name: str) -> dict[str, str]:
