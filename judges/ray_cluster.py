@@ -73,7 +73,8 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
             ray.init(address=address or _EMBEDDED, log_to_driver=False, configure_logging=False, **options)
             return
         except (AuthenticationError, ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
-            if attempt == _ATTEMPTS or not isinstance(error, temporary) or _is_permanent(error):
+            # after a timeout, Ray itself has already tried three times
+            if attempt == _ATTEMPTS or not isinstance(error, temporary) or "connection timeout" in str(error):
                 raise JudgeError(_why_not_connected(address, source, error)) from error
             _log.warning("Ray did not start a client (%s); CARE tries again.", _in_short(error))
             ray.shutdown()
@@ -86,16 +87,11 @@ def _why_not_connected(address: str | None, source: str, error: BaseException) -
             f"an embedded Ray could not be started ({_in_short(error)}); check that memory and /tmp have space, or "
             f"name a cluster in {_VARIABLE}"
         )
-    if _asks_for_a_token(error):
-        return (
-            f"{source} is {address}: this cluster asks for a token that this process does not have, or has a different "
-            "one. Copy the file ~/.ray/auth_token of the machine where `ray start` was called, or its content into "
-            "RAY_AUTH_TOKEN, and set RAY_AUTH_MODE=token"
-        )
     return (
         f"{source} is {address}: Ray cannot connect to it ({_in_short(error)}); check that it is the address that "
-        "`ray start` has printed, that the cluster runs the same release of Ray and that RAY_AUTH_TOKEN is its token, "
-        f"if it has one, or unset {source}"
+        f"`ray start` has printed and that the cluster runs the same release of Ray, or unset {source}. If the cluster "
+        "asks for a token, copy the file ~/.ray/auth_token of the machine where `ray start` was called, or its content "
+        "into RAY_AUTH_TOKEN, and set RAY_AUTH_MODE=token"
     )
 
 
@@ -120,20 +116,3 @@ def _must_answer(address: str, source: str) -> None:
             f"{source} is {address}: no server answers there ({error}); start the cluster with `ray start --head`, or "
             f"unset {source} for an embedded Ray"
         ) from error
-
-
-def _is_permanent(error: BaseException) -> bool:
-    """Return whether another try would also fail; after a timeout, Ray itself has already tried three times."""
-    return _asks_for_a_token(error) or "connection timeout" in str(error)
-
-
-def _asks_for_a_token(error: BaseException) -> bool:
-    """Return whether an error or its cause is about a token; Ray raises several kinds of errors for this."""
-    from ray.exceptions import AuthenticationError
-
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, AuthenticationError) or "authentication" in str(cause).lower():
-            return True
-        cause = cause.__cause__ or cause.__context__
-    return False

@@ -26,33 +26,13 @@ judges = Commands(help="List, write and try judges.", no_args_is_help=True)
 @judges.command("list")
 def list_judges(
     workspace: Root = Path(),
-    panels: Annotated[bool, typer.Option("--panels", help="List the panels that `new --panel` can write.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the workspace's judges, or the available panels."""
-    if panels:
-        show(_panel_rows(), "panels", as_json=json)
-        return
+    """Show the workspace's judges."""
     from orchestration.workspace import load_workspace
 
     loaded = load_workspace(workspace)
     show([_row(spec, loaded.testsets_of(name)) for name, spec in sorted(loaded.judges.items())], "judges", as_json=json)
-
-
-def _panel_rows() -> list[dict[str, Any]]:
-    from judges.panels import find, names
-
-    return [
-        {
-            "panel": name,
-            "models": len(panel.models),
-            "gated": sum(model.get("gated", False) for model in panel.models),
-            "programs": len(panel.programs),
-            "description": panel.description,
-        }
-        for name in names()
-        for panel in [find(name)]
-    ]
 
 
 def _row(spec: JudgeSpec, testsets: list[str]) -> dict[str, Any]:
