@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 from judges.items import Score
@@ -118,9 +118,6 @@ class Ledger:
     ----------
     purses : sequence of Purse
         The limits that apply.
-    reserve_on_disk : callable, optional
-        Called before each request with the dollars reserved so far and the dollars of this request. The request is
-        sent after the call returns.
 
     Attributes
     ----------
@@ -128,21 +125,16 @@ class Ledger:
         Maximum cost in US dollars of the batches that were sent; their actual cost is on another bill.
     """
 
-    def __init__(
-        self, purses: Sequence[Purse] = (), reserve_on_disk: Callable[[float, float], None] = lambda *_: None
-    ) -> None:
+    def __init__(self, purses: Sequence[Purse] = ()) -> None:
         self.purses = tuple(purses)
         self.sent = self.reserved = 0.0
-        self._reserve_on_disk = reserve_on_disk
         self.total, self._since = Bill(), Bill()
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> None:
-        """Reserve the maximum cost of a request on disk."""
+        """Reserve the maximum cost of a request, which is sent after this returns."""
         with self._lock:
             self.reserved += worst
-            reserved = self.reserved
-        self._reserve_on_disk(reserved, worst)
 
     def add(self, bill: Bill) -> None:
         """Add the bill of one request or batch."""

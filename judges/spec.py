@@ -7,13 +7,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from judges.prices import Price, listed
-from judges.settings_files import read_model
 
 LIKE_A_KEY = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE)
 _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
@@ -35,15 +33,12 @@ class Needs:
         failures may be temporary.
     recordings : bool
         The judge's scores are read from the test set's score file. It cannot score any other item.
-    sandbox : bool
-        The judge runs an untrusted program.
     """
 
     model: bool = False
     endpoint: bool = False
     template: bool = False
     recordings: bool = False
-    sandbox: bool = False
 
 
 class EngineBase(BaseModel, ABC):
@@ -51,10 +46,8 @@ class EngineBase(BaseModel, ABC):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    @property
-    def needs(self) -> Needs:
-        """Requirements of a judge of this engine."""
-        return Needs()
+    needs: ClassVar[Needs] = Needs()
+    """Requirements of a judge of this engine."""
 
     @property
     def gpus(self) -> float:
@@ -106,10 +99,6 @@ class ProgramEngine(EngineBase):
             raise ValueError("program: give either the name of a registered program or a file")
         return self
 
-    @property
-    def needs(self) -> Needs:
-        return Needs(sandbox=self.file is not None and not self.unsafe)
-
     def key_content(self) -> dict[str, Any]:
         return {"kind": self.kind, "program": self.program or "file"}
 
@@ -117,12 +106,9 @@ class ProgramEngine(EngineBase):
 class RecordedEngine(EngineBase):
     """Existing scores, read from a test set's score file."""
 
+    needs: ClassVar[Needs] = Needs(recordings=True)
     kind: Literal["recorded"] = "recorded"
     column: str = Field(description="the judge's name in the score file")
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(recordings=True)
 
     @property
     def recorded_as(self) -> str | None:
@@ -244,6 +230,7 @@ class LocalModel(LanguageModel):
         part of the judge's key, except the options in ``SPEED_ONLY``.
     """
 
+    needs: ClassVar[Needs] = Needs(model=True, template=True)
     kind: Literal["vllm", "transformers"]
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
@@ -258,10 +245,6 @@ class LocalModel(LanguageModel):
         if self.gpus > 1 and not self.gpus.is_integer():
             raise ValueError(f"num_gpus is {self.gpus:g}; give a whole number, or a share of one GPU")
         return self
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(model=True, template=True)
 
     @property
     def gpu_memory(self) -> float:
@@ -333,6 +316,7 @@ class OpenAIEngine(LanguageModel):
         the judge's key.
     """
 
+    needs: ClassVar[Needs] = Needs(endpoint=True, template=True)
     kind: Literal["openai"] = "openai"
     base_url: str
     api_key_env: str | None = Field(default="OPENAI_API_KEY", pattern="^[A-Za-z_][A-Za-z0-9_]*$")
@@ -352,10 +336,6 @@ class OpenAIEngine(LanguageModel):
     spend_limit: float | None = Field(default=None, gt=0)
     batch: bool = False
     repeats: int = Field(default=1, ge=1, le=100)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(endpoint=True, template=True)
 
     def key_content(self) -> dict[str, Any]:
         """Return the key content of any language model, and further settings that differ from their defaults."""
@@ -498,8 +478,3 @@ def masked(value: Any, found: list[str], name: str = "") -> Any:
         return value
     found.append(value)
     return "***"
-
-
-def load_spec(path: Path) -> JudgeSpec:
-    """Read one judge's YAML file; raises as ``read_model`` does."""
-    return read_model(path, JudgeSpec)

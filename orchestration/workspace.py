@@ -28,7 +28,7 @@ from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
 from judges.settings_files import explain, guards_settings, load_yaml, read_model
-from judges.spec import JudgeSpec, LocalModel, load_spec
+from judges.spec import JudgeSpec, LocalModel
 from warehouse.remote.address import usable_address
 from warehouse.testsets import ImportSource, RecordedScores, TestsetSpec, VersionsSource, names_an_address, resolve
 
@@ -360,7 +360,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 
 
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
-    judges = _read_all(root / "judges", "judge", lambda path: _with_absolute_model(load_spec(path), root))
+    judges = _read_all(root / "judges", "judge", lambda path: _with_absolute_model(read_model(path, JudgeSpec), root))
     for testset in testsets.values():
         declared = testset.recorded
         if declared is None:

@@ -43,8 +43,8 @@ def purses(workspace: Workspace) -> list[Purse]:
     return [Purse(limit, name, sum(row["dollars"] or 0.0 for row in rows), perhaps)]
 
 
-class Account:
-    """The bill of one judge in one run.
+class Account(Ledger):
+    """The bill of one judge in one run; money is reserved on disk before it is spent.
 
     Parameters
     ----------
@@ -65,6 +65,7 @@ class Account:
         rate: Rate | None = None,
         batch: Batch | None = None,
     ) -> None:
+        super().__init__(purses)
         self._workspace, self._judge, self.rate = workspace, judge, rate
         self._run_date, self._id = (batch.run_date, batch.token) if batch else (_today(), uuid4().hex)
         self._began = datetime.fromisoformat(f"{batch.since}Z") if batch else None
@@ -81,14 +82,13 @@ class Account:
         self._ahead = self._at_once = engine.concurrency if isinstance(engine, OpenAIEngine) else 1
         self._unrecorded = 0
         self._before = self._reserved = self._reserved_at = 0.0
-        self._lock = threading.Lock()
+        self._writing = threading.Lock()
         self._journal = journal_of(workspace, self._run_date, self._id, judge)
-        self.ledger = Ledger(purses, self._reserve)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
         """Enter further requests for this test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
-        self._before, self._reserved = self.ledger.reserved, 0.0
+        self._before, self._reserved = self.reserved, 0.0
         self._rows.append(
             {
                 "run_date": date.fromisoformat(self._run_date),
@@ -109,10 +109,10 @@ class Account:
         It is called before answers are stored: no payment is lost. Money stays reserved for further requests
         if the judge is ``going_on``.
         """
-        with self._lock:
+        with self._writing:
             now = time.perf_counter()
             if not going_on:
-                self._reserved = self.ledger.reserved - self._before
+                self._reserved = self.reserved - self._before
             row = self._row()
             row["scored"] += scored
             row["seconds"] += now - self._seen
@@ -122,7 +122,7 @@ class Account:
 
     def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
         """Keep answers that are not yet in a score part, with the bill so far."""
-        with self._lock:
+        with self._writing:
             row = self._row()
             self._unrecorded += len(scores)
             bill = {name: value for name, value in row.items() if name != "latencies_ms"}
@@ -135,22 +135,24 @@ class Account:
         """Drop the answers about these items, given by key, because a score part now holds them."""
         self._journal.stored(items)
 
-    def _reserve(self, reserved: float, worst: float) -> None:
+    def reserve(self, worst: float) -> None:
         """Add the highest possible cost of the next requests to the bill before they are sent."""
-        with self._lock:
-            if reserved - self._before <= self._reserved:
+        super().reserve(worst)
+        with self._writing:
+            reserved = self.reserved - self._before
+            if reserved <= self._reserved:
                 return
             now = time.monotonic()
             is_fast = now - self._reserved_at < _RESERVED_FOR_S
             self._ahead = min(2 * self._ahead, _MOST_AHEAD) if is_fast else self._at_once
-            share = min((_SHARE_AHEAD * purse.limit for purse in self.ledger.purses), default=float("inf"))
-            self._reserved, self._reserved_at = reserved - self._before + min((self._ahead - 1) * worst, share), now
+            share = min((_SHARE_AHEAD * purse.limit for purse in self.purses), default=float("inf"))
+            self._reserved, self._reserved_at = reserved + min((self._ahead - 1) * worst, share), now
             self._row()
             self._write()
 
     def _row(self) -> dict[str, Any]:
         """Return the current test set's row of the bill, with everything that was answered."""
-        self._bill.add(self.ledger.take())
+        self._bill.add(self.take())
         row, bill = self._rows[-1], self._bill
         row |= {name: value for name, value in vars(bill).items() if name not in _OTHER_COLUMNS}
         row |= {"dollars_unknown": bill.unknown, "dollars_reserved": max(0.0, self._reserved - bill.settled)}
@@ -178,7 +180,7 @@ class Account:
         """Enter the cost of a batch."""
         own = Account(self._workspace, self._judge, batch=batch)
         own.begin(testset, what, expected)
-        own.ledger.add(bill)
+        own.add(bill)
         own.record(bill.questions)
         self.run_dates.append(batch.run_date)
 

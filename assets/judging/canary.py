@@ -188,7 +188,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
             position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
             items_asked = sources[testset].read([position[a.item_id] for a in chosen if a.testset == testset])
-            context = engine_context(workspace, account.ledger)
+            context = engine_context(workspace, account)
             spec = effective_spec(workspace, judge, testset)
             account.begin(testset, "canary", expected(workspace, spec, account.rate, len(items_asked), items_asked))
             try:

@@ -222,7 +222,7 @@ def _score_items(
         parts.write_scores(judge, testset, wanted.key, "", shared)
     questions = Questions(items, wanted.spec, wanted.settled)
     engine = wanted.spec.engine
-    context = replace(engine_context(workspace, account.ledger), answered=partial(account.answered, wanted.key))
+    context = replace(engine_context(workspace, account), answered=partial(account.answered, wanted.key))
     waiting = open_batches(workspace, judge, testset)
     if not len(questions) and not waiting:
         return len(shared)

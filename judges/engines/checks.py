@@ -43,7 +43,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
 def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
     """Try to load a program in the sandbox."""
     kind = available()
-    if not engine.needs.sandbox:
+    if engine.unsafe:
         return "warns", "runs without a sandbox, with all your rights"
     if kind == "none":
         return "fails", why_unavailable()

@@ -12,7 +12,7 @@ from judges.spec import LocalModel
 
 _log = logging.getLogger(__name__)
 _PROMPTS_AT_ONCE = 16
-"""Number of prompts in one pass; it is reduced if they do not fit into memory."""
+"""Number of prompts in one pass."""
 
 _SAME_MODEL = 0.25
 """Largest acceptable mean difference between log probabilities that were read at once and one by one.
@@ -43,7 +43,7 @@ class TransformersBackend(Backend):
         self._model.to(device).eval()
         longest = int(getattr(self._model.config, "max_position_embeddings", 4096))
         self.max_length = min(engine.max_length or longest, longest)
-        self._at_once, self._name = _PROMPTS_AT_ONCE, engine.model
+        self._name = engine.model
         self._reads_tries: bool | None = None if attends_to_everything(self._model.config) else False
         self.version = f"transformers {transformers.__version__} {dtype} {device}"
 
@@ -100,26 +100,10 @@ class TransformersBackend(Backend):
         return by_node
 
     def _in_groups(self, prompts: Sequence[list[int]], read: Callable[[Sequence[int]], None]) -> None:
-        """Call ``read`` with groups of prompts of similar length; groups become smaller if memory runs out.
-
-        Raises ``JudgeError`` if a single prompt does not fit into memory.
-        """
-        waiting = sorted(range(len(prompts)), key=lambda k: len(prompts[k]), reverse=True)
-        while waiting:
-            chosen = waiting[: -self._at_once - 1 : -1]
-            try:
-                read(chosen)
-            except self._torch.OutOfMemoryError as error:
-                if len(chosen) == 1:
-                    raise JudgeError(
-                        f"{self._name} ran out of memory on a single prompt of {len(prompts[chosen[0]])} tokens; lower "
-                        "max_length in the judge's engine, or use kind: vllm on several GPUs"
-                    ) from error
-                self._at_once = len(chosen) // 2
-            else:
-                del waiting[-len(chosen) :]
-                continue
-            self._torch.cuda.empty_cache()  # after the error is released, because it holds the tensors
+        """Call ``read`` with groups of prompts of similar length."""
+        by_length = sorted(range(len(prompts)), key=lambda k: len(prompts[k]))
+        for start in range(0, len(by_length), _PROMPTS_AT_ONCE):
+            read(by_length[start : start + _PROMPTS_AT_ONCE])
 
     def _branch_logits(self, nodes: Sequence[Prefix], mask: Any, cache: Any) -> Any:
         """Return logits after each node, (prompts, nodes, vocabulary); ``cache`` has the prompts' keys and values."""

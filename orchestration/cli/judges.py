@@ -159,7 +159,7 @@ def try_judge(
     spec = effective_spec(loaded, name, loaded.testset(testset or its_testsets[0]).name)
     account = Account(loaded, name, purses(loaded))
     account.begin(testset or its_testsets[0], "trial")
-    context = engine_context(loaded, account.ledger)
+    context = engine_context(loaded, account)
     pairwise = spec.engine.needs.template and context.template(spec).pairwise
     scores, answered_by = dict[str, Score](), set[str]()
 

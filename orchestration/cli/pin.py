@@ -19,11 +19,12 @@ def pin(
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each judge's model from the hub, and write it into the judge's file."""
-    from judges.spec import LocalModel, load_spec
+    from judges.settings_files import read_model
+    from judges.spec import JudgeSpec, LocalModel
     from orchestration.workspace import folder_of
 
     def unpinned(path: Path) -> str | None:
-        engine = load_spec(path).engine
+        engine = read_model(path, JudgeSpec).engine
         return engine.model if isinstance(engine, LocalModel) and engine.revision is None else None
 
     _pin(folder_of(workspace, "judges"), names or (), "model", unpinned)

@@ -27,7 +27,8 @@ from judges.engines.pace import seconds
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.redaction import Secrets
-from judges.spec import JudgeSpec, OpenAIEngine, load_spec
+from judges.settings_files import read_model
+from judges.spec import JudgeSpec, OpenAIEngine
 from orchestration.alerts import Alert, post
 from orchestration.workspace import AlertSettings
 from tests.support import endpoints
@@ -266,7 +267,7 @@ def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_repeated(
     path = tmp_path / "api.yaml"
     path.write_text(f"engine: {{kind: openai, model: m, base_url: 'http://localhost/v1', api_key_env: '{key}'}}\n")
     with pytest.raises(InputError, match="api_key_env: is no name of an environment variable") as caught:
-        load_spec(path)
+        read_model(path, JudgeSpec)
     assert key not in "".join(traceback.format_exception(caught.value))
 
 

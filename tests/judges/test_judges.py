@@ -13,7 +13,8 @@ from judges.engines.recorded import NOTHING_RECORDED, checked_scores, fingerprin
 from judges.items import Item, Status, checked_score
 from judges.programs import registry
 from judges.programs.registry import program_judge
-from judges.spec import JudgeSpec, ProgramEngine, RecordedEngine, load_spec
+from judges.settings_files import read_model
+from judges.spec import JudgeSpec, ProgramEngine, RecordedEngine
 from warehouse.sources.files import RecordedTable
 
 TEXTS = ["", " ", "One.", "你好，世界", "🎉" * 50, "- a\n- b [1] (Doe, 2001)", "word " * 20_000, None, "\ud800"]
@@ -134,7 +135,7 @@ def test_bad_specifications_name_file_and_field(tmp_path, yaml, words):
     path = tmp_path / "judge.yaml"
     path.write_text(yaml)
     with pytest.raises(InputError, match=words) as error:
-        load_spec(path)
+        read_model(path, JudgeSpec)
     assert str(path) in str(error.value)
 
 

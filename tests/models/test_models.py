@@ -16,7 +16,6 @@ pytest.importorskip("transformers")
 import ray
 import torch
 
-from care_ops.errors import JudgeError
 from judges import scoring
 from judges.engines.factory import build_engine
 from judges.engines.model import ModelJudgeEngine
@@ -227,29 +226,6 @@ def test_a_model_with_a_sliding_window_is_read_one_by_one(model, tmp_path):
     judge = spec(tmp_path, "transformers", "asset")
     assert TransformersBackend(judge.engine).trie_logprobs([[5, 6]], {(): (1,)}) is None
     assert {s.status for s in by_item(judge, ITEMS[:2]).values()} == {Status.OK}
-
-
-def test_too_little_memory_makes_smaller_groups_and_then_fails(model, monkeypatch):
-    whole, few, none = (TransformersBackend(spec(model, "transformers", "quality").engine) for _ in range(3))
-    prompts = [whole.encode("Rate this: " + "word " * n, special=True) for n in range(1, 20)]
-    requests = [(prompt, (5, 6, 7)) for prompt in prompts]
-
-    def with_memory_for(backend, most):
-        read = backend._read
-
-        def limited(chosen, **options):
-            if len(chosen) > most:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            return read(chosen, **options)
-
-        monkeypatch.setattr(backend, "_read", limited)
-
-    with_memory_for(few, 3)
-    with_memory_for(none, 0)
-    for a, b in zip(whole.next_logprobs(requests), few.next_logprobs(requests), strict=True):
-        assert a == pytest.approx(b, abs=1e-4)
-    with pytest.raises(JudgeError, match="ran out of memory on a single prompt of"):
-        none.next_logprobs(requests)
 
 
 def test_care_run_drives_it(tmp_path, model, chat_model):

@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("huggingface_hub", reason="install the extra huggingface to ask the hub")
 
-from judges.spec import load_spec
+from judges.settings_files import read_model
+from judges.spec import JudgeSpec
 from orchestration.cli.pin import with_revision
 from orchestration.workspace import load_testset
 from tests.support.workspaces import care
@@ -62,8 +63,8 @@ def test_revisions_are_written_next_to_the_model_and_nothing_else_changes(tmp_pa
     assert (folder / "open.yaml").read_text() == (
         f"# ours\nengine:\n  kind: vllm\n  model: some/open\n  revision: {SHA}  # small\n  num_gpus: 0\n"
     )
-    assert load_spec(folder / "flow.yaml").engine.revision == SHA  # type: ignore[union-attr]
-    assert load_spec(folder / "pinned.yaml").engine.revision == "f" * 40  # type: ignore[union-attr]
+    assert read_model(folder / "flow.yaml", JudgeSpec).engine.revision == SHA  # type: ignore[union-attr]
+    assert read_model(folder / "pinned.yaml", JudgeSpec).engine.revision == "f" * 40  # type: ignore[union-attr]
     assert "0 judge file(s) pinned" in care(tmp_path, "judges", "pin")
 
 
@@ -73,7 +74,7 @@ def test_a_repository_that_is_not_there_ends_with_1_and_the_others_are_pinned(tm
     for name, model in (("a", "some/typo"), ("b", "some/open")):
         (tmp_path / "judges" / f"{name}.yaml").write_text(f"engine: {{kind: vllm, model: {model}}}\n")
     assert "1 judge file(s) pinned" in care(tmp_path, "judges", "pin", code=1)
-    assert load_spec(tmp_path / "judges" / "b.yaml").engine.revision == SHA  # type: ignore[union-attr]
+    assert read_model(tmp_path / "judges" / "b.yaml", JudgeSpec).engine.revision == SHA  # type: ignore[union-attr]
     assert "no judge 'nobody'" in care(tmp_path, "judges", "pin", "nobody", code=2)
 
 
