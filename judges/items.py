@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -133,12 +132,6 @@ def _hash_of(*texts: str | None) -> str:
         encoded = b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()[:32]
-
-
-def mean_of(scores: Sequence[float | None]) -> float | None:
-    """Return the mean of the scores that are not None; None if there are none."""
-    given = [score for score in scores if score is not None]
-    return sum(given) / len(given) if given else None
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:

@@ -261,7 +261,9 @@ class Session:
         progress: Callable[[Progress], None] | None,
     ) -> int:
         by_file = context.batches is not None
-        score_batches = self._on_ray if self._uses_ray(spec) else self._inline
+        mode, needs = self._config.mode, spec.engine.needs
+        uses_ray = not needs.endpoint and (mode == "ray" or (mode == "auto" and needs.model))
+        score_batches = self._on_ray if uses_ray else self._inline
         done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
         _log.info(
             "Judge %r: %d pending items, %d different questions, in %d batches.",
@@ -270,7 +272,7 @@ class Session:
         for number, scores, version in score_batches(spec, batches, context):
             item_scores = batches.of_items(scores)
             batches.forget(scores)
-            if context.ledger and not spec.engine.needs.endpoint:
+            if context.ledger and not needs.endpoint:
                 context.ledger.add(Bill.of(scores))
             sink(item_scores, version)
             whole = min(spec.batch_size, questions.items - done + len(judged))
@@ -291,13 +293,6 @@ class Session:
                 else JudgeError(f"judge {spec.name!r} was interrupted; `care run` asks about the remaining items")
             )
         return done
-
-    def _uses_ray(self, spec: JudgeSpec) -> bool:
-        """Return whether the judge runs on Ray; endpoints compute nothing here, so they never do."""
-        needs = spec.engine.needs
-        if needs.endpoint:
-            return False
-        return self._config.mode == "ray" or (self._config.mode == "auto" and needs.model)
 
     def _on_ray(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         from judges.actors import Actors

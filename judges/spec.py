@@ -247,11 +247,6 @@ class LocalModel(LanguageModel):
         return self
 
     @property
-    def gpu_memory(self) -> float:
-        """Share of memory that vLLM takes: 0.9 of its share of a GPU, or 0.3 of a machine without GPU."""
-        return 0.9 * min(1.0, self.gpus) if self.gpus else 0.3
-
-    @property
     def gpus(self) -> float:
         return self.num_gpus
 

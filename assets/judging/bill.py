@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from assets.judging.batches import every_batch
-from assets.judging.journal import journal_of
+from assets.judging.journal import Journal
 from judges.bill import Bill, Ledger, Purse
 from judges.spec import OpenAIEngine
 
@@ -83,7 +83,7 @@ class Account(Ledger):
         self._unrecorded = 0
         self._before = self._reserved = self._reserved_at = 0.0
         self._writing = threading.Lock()
-        self._journal = journal_of(workspace, self._run_date, self._id, judge)
+        self._journal = Journal(workspace, self._run_date, self._id, judge)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
         """Enter further requests for this test set."""

@@ -34,14 +34,12 @@ class Journal:
 
     Parameters
     ----------
-    folder : Path
-        Folder of the files.
     run_date, asking, judge : str
         Names of the bill that the answers belong to.
     """
 
-    def __init__(self, folder: Path, run_date: str, asking: str, judge: str) -> None:
-        self._folder, self._name = folder, f"{run_date}.{asking}.{quote(judge, safe='')}"
+    def __init__(self, workspace: Workspace, run_date: str, asking: str, judge: str) -> None:
+        self._folder, self._name = _folder(workspace), f"{run_date}.{asking}.{quote(judge, safe='')}"
         self._files: list[tuple[Path, IO[str], set[str]]] = []
         self._lines = self._count = 0
         self._lock = threading.Lock()
@@ -110,11 +108,6 @@ def recover(workspace: Workspace) -> int:
         with workspace.warehouse.writer() as connection:
             workspace.bills.load(connection, min(run_dates))
     return count
-
-
-def journal_of(workspace: Workspace, run_date: str, asking: str, judge: str) -> Journal:
-    """Open the journal of one judge in one run."""
-    return Journal(_folder(workspace), run_date, asking, judge)
 
 
 def _folder(workspace: Workspace) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from judges import scoring
 from judges.engines.base import Engine
-from judges.items import ONE, Item, Score, Status, mean_of
+from judges.items import ONE, Item, Score, Status
 from judges.parsing import parse_answer
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
@@ -74,7 +74,8 @@ class PromptedJudgeEngine(Engine):
         orders = len(given) // self._repeats
         repeated = [given[k : k + orders] for k in range(0, len(given), orders)]
         repeats = [_of_orders(both_orders) for both_orders in repeated]
-        score = mean_of(repeats)
+        with_score = [repeat for repeat in repeats if repeat is not None]
+        score = sum(with_score) / len(with_score) if with_score else None
         shown = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)
         status = Status.OK if score is not None else shown.status
         masses = [a.valid_mass for a in given if a.valid_mass is not None]

@@ -62,7 +62,8 @@ class VllmBackend(Backend):
                 model=engine.model,
                 revision=engine.revision,
                 dtype=engine.dtype,
-                gpu_memory_utilization=engine.gpu_memory,
+                # of its share of a GPU, or of the memory of a machine without one
+                gpu_memory_utilization=0.9 * min(1.0, engine.gpus) if engine.gpus else 0.3,
                 trust_remote_code=False,
                 load_format="safetensors",
                 enable_prefix_caching=True,
