@@ -17,49 +17,35 @@ from assets.workspace import Workspace
 if TYPE_CHECKING:
     from assets.experiments.base import Experiment
 
-OF_PANELS = (
-    "paper_tables",
-    "quality_factor",
-    "confounder_features",
-    "dummy_judges",
-    "program_integration",
-    "injected_bias",
-    "adversarial_answers",
-)
-"""Keys of the experiments that read the workspace's panels and gold; the ablations among them compare with its fits."""
-
-KEYS = (
-    *OF_PANELS,
-    "regime_sufficient",
-    "regime_insufficient",
-    "graph_aware_views",
-    "orthogonality",
-    "tensor_against_svd",
-    "theory_rates",
-    "ledger",
-)
-"""In the order of the pages; the ledger is last because it reads the others. Only names: listing needs no numpy."""
-
-LEDGER = "ledger"
-
-SHARED_MODULES = {
+MODULES = {
+    "paper_tables": "paper_tables",
+    "quality_factor": "factors",
+    "confounder_features": "factors",
+    "dummy_judges": "factors",
+    "program_integration": "program_integration",
     "injected_bias": "versions",
     "adversarial_answers": "versions",
     "regime_sufficient": "regimes",
     "regime_insufficient": "regimes",
     "graph_aware_views": "third_moments",
+    "orthogonality": "theory",
     "tensor_against_svd": "third_moments",
+    "theory_rates": "theory",
+    "ledger": "ledger",
 }
-"""Modules that hold several experiments; any other module has the name of its experiment."""
+"""Each experiment's module, in the order of the pages; the ledger is last, because it reads the others."""
 
+KEYS = tuple(MODULES)
 
-def _module(key: str) -> str:
-    return f"{__package__}.{SHARED_MODULES.get(key, key)}"
+OF_PANELS = KEYS[:7]
+"""Experiments that read the workspace's panels and gold; the ablations among them compare with its fits."""
+
+LEDGER = "ledger"
 
 
 def experiments() -> "dict[str, Experiment]":
     """Return every experiment by its key."""
-    modules = [importlib.import_module(module) for module in {_module(key) for key in KEYS}]
+    modules = [importlib.import_module(f"{__package__}.{name}") for name in {*MODULES.values()}]
     found = {each.key: each for module in modules for each in module.EXPERIMENTS}
     return {key: found[key] for key in KEYS}
 
@@ -97,7 +83,7 @@ def versions_now(workspace: Workspace, keys: Collection[str]) -> dict[str, dict[
 
 
 def _code(key: str) -> str:
-    return code_version(_module(key), "care_ops")
+    return code_version(f"{__package__}.{MODULES[key]}", "care_ops")
 
 
 def _spec(key: str) -> dg.AssetSpec:

@@ -16,14 +16,13 @@ import pytest
 from scipy.stats import false_discovery_control, spearmanr
 
 from assets.experiments.base import ExperimentFindings
-from assets.experiments.confounder_features import tensor_confounder
-from assets.experiments.orthogonality import errors_at
+from assets.experiments.factors import tensor_confounder
 from assets.experiments.panels import ExperimentPanel, with_columns
 from assets.experiments.paper_tables import recorded, tuned
 from assets.experiments.program_integration import greedy
 from assets.experiments.regimes import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.registry import KEYS, experiments, stale
-from assets.experiments.theory_rates import slope_of
+from assets.experiments.theory import errors_at, slope_of
 from assets.experiments.versions import Versions, changes
 from assets.state.retention import forget
 from care_ops.aggregators.care_tensor import CareTensor
@@ -269,7 +268,7 @@ def test_changes_measure_how_far_an_aggregate_moves():
 
 def test_a_panel_without_texts_and_features_has_no_features_to_correlate(monkeypatch):
     panel = a_panel(np.random.default_rng(7).normal(size=(80, 4)), np.zeros(80))
-    monkeypatch.setattr("assets.experiments.confounder_features.panels", lambda _workspace: [panel])
+    monkeypatch.setattr("assets.experiments.factors.panels", lambda _workspace: [panel])
     workspace = SimpleNamespace(
         testset=lambda _name: SimpleNamespace(features=()),
         parts=SimpleNamespace(read_items=lambda _name: []),

@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import OF_PANELS, SHARED_MODULES
+from assets.experiments.registry import MODULES, OF_PANELS
 from orchestration.definitions import ASSETS, build_defs
 from orchestration.plan import ORDER
 
@@ -122,7 +122,7 @@ def test_a_group_is_a_folder_and_an_asset_a_file(tmp_path):
         for spec in specs:
             key = spec.key.to_user_string()
             folder = ROOT / "assets" / (spec.group_name or "")
-            name = "items" if key == "gold" else SHARED_MODULES.get(key, key)
+            name = "items" if key == "gold" else MODULES.get(key, key)
             assert (folder / f"{name}.py").is_file(), key
 
 
