@@ -22,7 +22,7 @@ from care_ops.labels import Drawn, Labels
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import LABELS_TO_SETTLE
 from care_ops.results.gate import Decision, gate, rogan_gladen
-from care_ops.results.pairs import Duels, duel_gate
+from care_ops.results.pairs import Duels
 from care_ops.results.rates import LEVEL, Labelled, Rates, Repeats
 from care_ops.results.repeats import VarianceSplit, passes_of_tasks, variance_split
 from care_ops.results.sequential import rates_at_looks
@@ -123,8 +123,6 @@ def gate_table(
     sample = _sample(table, labels, config, options)
     watch("comparing the systems", 1, 2)
     seed, cut, level = config.fit.seed, config.fit.cut, options.get("level", LEVEL)
-    if isinstance(sample, Duels):
-        return duel_gate(replace(sample, level=level, seed=seed), new, old, margin)
     if method == "ppi":
         return gate(sample, new, old, margin=margin, level=level, seed=seed)
     if cut is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from care_ops.errors import FitError, InputError
 from care_ops.minimum_sizes import MIN_LABELS
+from care_ops.results.pairs import Duels
 from care_ops.results.rates import DRAWS, LEVEL, Difference, Labelled, differ
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import Array
@@ -50,16 +51,24 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     """Compare the interval of ``new`` minus ``old`` with 0 and with the margin, which is fixed in advance.
 
     With a 90 % interval an equal system is called worse, or better, in at most 5 % of cases each. If labels have an
-    order, the gate may be asked after every label, and its first decision holds at that level.
+    order, the gate may be asked after every label, and its first decision holds at that level. ``Duels`` are compared
+    by their common pairs, with a margin in shares of wins.
 
     Raises
     ------
     InputError
-        Both systems are the same, a system has no items, the margin is negative or exceeds every possible difference,
-        or ``rates_at_looks`` raises it.
+        Both systems are the same, a system has no items, the two never met in a pair, the margin is negative or exceeds
+        every possible difference, or ``rates_at_looks`` raises it.
     TooFewLabelsError
-        A system has fewer than ``MIN_LABELS``.
+        A system, or the common pairs, have fewer than ``MIN_LABELS``.
     """
+    if isinstance(given, Duels):
+        check_the_two(new, old, margin, 1.0)
+        try:
+            duels = replace(given, of_these_items=False, level=level, seed=seed)
+            return decided(duels.difference(new, old), margin)
+        except FitError as error:
+            raise TooFewLabelsError(f"{error}: label more of these pairs") from error
     labels, systems = given.labels, given.systems or ()
     known = labels[~np.isnan(labels)]
     shares = np.isin(known, (0.0, 1.0)).all() if given.repeats is None else given.repeats.shares

@@ -8,14 +8,13 @@ removed first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from care_ops.errors import FitError, InputError
 from care_ops.minimum_sizes import MIN_LABELS
-from care_ops.results.gate import Decision, TooFewLabelsError, check_the_two, decided
-from care_ops.results.rates import LEVEL, Difference, Labelled, Rate, Rates, Repeats
+from care_ops.results.rates import ALL, LEVEL, Difference, Labelled, Rate, Rates, Repeats
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import Array
 
@@ -39,7 +38,7 @@ class Duels(Labelled):
         """Systems that met another one, sorted."""
         return sorted({name for pair in self.pairs if pair and pair[0] != pair[1] for name in pair})
 
-    def rates(self) -> DuelRates:
+    def rates(self) -> Rates:
         """Return each system's share of wins over the others, the best first; ``FitError`` without enough labels."""
         found, left_out = list[Rate](), dict[str, str]()
         names = self.met
@@ -53,14 +52,16 @@ class Duels(Labelled):
         if len(names) == 2:  # what one wins the other loses, to the last digit
             found.append(_turned(found[0], names[1]))
         best_first = sorted(found, key=lambda rate: -rate.value)
-        return DuelRates("share of wins", self.level, best_first, left_out, _duels=self)
+        return Rates("share of wins", self.level, best_first, left_out, {}, self.difference)
 
     def difference(self, first: str, second: str) -> Difference:
         """Return the share of wins of ``first`` minus the share of ``second`` in their common pairs.
 
         Raises ``InputError`` if they never met, ``FitError`` with fewer than ``MIN_LABELS`` labels of their pairs.
         """
-        return self._seen_by(first, second).of_wins(first, second)
+        seen = self._seen_by(first, second)
+        value, lo, hi = (2.0 * end - 1.0 for end in (seen.rates[0].value, seen.rates[0].lo, seen.rates[0].hi))
+        return Difference(first, second, value, lo, hi, seen.chances_to_win.get(ALL))
 
     def _seen_by(self, system: str, opponent: str | None = None) -> Rates:
         """Return the rates of a system whose items are its pairs."""
@@ -97,36 +98,6 @@ class Duels(Labelled):
             if name is not None and name not in self.met:
                 return f"no pair has a system {name!r}; there are {', '.join(self.met) or 'none'}"
         return f"{system} and {opponent} never met in a pair, so labels of pairs do not compare them"
-
-
-@dataclass(frozen=True)
-class DuelRates(Rates):
-    """Shares of wins; a difference is over the common pairs of two systems."""
-
-    _duels: Duels | None = field(default=None, repr=False, compare=False)
-
-    def difference(self, first: str, second: str) -> Difference:
-        """As ``Duels.difference``."""
-        if self._duels is None:
-            return super().difference(first, second)
-        return self._duels.difference(first, second)
-
-
-def duel_gate(duels: Duels, new: str, old: str, margin: float = 0.0) -> Decision:
-    """Decide by the common pairs of two systems, as ``gate`` does; the margin is in shares of wins.
-
-    Raises
-    ------
-    InputError
-        The same system twice, a negative margin, or two systems that never met.
-    TooFewLabelsError
-        There are fewer than ``MIN_LABELS`` labels of their pairs.
-    """
-    check_the_two(new, old, margin, 1.0)
-    try:
-        return decided(replace(duels, of_these_items=False).difference(new, old), margin)
-    except FitError as error:
-        raise TooFewLabelsError(f"{error}: label more of these pairs") from error
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:

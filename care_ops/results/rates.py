@@ -5,7 +5,7 @@ estimates have not seen these labels.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -137,39 +137,36 @@ class Difference:
 class Rates:
     """Rates of systems, the best first, and the reason for each system without a rate.
 
-    ``kind`` is "share" for labels of 0 and 1, "mean" for others, and "share of wins" for ``pairs``.
+    ``kind`` is one of ``KINDS``. ``chances_to_win`` is each system's probability of a rate above one half; empty for
+    confidence sequences.
     """
 
     kind: str
     level: float
     rates: list[Rate]
-    left_out: dict[str, str] = field(default_factory=dict[str, str])
-    _names: tuple[str, ...] = ()
-    _draws: Array = field(default_factory=lambda: np.empty((0, 0)))
+    left_out: dict[str, str]
+    chances_to_win: dict[str, float]
+    _compare: Callable[[str, str], Difference] = field(repr=False, compare=False)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Return the difference of two systems from joint draws; ``InputError`` if one has no rate."""
-        self.require(first, second)
-        one, other = (self._draws[:, self._names.index(name)] for name in (first, second))
-        return differ(first, second, one - other, self.level)
+        """Return the difference of two systems; for pairs over their common pairs.
 
-    def require(self, *names: str) -> None:
-        """Raise ``InputError`` if one of these systems has no rate."""
+        Raises ``InputError`` if one has no rate, and for pairs also as ``Duels.difference``.
+        """
         known = {rate.system for rate in self.rates}
-        missing = [name for name in names if name not in known]
-        if missing:
+        if missing := [name for name in (first, second) if name not in known]:
             known_names = ", ".join(sorted(known)) or "none"
             raise InputError(f"no rate for {', '.join(missing)}; there are rates for {known_names}")
-
-    def of_wins(self, first: str, second: str) -> Difference:
-        """Return the difference of two systems if a label is the share of a win of ``first``."""
-        return differ(first, second, 2.0 * self._draws[:, 0] - 1.0, self.level)
+        return self._compare(first, second)
 
 
 def differ(first: str, second: str, draws: Array, level: float) -> Difference:
     """Summarise draws (d,) of the difference of two systems."""
-    value, lo, hi = _summary(draws, level)
-    return Difference(first, second, value, lo, hi, float((draws > 0).mean() + 0.5 * (draws == 0).mean()))
+    return Difference(first, second, *_summary(draws, level), _chance_above(draws, 0.0))
+
+
+def _chance_above(draws: Array, value: float) -> float:
+    return float((draws > value).mean() + 0.5 * (draws == value).mean())
 
 
 def rates_of(
@@ -207,7 +204,9 @@ def rates_of(
     columns = zip(systems.items(), draws.T, by_labels.T, strict=True)
     rates = [_rate(n, s, drawn, given.estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
-    return Rates(kind, level, best_first, left_out, tuple(systems), draws)
+    of = dict(zip(systems, draws.T, strict=True))
+    chances = {name: _chance_above(drawn, 0.5) for name, drawn in of.items()}
+    return Rates(kind, level, best_first, left_out, chances, lambda a, b: differ(a, b, of[a] - of[b], level))
 
 
 def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, by_labels: Array) -> Rate:

@@ -13,7 +13,7 @@ split units must be independent.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,27 +59,6 @@ class Evidence:
     means: Array
     log_capital: Array
     sampling: float = 0.0
-
-
-@dataclass(frozen=True)
-class SequentialRates(Rates):
-    """Rates whose intervals, and those of the differences, hold at all looks together."""
-
-    _evidence: dict[str, Evidence] = field(default_factory=dict[str, Evidence])
-    _unit: float = 1.0
-
-    def difference(self, first: str, second: str) -> Difference:
-        """Return the difference of two systems; ``InputError`` if one has no rate."""
-        self.require(first, second)
-        value = {rate.system: rate.value for rate in self.rates}
-        lo, hi = difference_interval(self._evidence[first], self._evidence[second], self.level)
-        lo, hi = lo * self._unit, hi * self._unit
-        return Difference(first, second, float(np.clip(value[first] - value[second], lo, hi)), lo, hi, None)
-
-    def of_wins(self, first: str, second: str) -> Difference:
-        """As ``Rates.of_wins``, without a posterior probability."""
-        value, lo, hi = (2.0 * end - 1.0 for end in (self.rates[0].value, self.rates[0].lo, self.rates[0].hi))
-        return Difference(first, second, value, lo, hi, None)
 
 
 def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
@@ -189,7 +168,7 @@ def rates_at_looks(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """Estimate the mean label of each system: ``rates_of``, or ``SequentialRates`` if the labels have an order.
+    """Estimate the mean label of each system: ``rates_of``, or a confidence sequence if the labels have an order.
 
     Raises
     ------
@@ -218,8 +197,16 @@ def rates_at_looks(
         )
         for rate in fixed.rates
     ]
+    values = {rate.system: rate.value for rate in rates}
+
+    def compare(first: str, second: str) -> Difference:
+        ends = difference_interval(assisted[first], assisted[second], level)
+        least, largest = ((hi - lo) * end for end in ends)
+        value = float(np.clip(values[first] - values[second], least, largest))
+        return Difference(first, second, value, least, largest, None)
+
     best_first = sorted(rates, key=lambda rate: -rate.value)
-    return SequentialRates(fixed.kind, level, best_first, fixed.left_out, _evidence=assisted, _unit=hi - lo)
+    return replace(fixed, rates=best_first, chances_to_win={}, _compare=compare)
 
 
 def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from care_ops.errors import FitError, InputError
-from care_ops.results.pairs import Duels, duel_gate
+from care_ops.results.gate import gate
+from care_ops.results.pairs import Duels
 from care_ops.results.rates import Repeats
 
 
@@ -34,7 +35,7 @@ def duels(rng, gain, labelled, *, items=400, left_share=0.5, band=0.0, bias=0.8)
 
 def test_the_gate_is_turned_with_the_names_and_the_sides():
     given, _ = duels(np.random.default_rng(0), 0.7, 60)
-    forth, back = duel_gate(given, "new", "old"), duel_gate(given, "old", "new")
+    forth, back = gate(given, "new", "old"), gate(given, "old", "new")
     assert (forth.outcome, back.outcome) == ("better", "worse")
     assert forth.difference.value == pytest.approx(-back.difference.value, abs=0.01)
     first, second = given.rates().rates
@@ -45,7 +46,7 @@ def test_the_gate_is_turned_with_the_names_and_the_sides():
         estimate=1 - given.estimate,
         labels=1 - given.labels,
     )
-    turned = duel_gate(other_side, "new", "old").difference
+    turned = gate(other_side, "new", "old").difference
     assert (turned.value, turned.lo, turned.hi) == pytest.approx(
         (forth.difference.value, forth.difference.lo, forth.difference.hi), abs=0.01
     )
@@ -72,7 +73,7 @@ def test_intervals_cover_planted_wins(left_share, band):
         truth = norm.sf(band - gain) - norm.cdf(-band - gain)
         for seed in range(draws):
             given, share = duels(np.random.default_rng([seed, 2]), gain, 40, left_share=left_share, band=band)
-            found = duel_gate(given, "new", "old").difference
+            found = gate(given, "new", "old").difference
             to_come += found.lo <= truth <= found.hi
             rate = next(rate for rate in given.rates().rates if rate.system == "new")
             of_these += rate.lo - 1e-9 <= share <= rate.hi + 1e-9
@@ -94,7 +95,7 @@ def test_many_looks_are_wider_and_hold_the_truth():
     once, many = (next(r for r in each.rates().rates if r.system == "new") for each in (given, looks))
     assert many.hi - many.lo > 1.2 * (once.hi - once.lo)
     assert many.lo <= share <= many.hi
-    assert duel_gate(looks, "new", "old").difference.chance_better is None
+    assert gate(looks, "new", "old").difference.chance_better is None
 
 
 def test_of_many_systems_each_is_rated_over_the_others_and_a_gate_goes_by_where_two_met():
@@ -115,14 +116,14 @@ def test_of_many_systems_each_is_rated_over_the_others_and_a_gate_goes_by_where_
     )
     rates = given.rates()
     assert [rate.system for rate in rates.rates] == ["c", "b", "a"]
-    assert [duel_gate(given, *two).outcome for two in (("b", "a"), ("b", "c"))] == ["better", "worse"]
+    assert [gate(given, *two).outcome for two in (("b", "a"), ("b", "c"))] == ["better", "worse"]
     assert rates.difference("b", "a").lo > 0
     with pytest.raises(InputError, match="a and c never met in a pair"):
-        duel_gate(given, "a", "c")
+        gate(given, "a", "c")
     with pytest.raises(InputError, match="no pair has a system 'd'; there are a, b, c"):
-        duel_gate(given, "d", "a")
+        gate(given, "d", "a")
     with pytest.raises(InputError, match="compared with itself"):
-        duel_gate(given, "a", "a")
+        gate(given, "a", "a")
     few = replace(given, labels=np.where(np.arange(600) < 6, labels, np.nan))
     with pytest.raises(FitError, match=r"labels of the pairs of a against b; 5 are needed"):
-        duel_gate(few, "a", "b")
+        gate(few, "a", "b")
