@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from care_ops.errors import counted, listed
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS_TO_COMPARE, MIN_SCORES
+from care_ops.results.verdict import Reason
 from care_ops.scores import Array, ScoreMatrix, mean_of_present
 from care_ops.sparsity import components, is_sparse
 
@@ -68,15 +69,6 @@ class Coverage:
         """Whether half of the scored items have fewer than three scores."""
         return self.few > 0 and 2 * self.few >= self.items - self.unscored
 
-    def on_groups(self) -> str | None:
-        """Describe groups of judges that share no item, if any."""
-        if len(self.groups) < 2:
-            return None
-        return (
-            f"{self.falls_into()}. Items of different groups are compared as if quality were distributed alike in all "
-            "of them, which no score shows."
-        )
-
     def falls_into(self) -> str:
         """Name the groups of judges that share no item."""
         named = [
@@ -89,46 +81,47 @@ class Coverage:
             f"{f'; and {rest:,} more' if rest > 0 else ''}"
         )
 
-    def on_few_scores(self) -> str | None:
-        """Describe items with fewer than three scores, if any."""
-        if not self.few:
-            return None
-        return (
-            f"{self.few:,} of {counted(self.items, 'item')} {'has' if self.few == 1 else 'have'} fewer than "
-            f"{MIN_SCORES} scores: where two judges differ, nothing shows which is wrong, so the estimates of such "
+
+def coverage_reasons(coverage: Coverage) -> list[Reason]:
+    """Return reasons about missing scores, items with few scores, and judges that share no item."""
+    reasons: list[Reason] = []
+    if coverage.few:
+        message = (
+            f"{coverage.few:,} of {counted(coverage.items, 'item')} {'has' if coverage.few == 1 else 'have'} fewer "
+            f"than {MIN_SCORES} scores: where two judges differ, nothing shows which is wrong, so the estimates of such "
             "items are little more than the mean."
         )
-
-    def on_missing_scores(self) -> str | None:
-        """Describe the treatment of missing scores, if any."""
-        if not self.missing:
-            return None
-        absent = f"{self.missing:,} of {self.items * self.judges:,} scores are absent or outside the scale"
-        if not self.not_asked:
-            return (
-                f"{absent}; they count as failures of their judges. Where judges were not asked, say so: "
-                "`--absent not_asked`; where numbers outside are grades, declare them: `--scale LOW:HIGH`."
-            )
-        counts = f"{absent}, and count as not asked (if they are failures, declare `absent: failed`)."
-        few = "Of so few scores a judge, a mistake that several judges share cannot be told from quality."
-        return f"{counts} {few}" if self.sparse else counts
-
-    def on_absent_by_score(self) -> str | None:
-        """Describe a correlation of missing scores with the other scores, if any."""
-        if not self.absent_by_score:
-            return None
-        low = self.absent_by_score < 0
-        return (
-            f"Scores are absent mostly where the others are {'low' if low else 'high'} (rank correlation "
-            f"{self.absent_by_score:+.2f}): items that lack some may be {'worse' if low else 'better'} than they seem."
+        reasons.append(Reason("few scores" if coverage.mostly_few else "missing scores", message))
+    if len(coverage.groups) > 1:
+        message = (
+            f"{coverage.falls_into()}. Items of different groups are compared as if quality were distributed alike in "
+            "all of them, which no score shows."
         )
-
-    def on_unscored(self) -> str | None:
-        """Describe items without a score, if any."""
-        if not self.unscored:
-            return None
-        have = "has" if self.unscored == 1 else "have"
-        return f"{counted(self.unscored, 'item')} {have} no score, and no estimate{self.lost and f'; {self.lost}'}."
+        reasons.append(Reason("not connected", message))
+    if coverage.unscored:
+        message = f"{counted(coverage.unscored, 'item')} {'has' if coverage.unscored == 1 else 'have'} no score, and no"
+        lost = coverage.lost and f"; {coverage.lost}"
+        reasons.append(Reason("lost scores" if lost else "no answer", f"{message} estimate{lost}."))
+    if coverage.absent_by_score:
+        where, worth = ("low", "worse") if coverage.absent_by_score < 0 else ("high", "better")
+        message = (
+            f"Scores are absent mostly where the others are {where} (rank correlation "
+            f"{coverage.absent_by_score:+.2f}): items that lack some may be {worth} than they seem."
+        )
+        reasons.append(Reason("no answer", message))
+    if coverage.missing:
+        message = f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are absent or outside the scale"
+        if not coverage.not_asked:
+            message += (
+                "; they count as failures of their judges. Where judges were not asked, say so: `--absent not_asked`; "
+                "where numbers outside are grades, declare them: `--scale LOW:HIGH`."
+            )
+        else:
+            message += ", and count as not asked (if they are failures, declare `absent: failed`)."
+            if coverage.sparse:
+                message += " Of so few scores a judge, a mistake that several judges share cannot be told from quality."
+        reasons.append(Reason("condition" if coverage.sparse else "missing scores", message))
+    return reasons
 
 
 def cut_off(scores: ScoreMatrix, judges: Sequence[str]) -> str:

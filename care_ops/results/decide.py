@@ -47,19 +47,19 @@ class FitStatus:
 def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Verdict:
     """Return the verdict on a fit: a failure has priority over a blocked fit, and this over a stale one."""
     fit_reasons = [] if facts is None else reasons_of(facts, remedies)
-    if status.failures:
-        return _verdict("failed", _ended(status.failures[0]), [*_since(status), *fit_reasons], facts, remedies)
-    if status.blocking_checks:
+    if status.blocking_checks and not status.failures:
         return _blocked(facts, status, fit_reasons, remedies)
-    if facts is None:
-        stale = status.stale or (Reason("stale", "No fit has been made yet."),)
-        return _verdict("stale", stale[0].sentence, [*stale, *status.notes], None, remedies)
-    if (why := refused(facts)) is not None:
-        return _verdict("failed", why, [*_since(status), *fit_reasons], facts, remedies)
-    if status.stale:
-        return _verdict("stale", status.stale[0].sentence, [*_since(status), *fit_reasons], facts, remedies)
-    state, first = state_of(facts)
-    return _verdict(state, first.sentence, [*_since(status), *fit_reasons], facts, remedies)
+    first = [Reason("failure", _ended(sentence)) for sentence in status.failures]
+    stale = [*status.stale] or ([] if facts or first else [Reason("stale", "No fit has been made yet.")])
+    why = None if facts is None else refused(facts)
+    if first or why is not None:
+        state, sentence = "failed", first[0].sentence if first else str(why)
+    elif stale or facts is None:
+        state, sentence = "stale", stale[0].sentence
+    else:
+        state, reason = state_of(facts)
+        sentence = reason.sentence
+    return _verdict(state, sentence, [*first, *stale, *status.notes, *fit_reasons], facts, remedies)
 
 
 def _verdict(
@@ -90,24 +90,14 @@ def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Re
     return Verdict("held back", sentence, tuple(reasons), steps, status.blocked_fit_version, status.blocked_built_at)
 
 
-def _since(status: FitStatus) -> list[Reason]:
-    failures = [Reason("failure", _ended(sentence)) for sentence in status.failures]
-    return [*failures, *status.stale, *status.notes]
-
-
 def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedies) -> tuple[Step, ...]:
-    if state == "held back":
-        return (remedies.decide,)
-    if state == "stale":
-        return (remedies.again,)
-    if facts is None:
+    if state in ("held back", "stale"):
+        return (remedies.decide if state == "held back" else remedies.again,)
+    if facts is None or (state == "failed" and refused(facts) is None):
         return (_after("Fix what the first sentence names, then", remedies.again),)
-    if state == "failed" and len(facts.admitted) < MIN_JUDGES:
-        return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
-    if state == "failed" and facts.failure is not None:
-        return (Step("Fix what the first sentence names, then fit again.", remedies.again.command),)
     if state == "failed":
-        return (_after("Fix what the first sentence names, then", remedies.again),)
+        fix = "Give scores of more judges" if len(facts.admitted) < MIN_JUDGES else "Fix what the first sentence names"
+        return (Step(f"{fix}, then fit again.", remedies.again.command),)
     if state == "clear if" and facts.concerns[:1] != ("feature",):
         use = _after(f"If {condition_in(sentence)},", remedies.use)
         if facts.concerns or facts.rests_on_removal:

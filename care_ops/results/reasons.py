@@ -7,7 +7,7 @@ from care_ops.concerns import FOLLOWS_FEATURE, Concern
 from care_ops.errors import capital, counted, listed
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE, MIN_JUDGES
 from care_ops.records import JudgeCheck
-from care_ops.results.coverage import Coverage, coverage_of, cut_off
+from care_ops.results.coverage import coverage_of, coverage_reasons, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.judge_gate import gates_sentence
 from care_ops.results.sides import Sides
@@ -178,7 +178,7 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     """Return every reason of a fit, the most important one first."""
     why = refused(facts)
     reasons = [] if why is None else [Reason("failure", why)]
-    coverage = [] if facts.coverage is None else _coverage(facts.coverage)
+    coverage = [] if facts.coverage is None else coverage_reasons(facts.coverage)
     reasons += [reason for reason in coverage if reason.topic != "missing scores"]
     unlike = [(x.judge, x.looks_like) for x in facts.judges if x.looks_like is not None]
     reasons += [Reason("no judge", f"Column {x!r} looks like {like}, not like a judge.", (x,)) for x, like in unlike]
@@ -351,18 +351,6 @@ def _against_plain_average(facts: FitFacts) -> Reason:
         if facts.factor_share:
             detail += f" {100 * facts.factor_share:.0f} % of the estimate is the judges' common factor."
     return Reason("plain average", message, detail=detail)
-
-
-def _coverage(coverage: Coverage) -> list[Reason]:
-    """Describe missing scores, items with few scores, and judges that share no item."""
-    messages: list[tuple[Topic, str | None]] = [
-        ("few scores" if coverage.mostly_few else "missing scores", coverage.on_few_scores()),
-        ("not connected", coverage.on_groups()),
-        ("lost scores" if coverage.lost else "no answer", coverage.on_unscored()),
-        ("no answer", coverage.on_absent_by_score()),
-        ("condition" if coverage.sparse else "missing scores", coverage.on_missing_scores()),
-    ]
-    return [Reason(topic, sentence) for topic, sentence in messages if sentence is not None]
 
 
 def _shifted(facts: FitFacts) -> list[Reason]:

@@ -140,15 +140,15 @@ def test_groups_that_share_no_item_are_found_and_named():
     first, second = components(scores)
     assert (first.judges.tolist(), first.items.tolist()) == ([0, 2], [0, 1, 2, 3])
     assert (second.judges.tolist(), second.items.tolist()) == ([1, 4], [4, 5])
-    sentence = coverage_of(matrix(scores), not_asked=True).on_groups()
+    sentence = coverage_of(matrix(scores), not_asked=True).falls_into()
     assert "2 groups that share no item: j000, j002 (2 judges, 4 items); j001, j004 (2 judges, 2 items)" in sentence
-    assert coverage_of(matrix(np.ones((3, 3))), not_asked=False).on_groups() is None
+    assert len(coverage_of(matrix(np.ones((3, 3))), not_asked=False).groups) == 1
 
 
 def test_hundreds_of_groups_are_named_in_few_words():
     scores = np.full((300, 300), np.nan)
     np.fill_diagonal(scores, 1.0)
-    assert len(coverage_of(matrix(scores), not_asked=True).on_groups()) < 600
+    assert len(coverage_of(matrix(scores), not_asked=True).falls_into()) < 600
 
 
 def test_an_absent_score_counts_as_declared_or_as_the_panel_shows(rng):
