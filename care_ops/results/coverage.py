@@ -88,8 +88,8 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
     if coverage.few:
         message = (
             f"{coverage.few:,} of {counted(coverage.items, 'item')} {'has' if coverage.few == 1 else 'have'} fewer "
-            f"than {MIN_SCORES} scores: where two judges differ, nothing shows which is wrong, so the estimates of such "
-            "items are little more than the mean."
+            f"than {MIN_SCORES} scores: where two judges differ, nothing shows which is wrong, so the estimates of "
+            "such items are little more than the mean."
         )
         reasons.append(Reason("few scores" if coverage.mostly_few else "missing scores", message))
     if len(coverage.groups) > 1:

@@ -52,6 +52,7 @@ def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Ver
     first = [Reason("failure", _ended(sentence)) for sentence in status.failures]
     stale = [*status.stale] or ([] if facts or first else [Reason("stale", "No fit has been made yet.")])
     why = None if facts is None else refused(facts)
+    state: State
     if first or why is not None:
         state, sentence = "failed", first[0].sentence if first else str(why)
     elif stale or facts is None:
@@ -59,14 +60,9 @@ def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Ver
     else:
         state, reason = state_of(facts)
         sentence = reason.sentence
-    return _verdict(state, sentence, [*first, *stale, *status.notes, *fit_reasons], facts, remedies)
-
-
-def _verdict(
-    state: State, sentence: str, reasons: Sequence[Reason], facts: FitFacts | None, remedies: Remedies
-) -> Verdict:
+    reasons = [*first, *stale, *status.notes, *fit_reasons]
+    reasons.sort(key=lambda reason: reason.topic != "lost scores")
     version, made_at = (None, None) if facts is None else (facts.fit_version, facts.made_at)
-    reasons = sorted(reasons, key=lambda reason: reason.topic != "lost scores")
     return Verdict(state, sentence, tuple(reasons), _steps(state, sentence, facts, remedies), version, made_at)
 
 

@@ -48,6 +48,7 @@ Level = Annotated[float, typer.Option(help="Level of the intervals.")]
 Sequential = Annotated[
     bool, typer.Option("--sequential", help="Wider intervals that are valid at every look while labels arrive.")
 ]
+Method = Literal["ppi", "rogan-gladen"]
 LabelBounds = Annotated[
     tuple[float, float] | None,
     typer.Option(help="For --sequential and pairs: lowest and highest label, such as 1 5; by default 0 and 1."),
@@ -96,10 +97,9 @@ def rate(
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     _print_checks(table, given, config)
-    options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
-    options |= {"population": population, "pass_k": pass_k}
+    options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
     with watching("fitting the panel") as watch:
-        rates = rate_table(table, given, config, watch, **options)
+        rates = rate_table(table, given, config, watch, population=population, **options)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
     kind = KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
     title = f"{kind}, {level:.0%} {intervals}"
@@ -137,7 +137,7 @@ def gate(
     items: Items = None,
     system: tables.System = None,
     margin: Annotated[float, typer.Option(help="Accepted loss; choose it before you see results.")] = 0.0,
-    method: Annotated[str, typer.Option(help="ppi, or rogan-gladen (uses the judges' errors on each system).")] = "ppi",
+    method: Annotated[Method, typer.Option(help="rogan-gladen uses the judges' errors on each system.")] = "ppi",
     cut: Annotated[float | None, typer.Option(help="For rogan-gladen: a score above it passes.")] = None,
     workspace: Folder = None,
     against_fit: Annotated[
@@ -158,8 +158,6 @@ def gate(
     from assets.table.rating import gate_table, score_variance
     from care_ops.results.gate import TooFewLabelsError
 
-    if method not in ("ppi", "rogan-gladen"):
-        raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
     if workspace is not None:
         tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_fit, gate=True)
@@ -169,9 +167,7 @@ def gate(
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
     _print_checks(table, given, config)
-    bounds: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
-    options: RatingOptions = {**bounds, "pass_k": pass_k}
-    row: dict[str, Any]
+    options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
     try:
         with watching("fitting the panel") as watch:
             how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
@@ -184,12 +180,7 @@ def gate(
     except TooFewLabelsError as error:
         row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
         sentence, passes = f"not decided: {error}", None
-    _end_gate(row, sentence, passes, as_json=json)
-
-
-def _end_gate(row: dict[str, Any], sentence: str, passes: bool | None, *, as_json: bool) -> None:
-    """Print the decision, and exit with its code."""
-    if as_json:
+    if json:
         show([row], "gate", as_json=True)
     else:
         console.print(sentence)
@@ -303,9 +294,9 @@ def variance_sentence(split: VarianceSplit) -> str:
 
 
 def _row(rate: Rate) -> dict[str, Any]:
-    names = {"by_judges": "judges alone"}
-    row = {names.get(name, name): value for name, value in asdict(rate).items() if name != "by_labels"}
-    return row | dict(zip(("labels alone", "its lo", "its hi"), rate.by_labels, strict=True))
+    row = asdict(rate)
+    row["judges alone"] = row.pop("by_judges")
+    return row | dict(zip(("labels alone", "its lo", "its hi"), row.pop("by_labels"), strict=True))
 
 
 def _decision_row(decision: Decision) -> dict[str, Any]:
