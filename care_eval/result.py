@@ -19,7 +19,7 @@ from assets.report.figures import page_figures
 from assets.report.page import card, figure_page, write_page
 from assets.table.files import aggregates_table, judges_table, make_folder, write_files
 from assets.table.fitting import TableFit
-from assets.table.rows import aggregate_rows, in_words, judge_rows
+from assets.table.rows import aggregate_rows, agreement_with_gold, in_words, judge_rows
 from care_ops.errors import InputError
 from care_ops.labels import Drawn
 from care_ops.records import Aggregate, Certificate
@@ -195,7 +195,7 @@ class FitResult:
         """Return a summary of at most ten lines and a thousand characters."""
         more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
         verdict = wrap(self.verdict.headline, _LINE, max_lines=2, placeholder=" ...")
-        lines = [*[*self._head(), *self._concerns()][: 9 - len(verdict)], more]
+        lines = [*self._head()[: 9 - len(verdict)], more]
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
@@ -203,33 +203,25 @@ class FitResult:
         return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:
-        """Return up to six lines: input, recommended estimate, weights, other aggregates, agreement with gold."""
+        """Return lines about the input, the recommended score, weights, agreement with gold, and what is missing."""
         page, name = self.table.page, self.recommended
         known = self.estimate[~np.isnan(self.estimate)]
-        weighted = [row for row in judge_rows(page) if row["weight"] is not None]
-        weights = ", ".join(f"{row['judge']} {row['weight']:.2f}" for row in weighted)
-        others = ", ".join(other for other in self.aggregates if other != name)
-        evaluated = {name: found for name, found in page.evaluations.items() if found.order is not None}
-        metric = "Kendall's tau" if all(found.auc is None for found in evaluated.values()) else "AUC"
-        agreement = ", ".join(f"{name} {found.order:.3f}" for name, found in evaluated.items())
-        lines = [
+        listed = {
+            f"weights in {name}": [
+                f"{row['judge']} {row['weight']:.2f}" for row in judge_rows(page) if row["weight"] is not None
+            ],
+            "also computed": [other for other in self.aggregates if other != name],
+            "not admitted": [check.judge for check in page.checks if not check.admitted],
+            "no estimate": [*page.failures],
+        }
+        return [
             f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
             f"{page.missing_share:.1%} of their scores missing",
             *(f"c{why.sentence[1:-1]}" for why in self.verdict.reasons if why.sentence.startswith("Columns left out")),
             f"{name}, the recommended score: mean {known.mean():.3f}, standard deviation {known.std():.3f}",
-            f"weights in {name}: {weights}" if weights else "",
-            f"also computed: {others}" if others else "",
-            f"agreement with gold ({metric}): {agreement}" if agreement else "",
+            *agreement_with_gold(page, page.evaluations),
+            *(f"{what}: {', '.join(named)}" for what, named in listed.items() if named),
         ]
-        return [line for line in lines if line]
-
-    def _concerns(self) -> list[str]:
-        """Return at most two lines: judges that are not on the panel, and aggregators without an estimate."""
-        page = self.table.page
-        refused = ", ".join(check.judge for check in page.checks if not check.admitted)
-        failed = ", ".join(page.failures)
-        lines = [f"not admitted: {refused}" if refused else "", f"could not answer: {failed}" if failed else ""]
-        return [line for line in lines if line]
 
 
 def in_kind(table: pa.Table, kind: FrameKind) -> Any:

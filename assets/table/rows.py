@@ -1,5 +1,6 @@
 """Rows of plain values for the aggregates and judges of a fitted table."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -34,6 +35,15 @@ def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows for a person: without tau if gold is binary, since AUC measures order there."""
     has_auc = any(row.get("auc") is not None for row in rows)
     return [{column: value for column, value in row.items() if not (has_auc and column == "tau")} for row in rows]
+
+
+def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
+    """Return the line that states the agreement of these aggregates with gold; empty without gold."""
+    found = {name: page.evaluations[name] for name in names if name in page.evaluations}
+    found = {name: one for name, one in found.items() if one.order is not None}
+    metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"
+    orders = ", ".join(f"{name} {one.order:.2f}" for name, one in found.items())
+    return [f"agreement with gold ({metric}): {orders}"] if found else []
 
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:

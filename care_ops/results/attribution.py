@@ -9,13 +9,12 @@ answers of the systems.
   prompt if there is none). The change of the same judges on a reference in this run is subtracted. If neither system
   nor judges have changed, both parts are symmetric. A shift that all scores of a judge share cancels.
 
-For differences d that are symmetric given those before, the mean of exp(l d) / cosh(l d) is 1 for every l: by it
-somebody who bets on a shift neither wins nor loses, and a capital of 1 ever reaches 1 / a with a probability of at most
-a (Ville 1939). The capital is shared out beforehand over sizes of bets and over all runs in which the change may have
-come, and each share waits for its run. The share that has won the most for what it was given names the run.
+If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
+that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). It is divided in advance over sizes of
+bets and over the runs in which the change may have come. The share that grew most names the run.
 
-Two differences that have a score in common are not symmetric together. So they are of different rounds, each with a
-capital of its own; round r, from 1, is told of at a / (r (r + 1)), so that all rounds together have a.
+Differences with a common score are not symmetric together, so they belong to different rounds with separate capitals.
+Round r, from 1, is reported at a / (r (r + 1)); all rounds together have a.
 
 Assumptions: the scores of one answer by an unchanged judge have one distribution, and so have the old and new answers
 of an unchanged system. The choice of new answers and of references does not depend on scores. A test cannot detect a
@@ -34,10 +33,10 @@ from care_ops.records import ChangePoint
 from care_ops.scores import Array
 
 FALSE_ALARMS = 0.05
-"""Largest probability that anything is said of judges and systems that do not change, over all runs."""
+"""Largest probability, over all runs, that a judge or a system that does not change is reported."""
 
 _BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
-"""Sizes of the bets, in 1 / scale: the least is best for a shift by all of the scale, the largest for a 30th."""
+"""Sizes of the bets, in 1 / scale: the smallest suits a shift by the whole scale, the largest by a 30th."""
 
 
 @dataclass(frozen=True)
@@ -195,5 +194,5 @@ def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
 
 def of_systems(changed: Mapping[str, ChangePoint], judges: Mapping[str, ChangePoint]) -> list[str]:
     """Write a sentence for each system with evidence of a change, unless one of its judges also changed."""
-    held = f" This is held until {', '.join(judges)} is anchored anew." if judges else ""
+    held = f" This is held until {', '.join(judges)} has new reference scores." if judges else ""
     return [f"System {name} {one.direction} {one}.{held}" for name, one in changed.items()]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.results.rates import LEVEL, Difference, Labelled, Rates, item_scores, rates_of
+from care_ops.results.rates import LEVEL, Difference, Labelled, Rate, Rates, item_scores, rates_of
 from care_ops.scores import Array
 
 Rows = NDArray[np.intp]
@@ -127,38 +127,38 @@ def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
 
 def interval(evidence: Evidence, level: float) -> tuple[float, float]:
     """Return the interval of means that are not excluded."""
-    means = evidence.means
-    step = float(means[1] - means[0])
-    possible = (float(means[0]), float(means[-1])) if evidence.sampling == 0 else (0.0, 1.0)
-    return _kept(means, evidence.log_capital, level, evidence.sampling, step, possible)
+    return _kept(evidence.means, evidence.log_capital, level, evidence.sampling, (0.0, 1.0), _step(evidence))
 
 
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
     """Return the interval of differences that the product of the capitals does not exclude."""
     together = first.log_capital[:, None] + second.log_capital[None, :]
     difference = first.means[:, None] - second.means[None, :]
-    step = float(first.means[1] - first.means[0] + second.means[1] - second.means[0])
-    sampling = first.sampling + second.sampling
-    possible = (float(difference.min()), float(difference.max())) if sampling == 0 else (-1.0, 1.0)
-    return _kept(difference.ravel(), together.ravel(), level, sampling, step, possible)
+    sampling, step = first.sampling + second.sampling, _step(first) + _step(second)
+    return _kept(difference.ravel(), together.ravel(), level, sampling, (-1.0, 1.0), step)
+
+
+def _step(evidence: Evidence) -> float:
+    return float(evidence.means[1] - evidence.means[0])
 
 
 def _kept(
-    values: Array, log_capital: Array, level: float, sampling: float, step: float, possible: tuple[float, float]
+    values: Array, log_capital: Array, level: float, sampling: float, endless: tuple[float, float], step: float
 ) -> tuple[float, float]:
     """Return the interval of values that are not excluded, one step wider; all possible values if all are excluded.
 
     For a population target x, the capital against a value d of these items is multiplied by that of a mixture of bets
     on d - x, exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), for a variance v and ``_MIXING`` = tau (Robbins,
-    Annals of Mathematical Statistics 1970).
+    Annals of Mathematical Statistics 1970). ``endless`` has the possible values for such a target.
     """
+    low, high = (float(values.min()), float(values.max())) if sampling == 0 else endless
     margin = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)
     open_ = margin > 0
     if not open_.any():
-        return possible
+        return low, high
     reach = np.sqrt(margin[open_] * 2.0 * sampling * (1.0 + _MIXING) / _MIXING)
     least, largest = float((values[open_] - reach).min()), float((values[open_] + reach).max())
-    return max(least - step, possible[0]), min(largest + step, possible[1])
+    return max(least - step, low), min(largest + step, high)
 
 
 def rates_at_looks(
@@ -185,18 +185,19 @@ def rates_at_looks(
     assisted: dict[str, Evidence] = {}
     by_labels: dict[str, Evidence] = {}
     for name in (rate.system for rate in fixed.rates):
-        stream = _stream(score, (given.labels - lo) / (hi - lo), given.order, rows_of[name])
-        sampling = 0.0 if of_these_items else _sampling_variance(rows_of[name], given.units)
+        rows = rows_of[name]
+        place = {row: k for k, row in enumerate(rows.tolist())}
+        labelled = [row for row in given.order if row in place]
+        labels = (given.labels[labelled] - lo) / (hi - lo)
+        stream = Stream(score[rows], np.array([place[row] for row in labelled], dtype=np.intp), labels)
+        sampling = 0.0 if of_these_items else _sampling_variance(rows, given.units)
         assisted[name] = evidence_of(stream, sampling)
-        by_labels[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))), sampling)
-    rates = [
-        replace(
-            rate,
-            **dict(zip(("value", "lo", "hi"), _within(rate.value, assisted[rate.system], level, lo, hi), strict=True)),
-            by_labels=_within(rate.by_labels[0], by_labels[rate.system], level, lo, hi),
-        )
-        for rate in fixed.rates
-    ]
+        by_labels[name] = evidence_of(replace(stream, scores=np.zeros(len(rows))), sampling)
+    rates: list[Rate] = []
+    for rate in fixed.rates:
+        value, least, largest = _within(rate.value, assisted[rate.system], level, lo, hi)
+        alone = _within(rate.by_labels[0], by_labels[rate.system], level, lo, hi)
+        rates.append(replace(rate, value=value, lo=least, hi=largest, by_labels=alone))
     values = {rate.system: rate.value for rate in rates}
 
     def compare(first: str, second: str) -> Difference:
@@ -215,12 +216,6 @@ def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:
         return 0.25 / len(rows)
     sizes = np.array(list(Counter(units[int(row)] for row in rows).values()), dtype=np.float64)
     return 0.25 * float(np.sum(sizes**2)) / len(rows) ** 2
-
-
-def _stream(score: Array, labels: Array, order: Sequence[int], rows: Rows) -> Stream:
-    place = {row: k for k, row in enumerate(rows.tolist())}
-    labelled = [row for row in order if row in place]
-    return Stream(score[rows], np.array([place[row] for row in labelled], dtype=np.intp), labels[labelled])
 
 
 def _within(value: float, evidence: Evidence, level: float, lo: float, hi: float) -> tuple[float, float, float]:

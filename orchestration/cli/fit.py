@@ -131,7 +131,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: bool, everything: bool) -> None:
     """Print the verdict and the page; with ``everything`` also each method and the judge weights."""
     from assets.table.files import PAGE
-    from assets.table.rows import aggregate_rows, in_words
+    from assets.table.rows import aggregate_rows, agreement_with_gold, in_words
 
     page = result.page
     rows = aggregate_rows(page)
@@ -146,20 +146,11 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
         return
     if everything:
         _print_weights(page)
-    if gold := _against_gold(page):
-        console.print(gold)
+    for line in agreement_with_gold(page, (page.lead, "avg")):
+        console.print(line)
     if effect is not None:
         console.print(effect.sentence())
     console.print(f"report: {out / PAGE}")
-
-
-def _against_gold(page: ReportData) -> str:
-    """Return the agreement of the recommended scores and of the plain average with gold; empty without gold."""
-    names = [name for name in (page.lead, "avg") if name in page.evaluations]
-    found = {name: page.evaluations[name] for name in names if page.evaluations[name].order is not None}
-    metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"
-    orders = ", ".join(f"{name} {one.order:.2f}" for name, one in found.items())
-    return f"agreement with gold ({metric}): {orders}" if found else ""
 
 
 def _print_weights(page: ReportData) -> None:

@@ -98,8 +98,9 @@ def rate(
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     _print_checks(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
+    options["population"] = population
     with watching("fitting the panel") as watch:
-        rates = rate_table(table, given, config, watch, population=population, **options)
+        rates = rate_table(table, given, config, watch, **options)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
     kind = KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
     title = f"{kind}, {level:.0%} {intervals}"

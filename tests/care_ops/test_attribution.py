@@ -166,4 +166,4 @@ def test_what_is_reported_names_the_judge_the_system_both_or_neither(judge, syst
     assert len(stated) == judge + system
     assert ("Judge sonnet changed" in " ".join(stated)) == judge
     assert ("System new fell by 0.125 of the scale on 2026-11-14 (told on 2026-11-16)" in " ".join(stated)) == system
-    assert ("is held until sonnet is anchored anew" in " ".join(stated)) == (judge and system)
+    assert ("is held until sonnet has new reference scores" in " ".join(stated)) == (judge and system)

@@ -119,7 +119,7 @@ def test_a_changed_judge_holds_back_the_verdict_on_a_changed_system(live):
     kept.write(replace(kept.find(SystemsDocument), changed=systems))
     printed = care(folder, "status")
     assert "Judge api changed" in printed
-    assert "This is held until api is anchored anew." in " ".join(printed.split())
+    assert "This is held until api has new reference scores." in " ".join(printed.split())
     assert "Judge api changed" in care(folder, "gate", "one", "new", "--against", "old", code=6)
     file = folder / "judges" / "api.yaml"
     file.write_text(file.read_text().replace("}", ", revision: b}"))
