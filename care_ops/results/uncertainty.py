@@ -1,9 +1,8 @@
 """Bootstrap intervals of weights and loadings over split units."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,6 @@ _NINE_IN_TEN = 1.2816
 _FROM_A_HALF = 0.1
 """How far from a half the share of the higher vote may be: at .6 a tenth of the items lies in a half with its like."""
 
-Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Calls a function for each argument in order, as ``map`` does."""
-
 MOST_ITEMS = 10_000
 """Most items of a resample. Where there are more, deviations are scaled to all items (m out of n bootstrap)."""
 
@@ -44,7 +40,6 @@ def weight_intervals(
     whole: Mapping[str, Aggregate] | None = None,
     most_items: int = MOST_ITEMS,
     watch: Watch = unwatched,
-    spread: Spread = map,
 ) -> dict[str, Intervals]:
     """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
 
@@ -58,8 +53,6 @@ def weight_intervals(
         The weights on all items, if already computed; otherwise they are computed here.
     most_items : int
         Of each resample.
-    spread : callable
-        Calls a function for each resample, as ``map`` does, here or elsewhere: both can be pickled.
 
     Raises
     ------
@@ -81,15 +74,11 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-
-    def resamples() -> Iterator[tuple[ScoreMatrix, FitLabels]]:
-        for _ in range(config.resamples):
-            rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
-            yield _resampled(scores, labels, rows)
-
-    for done, weights in enumerate(spread(partial(_refit, config=config), resamples())):
+    for done in range(config.resamples):
+        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
+        refitted = _refit(*_resampled(scores, labels, rows), config)
         watch("intervals of the weights", done, config.resamples)
-        for name, refit in weights.items():
+        for name, refit in refitted.items():
             refits[name].append(refit)
     shrink = float(np.sqrt(drawn_units / len(members)))
     enough = [name for name in weighted if len(refits[name]) >= MIN_RESAMPLES]
@@ -121,12 +110,11 @@ def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
     return np.abs(estimate - np.nanmedian(estimate)) >= _NINE_IN_TEN * sd
 
 
-def _refit(resample: tuple[ScoreMatrix, FitLabels], config: FitConfig) -> dict[str, _Refit]:
+def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[str, _Refit]:
     """Return weights and loadings of the aggregators that can answer on a resample.
 
     A constant judge leaves none, unless the panel is sparse: a judge of few scores is shrunk towards the others.
     """
-    scores, labels = resample
     if not is_sparse(scores.values) and not varies(scores.values).all():
         return {}
     try:

@@ -1,7 +1,5 @@
 """Doubt: intervals of weights, the sd of an estimate, and metrics that say whether doubt is where the errors are."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -187,20 +185,3 @@ def test_a_resample_in_which_a_judge_never_varies_has_no_weights(scores):
     values[7, 4] = scores[1]
     interval = weight_intervals(matrix(values), FitConfig(aggregators=("uws",), resamples=100))["uws"]
     assert 45 <= interval.resamples <= 82  # the other score is drawn in 63.5 of 100, give or take 4.8
-
-
-def test_refits_may_be_built_elsewhere_to_the_same_digit(rng):
-    """By a ``map`` that pickles the function, its argument and what it returns, and answers the last one first."""
-
-    def elsewhere(function, arguments):
-        sent = [pickle.dumps((function, argument)) for argument in arguments]
-        answers = [pickle.dumps(f(a)) for f, a in map(pickle.loads, reversed(sent))]
-        return map(pickle.loads, reversed(answers))
-
-    quality = rng.normal(size=150)
-    scores = matrix(quality[:, None] + rng.normal(size=(150, 5)))
-    config = FitConfig(aggregators=("care", "care_svd"), resamples=20)
-    here, there = (weight_intervals(scores, config, spread=spread) for spread in (map, elsewhere))
-    for name, interval in here.items():
-        np.testing.assert_array_equal(there[name].lo, interval.lo)
-        np.testing.assert_array_equal(there[name].hi, interval.hi)

@@ -4,7 +4,6 @@
 paper  # templates/experiments.html
 getitem  # by Jinja, of judges/prompts/template.py
 protocol  # templates/experiments.html
-kappa  # templates/page.html
 alpha  # templates/page.html
 consensus  # templates/page.html
 consensus_rank  # templates/page.html
