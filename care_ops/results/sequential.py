@@ -196,8 +196,8 @@ def rates_at_looks(
     rates: list[Rate] = []
     for rate in fixed.rates:
         value, least, largest = _within(rate.value, assisted[rate.system], level, lo, hi)
-        alone = _within(rate.by_labels[0], by_labels[rate.system], level, lo, hi)
-        rates.append(replace(rate, value=value, lo=least, hi=largest, by_labels=alone))
+        from_labels = _within(rate.by_labels[0], by_labels[rate.system], level, lo, hi)
+        rates.append(replace(rate, value=value, lo=least, hi=largest, by_labels=from_labels))
     values = {rate.system: rate.value for rate in rates}
 
     def compare(first: str, second: str) -> Difference:
