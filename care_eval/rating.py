@@ -123,7 +123,6 @@ def select(
     aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
     criterion: Literal["order", "error"] = "order",
     share: float = 0.15,
-    split: str | None = None,
     cut: float | None = None,
     seed: int = 0,
     item: str | None = None,
@@ -140,7 +139,7 @@ def select(
     ----------
     items : path, frame or mapping column -> values
         The item's id, its ``gold``, and ``split_unit``.
-    aggregator, criterion, share, split :
+    aggregator, criterion, share :
         See ``assets.table.selecting.Search``.
     cut : float, optional
         A score above it is a vote for Q = 1.
@@ -159,7 +158,7 @@ def select(
     return select_table(
         as_table(scores, "scores"),
         as_table(items, "items"),
-        Search(aggregator, criterion, share, split),
+        Search(aggregator, criterion, share),
         FitConfig(cut=cut, seed=seed),
         score_columns(item, names_of(judge), score, names_of(drop)),
         ReadingOptions(),

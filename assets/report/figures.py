@@ -155,7 +155,7 @@ def _rivals(data: ReportData) -> Figure | None:
             int(levels[k]),
             shortened(f"{data.scores.item_ids[known[k]]}: {data.responses[known[k]] or ''}", _TEXT_SHOWN),
         )
-        for k in np.argsort(ranks[0], kind="stable")[places].tolist()
+        for k in map(int, np.argsort(ranks[0], kind="stable")[places])
     ]
     caption = f"Each dot is an item; {int(far.sum()):,} of {len(known):,} differ by more than 25 places of 100."
     axes = Axes(f"rank, {one} (100 is best)", f"rank, {other}", (0.0, 100.0), (0.0, 100.0), diagonal=True)

@@ -1,6 +1,6 @@
 """Choice of penalties for a table of scores, by labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast, get_args
 
@@ -8,12 +8,11 @@ import numpy as np
 
 from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import InputError, listed
+from care_ops.errors import InputError
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.selection import Criterion, Penalised, Selection, select_with_labels, validation_items
-from warehouse.items import ItemRecord
 from warehouse.sources.files import Report, read_items, read_scores
 from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource
@@ -55,8 +54,6 @@ class Search:
     criterion : {"order", "error"}
     share : float
         Share of the items whose gold may be used to choose.
-    split : str, optional
-        Column of the items whose equal values keep items together; by default ``split_unit``.
 
     Raises
     ------
@@ -67,7 +64,6 @@ class Search:
     aggregator: str = "care_svd"
     criterion: str = "order"
     share: float = 0.15
-    split: str | None = None
 
     def __post_init__(self) -> None:
         """Check that the aggregator and the criterion are permitted words."""
@@ -98,7 +94,7 @@ def select_table(
     """
     matrix = read_scores(scores, columns, options=options, report=report).scores
     matrix = matrix.select_judges([check.judge for check in check_panel(matrix, AdmissionRule()) if check.admitted])
-    name, gold, units = _gold_and_units(items, matrix.item_ids, search.split, columns.item_id, options, report)
+    name, gold, units = _gold_and_units(items, matrix.item_ids, columns.item_id, options, report)
     if np.isnan(gold).all():
         raise InputError(f"{name}: no item has gold; add the column `gold` for some of the items")
     may_choose = validation_items(units, search.share, np.random.default_rng(config.seed))
@@ -116,7 +112,6 @@ def select_table(
 def _gold_and_units(
     source: TableSource,
     item_ids: Sequence[str],
-    split: str | None,
     item_column: str | None,
     options: ReadingOptions,
     report: Report,
@@ -128,23 +123,8 @@ def _gold_and_units(
     report(readings[0])
     labels = [records[item_id].gold if item_id in records else None for item_id in item_ids]
     gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
-    units = _split_units(records, readings[0], split)
-    return readings[0].source, gold, [units.get(item_id, item_id) for item_id in item_ids]
-
-
-def _split_units(records: Mapping[str, ItemRecord], reading: Reading, split: str | None) -> dict[str, str]:
-    """Return the split units of items; raise ``InputError`` if there is no column ``split``."""
-    field_of = {column: field for field, column in reading.columns.items() if field != "item"}
-    every_column = [reading.columns["item"], *field_of, *next(iter(records.values())).metadata]
-    if split is not None and split not in every_column:
-        names = listed([repr(column) for column in every_column], 40)
-        raise InputError(f"{reading.source}: there is no column {split!r} to split by; the columns are {names}")
-    column = split or "split_unit"
-    values = {
-        item_id: getattr(record, field_of[column]) if column in field_of else record.metadata.get(column)
-        for item_id, record in records.items()
-    }
-    return {item_id: str(value) for item_id, value in values.items() if value is not None}
+    units = [getattr(records.get(item_id), "split_unit", None) or item_id for item_id in item_ids]
+    return readings[0].source, gold, units
 
 
 def _on_the_rest(

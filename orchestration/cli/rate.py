@@ -104,14 +104,15 @@ def rate(
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
     kind = KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
     title = f"{kind}, {level:.0%} {intervals}"
-    title += "" if rates.kind == "share of wins" else "; judges alone: mean of their scores, in their unit"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
         for row, each in zip(rows, rates.rates, strict=True):
             row[f"labels for +-{width:g}"] = labels_needed(each, width)
     split, best = score_variance(table, config), rates.rates[0].system
     rows = [row if split is None else row | {"judge noise": split.noise_between(best, row["system"])} for row in rows]
-    show(rows, title, as_json=json)
+    headings = {**_HEADINGS, "value": rates.kind if pass_k == 1 else f"pass^{pass_k}"}
+    shown = rows if json else [{headings.get(name, name): value for name, value in row.items()} for row in rows]
+    show(shown, title, as_json=json)
     if split is not None and not json:
         console.print(variance_sentence(split))
     for name, why in rates.left_out.items():
@@ -291,7 +292,19 @@ def variance_sentence(split: VarianceSplit) -> str:
     """Describe the sources of a score's variance in one sentence."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    return f"variance of a score: {parts}; judge noise: its share in the variance of the difference to the best"
+    return f"variance of a score: {parts}; judges' noise: its share in the variance of the difference to the best"
+
+
+_HEADINGS = {
+    "lo": "from",
+    "hi": "to",
+    "judges alone": "judges' mean",
+    "labels alone": "labels only",
+    "its lo": "(from)",
+    "its hi": "(to)",
+    "judge noise": "judges' noise",
+}
+"""Headings of the table for a person, by field; columns in brackets are the interval of the labels only."""
 
 
 def _row(rate: Rate) -> dict[str, Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assets.table.selecting import Choice
 
 
-_NOT_OF_FIT = ("criterion", "share", "split", "seed", "json")
+_NOT_OF_FIT = ("criterion", "share", "seed", "json")
 """Options that ``care fit`` has not, or of another meaning."""
 
 
@@ -28,10 +28,6 @@ def select(
     aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order or error.")] = "order",
     share: Annotated[float, typer.Option(help="Share of the items whose gold is used to choose the penalties.")] = 0.15,
-    split: Annotated[
-        str | None,
-        typer.Option(help="Column of --items whose equal values keep items together; by default split_unit."),
-    ] = None,
     cut: Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
     json: Json = False,
@@ -41,7 +37,7 @@ def select(
     """Search the paper's grid of penalties, and evaluate the choice on the other items."""
     from assets.table.selecting import Search, select_table
 
-    search = Search(aggregator, criterion, share, split)
+    search = Search(aggregator, criterion, share)
     config = FitConfig(cut=cut, seed=seed)
     with watching("trying penalties") as watch:
         choice = select_table(scores, items, search, config, form.columns, form.reading, tables.print_reading, watch)

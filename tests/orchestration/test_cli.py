@@ -81,15 +81,15 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
 
 def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     items = tmp_path / "items.csv"
-    items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
-    result = care("select", scores, "--items", items, "--split", "group", "--json")
+    items.write_text("item_id,gold,split_unit\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
+    result = care("select", scores, "--items", items, "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert len(document["grid"]) == 11
     assert sum(row["chosen"] == "<" for row in document["grid"]) == 1
     assert {row["n"] for row in document["measured_on_the_rest"]} == {60 - document["labels_used"]}
     assert document["labels_used"] % 3 == 0
-    choice = care_eval.select(scores, items, split="group")
+    choice = care_eval.select(scores, items)
     assert {"gamma": choice.gamma, "tau": choice.tau} == document["fit"], "the library chooses as the command does"
     assert choice.measured == document["measured_on_the_rest"]
     assert [point.value for point in choice.selection.candidates] == [row["order"] for row in document["grid"]]
@@ -121,20 +121,6 @@ def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
     summary = care_eval.fit(scores, items=items, aggregators=["avg"], intervals=0).summary()
     assert "agreement with gold (AUC): avg 0." in summary
     assert "tau" not in summary.partition("aggregates")[2].partition("judges")[0]
-
-
-def test_a_column_that_is_to_keep_items_together_must_be_there(tmp_path, scores):
-    items = tmp_path / "items.csv"
-    items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
-    for column in ("grup", "split_unit"):
-        result = care("select", scores, "--items", items, "--split", column)
-        assert result.exit_code == 2
-        assert f"there is no column '{column}' to split by" in one_line(result)
-        assert "'item_id', 'gold', 'group'" in one_line(result)
-    items.write_text("item_id,gold,response\n" + "".join(f"{k:03d},{k % 7},text {k // 4}\n" for k in range(60)))
-    together = care("select", scores, "--items", items, "--split", "response", "--json")
-    assert together.exit_code == 0, together.output
-    assert json.loads(together.stdout)["labels_used"] % 4 == 0, "a column that is read as a field of items counts too"
 
 
 def one_line(result) -> str:
