@@ -200,7 +200,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         ),
         again=Step("Bring the test set up to date; what fails reports why.", run),
         decide=Step(compare, f"care fits accept {name}{where}"),
-        report=f"care judges report SCORES --labels {shlex.quote(str(labels))} --cut VALUE",
+        report=f"care judges report SCORES --labels {shlex.quote(labels.name)} --cut VALUE",  # the same in a copy
         cut=f"cut: VALUE in testsets/{testset}.yaml",
     )
 
