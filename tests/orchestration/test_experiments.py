@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from scipy.stats import false_discovery_control, spearmanr
 
 from assets.experiments.base import ExperimentFindings
@@ -37,8 +39,10 @@ from care_ops.simulate import (
     second_order_insufficient,
     second_order_sufficient,
 )
+from judges import prompts
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, run, write_items
+from warehouse import catalog
 
 LITERAL = FitConfig(placement="weights")
 EVERY = experiments()
@@ -245,6 +249,18 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
     assert len(path) == min(best + 4, len(columns)), "four steps without gain, then it ends"
     blind = a_panel(panel.scores.values, np.where(validation, panel.gold, -panel.gold))
     assert greedy(blind, programs, validation) == (path, errors), "labels outside the validation rows choose nothing"
+
+
+GIVES_AWAY = re.compile("style|decorat|citation|length|confiden|announce|opening", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", ["judgment_bias", "multi_subject_rlvr", "rlvr_openings"])
+def test_prompts_of_the_bias_and_attack_tables_do_not_give_the_answer_away(name):
+    template = prompts.find(yaml.safe_load(catalog.text(name))["prompt"])
+    given = re.findall(
+        r"style|decorat|citation|length|confiden|announce|opening", template.instructions + template.item
+    )
+    assert not given
 
 
 def test_changes_measure_how_far_an_aggregate_moves():
