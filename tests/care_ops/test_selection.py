@@ -14,7 +14,7 @@ from tests.support.matrices import matrix
 
 @pytest.fixture
 def drawn(rng):
-    draw = joint_gaussian(rng, n=1_500, p=9, confounders=1)
+    draw = joint_gaussian(rng, n=900, p=9, confounders=1)
     quality = draw.scores @ draw.directions[:, 0]
     return matrix(draw.scores), quality
 
@@ -33,7 +33,7 @@ def test_whole_split_units_are_drawn(rng):
 @pytest.mark.parametrize("aggregator", ["care_svd", "care_tensor", "care_tensor_paper"])
 def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator):
     scores, quality = drawn
-    labels = np.where(rng.random(1_500) < 0.15, quality, np.nan)
+    labels = np.where(rng.random(900) < 0.15, quality, np.nan)
     grid = GRIDS[aggregator][:: 3 if aggregator == "care_svd" else 6]
     found = select_with_labels(scores, FitConfig(), labels, aggregator=aggregator, grid=grid)
     assert [(c.gamma, c.tau) for c in found.candidates] == list(grid)
@@ -53,13 +53,13 @@ def test_literal_weights_come_with_literal_penalties(drawn):
     config = FitConfig(placement="weights")
     (literal,), (relative,) = (fit_grid(scores, c, "care_svd", grid=[(0.1, None)]) for c in (config, FitConfig()))
     assert relative.config.gamma == 0.1
-    (twice,) = fit_grid(scores.select_items(np.arange(1_500) < 375), config, "care_svd", grid=[(0.1, None)])
+    (twice,) = fit_grid(scores.select_items(np.arange(900) < 225), config, "care_svd", grid=[(0.1, None)])
     assert literal.config.gamma / twice.config.gamma == pytest.approx(2, rel=0.1), "the rate falls as 1 / sqrt(n)"
 
 
 def test_error_counts_scale_and_accuracy(drawn, rng):
     scores, quality = drawn
-    labels = np.where(rng.random(1_500) < 0.2, (quality > 0).astype(float), np.nan)
+    labels = np.where(rng.random(900) < 0.2, (quality > 0).astype(float), np.nan)
     config = FitConfig(cut=0.0)
     binary = select_with_labels(scores, config, labels, criterion="error", grid=[(1.0, None), (2.0, None)])
     assert 0.5 < binary.best.value <= 1.0
@@ -70,7 +70,7 @@ def test_error_counts_scale_and_accuracy(drawn, rng):
 def test_what_cannot_choose_is_reported(drawn, rng):
     scores, _ = drawn
     with pytest.raises(InputError, match="two labels that differ"):
-        select_with_labels(scores, FitConfig(), np.full(1_500, np.nan))
+        select_with_labels(scores, FitConfig(), np.full(900, np.nan))
     noise = matrix(rng.normal(size=(400, 5)))
     with pytest.raises(FitError, match="no answer at any penalty"):
         select_with_labels(noise, FitConfig(), rng.normal(size=400), grid=[(1e4, None)])
