@@ -89,75 +89,12 @@ def test_pairs_as_an_arena_writes_them():
     assert recorded.item_values["0"] == {"model_a": "a", "model_b": "b"}
 
 
-def test_a_judge_that_was_asked_several_times_gave_the_mean(answers):
-    one = long(answers[answers.model == "s0"])
-    runs = pd.concat([one.assign(run=run, score=one.score + run) for run in range(3)])
-    runs.loc[(runs.run == 2) & (runs.question_id == "q0"), "score"] = np.nan
-    readings: list = []
-    scores = read_scores(runs, report=readings.append).scores
-    expected = runs.groupby(["question_id", "judge"], sort=False).score.mean().unstack("judge")
-    expected = expected.loc[list(scores.item_ids), list(scores.judges)]
-    np.testing.assert_allclose(scores.values, expected.to_numpy(), rtol=1e-12)
-    assert any("'run' counts" in note for note in readings[0].notes)
-    wide = runs.pivot(index=["question_id", "run"], columns="judge", values="score").reset_index()
-    of_wide = read_scores(wide).scores
-    assert set(of_wide.judges) == set(JUDGES)
-    np.testing.assert_allclose(of_wide.select_judges(scores.judges).values, expected.loc[list(of_wide.item_ids)])
-
-
 def test_one_row_too_many_does_not_change_what_an_item_is(answers):
     rows = long(answers)
     with pytest.raises(
         InputError, match=r"several rows for item 'q0 / s0' and judge 'gpt'.*--item question_id,model,C"
     ):
         read_scores(pd.concat([rows, rows[:1]]))
-
-
-@pytest.mark.parametrize("made", ["mean", "sum"])
-def test_a_column_that_is_computed_from_the_others_is_no_judge(answers, made):
-    one, readings = answers[answers.model == "s0"].copy(), []
-    one["final_score"] = getattr(one[list(JUDGES)], made)(axis=1).round(2)
-    assert read_scores(one, report=readings.append).scores.judges == JUDGES
-    assert readings[0].left_out[-1].why == "the mean or sum of the others"
-    assert read_scores(one, ScoreColumns(judge_columns=(*JUDGES, "final_score"))).scores.judges[-1] == "final_score"
-
-
-@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
-def test_judges_that_give_small_numbers_are_no_means_of_one_another_but_their_mean_is(size):
-    """Chances of a rare event lie nearer to one another than a mean of grades is rounded."""
-    judges = [*"abcde"]
-    frame = pd.DataFrame(size * np.random.default_rng(4).random((60, 5)), columns=judges)
-    frame.insert(0, "id", [f"i{k}" for k in range(60)])
-    assert read_scores(frame).scores.judges == (*judges,)
-    assert read_scores(frame.assign(final=frame[judges].mean(axis=1))).scores.judges == (*judges,)
-
-
-@pytest.mark.parametrize("values", [2, 5])
-def test_a_good_judge_of_few_values_is_no_median_of_the_others_but_their_mean_is_a_mean(values):
-    """Six judges who err on 3 % of 60 items, and one who never does: the majority is always right."""
-    rng = np.random.default_rng(4)
-    truth = rng.integers(0, values, 60)
-    votes = np.where(rng.random((60, 6)) < 0.97, truth[:, None], rng.integers(0, values, (60, 6)))
-    frame = pd.DataFrame(votes, columns=[*"abcdef"]).assign(best=truth)
-    assert np.array_equal(np.median(votes, axis=1), truth)
-    frame.insert(0, "id", [f"i{k}" for k in range(60)])
-    assert read_scores(frame).scores.judges == (*"abcdef", "best")
-    for made in ("mean", "sum"):
-        added = frame.assign(final=getattr(frame.drop(columns="id"), made)(axis=1).round(2))
-        assert read_scores(added).scores.judges == (*"abcdef", "best")
-
-
-def test_judges_that_give_one_score_to_all_are_not_called_computed():
-    constant = pd.DataFrame({"id": [f"i{k}" for k in range(30)]} | dict.fromkeys((*JUDGES, "last"), 3))
-    assert read_scores(constant).scores.judges == (*JUDGES, "last")
-
-
-def test_a_column_that_only_begins_as_the_mean_of_the_others_is_a_judge():
-    frame = pd.DataFrame(np.random.default_rng(2).integers(1, 11, (300, 4)), columns=list("abcd"))
-    frame["mean_like"] = frame.mean(axis=1)
-    frame.loc[299, "mean_like"] += 1
-    frame.insert(0, "id", [f"i{k}" for k in range(300)])
-    assert read_scores(frame).scores.judges == ("a", "b", "c", "d", "mean_like")
 
 
 def test_the_id_of_a_pair_takes_precedence_over_its_question():

@@ -45,6 +45,14 @@ LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
 )
+LABEL_COLUMNS = {
+    "drawn": ("drawn",),
+    "probability": ("probability", "chance"),
+    "rater": ("rater",),
+    "labelled_at": ("labelled_at", "labeled_at"),
+}
+"""Optional columns of a table of labels: role -> usual names."""
+FAMILY = ("family", "base_model", "vendor", "provider")
 
 # Names of columns that are not judges.
 _INDEX = ("index", "level_0", "row", "row_number", "row_id", "row_nr", "nr", "number", "#", "")
@@ -75,11 +83,6 @@ HOLDS_WORDS = "holds words, but the judges give numbers; if it is a judge, name 
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
-
-
-_MIN_JUDGES_OF_A_MEAN, _ROUNDED, _MIN_WIDTH = 4, 0.0051, 0.1
-"""Limits of ``computed``: the minimum number of columns, the largest error of a mean that was rounded to two decimals,
-and the range of a column up to which such rounding is ruled out."""
 
 
 @dataclass(frozen=True)
@@ -262,9 +265,7 @@ def judge_columns(
         )
     table = input_table.table.select(others)
     reasons = {name: why_no_judge(name, table.column(name), columns.drop, order) for name in others}
-    possible = [name for name, why in reasons.items() if why is None]
-    reasons |= dict.fromkeys(computed(table.select(possible)), "the mean or sum of the others")
-    judges = [name for name in possible if reasons[name] is None]
+    judges = [name for name, why in reasons.items() if why is None]
     texts = [name for name in judges if is_text(table.column(name).type)]
     worded = [n for n in texts if holds_words(table.column(n)) and not holds_grades(table.column(n), order)]
     if len(worded) < len(judges):  # otherwise a yes/no column that describes the items would be read as a judge
@@ -279,27 +280,6 @@ def judge_columns(
             "by its name, name all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
-
-
-def computed(table: pa.Table) -> list[str]:
-    """Return the numeric columns that are the mean or the sum of all others in every complete row.
-
-    At least ten complete rows are required. A constant column does not count, because all judges may have given it.
-    """
-    kinds = (pa.types.is_integer, pa.types.is_floating)
-    numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
-    if numeric.num_columns < _MIN_JUDGES_OF_A_MEAN:
-        return []
-    values = np.column_stack([column.to_numpy().astype(float) for column in numeric.columns])
-    values = values[~np.isnan(values).any(axis=1)]
-    if len(values) < _COUNTED_ROWS:
-        return []
-    width = np.ptp(values, axis=0)
-    rounding = np.where(width > _MIN_WIDTH, _ROUNDED, 1e-6 * width)
-    others = values.sum(axis=1, keepdims=True) - values
-    differences = [np.abs(values - each).max(axis=0) for each in (others, others / (values.shape[1] - 1))]
-    found = (np.min(differences, axis=0) <= rounding) & (width > 0)
-    return [name for name, is_computed in zip(numeric.column_names, found, strict=True) if is_computed]
 
 
 def why_no_judge(

@@ -177,15 +177,12 @@ def _refuse_uneven(text: _DelimitedText, width: int) -> None:
     uneven = [(line, count) for line, count in widths if count != width]
     if not uneven:
         return
-    hint = "quote values that hold the separator, or name it with --separator (reading.separator in a workspace)"
-    if all(count == width + 1 for _, count in widths[1:]):
-        hint = "name the first column too, if it is that one which has no name"
-    elif uneven == widths[-1:] and uneven[0][1] < width and not text.content.endswith((b"\n", b"\r")):
-        hint = "the last line is incomplete, as where a file was cut off: give the whole file, or delete that line"
-    elif width == 1:
-        hint = f"let the names of the columns be the first line; or {hint}"
     places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
-    raise InputError(f"{text.path}: the header line has {width}, but there are {places}; {hint}")
+    raise InputError(
+        f"{text.path}: the header line has {width}, but there are {places}; give the whole file, "
+        "with the names of all columns in its first line; quote values that hold the separator, or name it with "
+        "--separator (reading.separator in a workspace)"
+    )
 
 
 def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -19,9 +19,11 @@ from care_ops.scores import ScoreMatrix
 from warehouse.conversations import messages_of, split_answer, transcript
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.sources.columns import (
+    FAMILY,
     HOLDS_TEXT,
     JUDGE,
     LABEL,
+    LABEL_COLUMNS,
     ScoreLayout,
     find,
     is_index,
@@ -37,27 +39,10 @@ from warehouse.sources.columns import (
 from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.numbers import numbers
 from warehouse.sources.reading import LeftOut, Reading, listed
-from warehouse.sources.shapes import (
-    item_or_repeat_columns,
-    means,
-    repeated_by,
-    values_of_items,
-    whole_items,
-)
+from warehouse.sources.shapes import system_columns, values_of_items, whole_items
 from warehouse.sources.tables import TableSource, guarded_reader, of_mapping, read_input_table
-from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_repeated_items, refuse_spaces
+from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_repeated_items
 from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
-
-_LABEL_COLUMNS = {
-    "drawn": ("drawn",),
-    "probability": ("probability", "chance"),
-    "rater": ("rater",),
-    "labelled_at": ("labelled_at", "labeled_at"),
-}
-"""Optional columns of a table of labels: role -> usual names."""
-
-_FAMILY = ("family", "base_model", "vendor", "provider")
-_MEANS = "judges scored an item several times, which {!r} counts: the mean of these scores is taken"
 
 Report = Callable[[Reading], object]
 """A function that receives the record of how a table was read."""
@@ -173,10 +158,14 @@ def read_items(
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
 
-    def texts(where: str, names: Sequence[str], item: str) -> list[str]:
-        return [c for f, c in item_fields(where, names, item, columns, drop).items() if f != "gold"]
+    def plan(names: Sequence[str]) -> WantedColumns:
+        found = _item_column(str(source), names, wanted, item)
+        texts = [c for f, c in item_fields(str(source), names, found or "", columns, drop).items() if f != "gold"]
+        return WantedColumns(_as_text(names, found).union(texts))
 
-    input_table, item = whole_items(*_open_items(source, wanted, item, options, texts))
+    input_table = read_input_table(source, plan, options)
+    named_item = item_or_index(input_table, _item_column(input_table.name, input_table.names, wanted, item))
+    input_table, item = whole_items(input_table, named_item)
     fields = item_fields(input_table.name, input_table.names, item, columns, drop)
     if (first := item.split(",")[0]) != item and first in input_table.names:  # several columns name an item
         fields.setdefault("split_unit", first)
@@ -189,8 +178,6 @@ def read_items(
         gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
     kept = [(c, (value, str(value))) for c, value in (where or {}).items()]  # a column of digits may be read as text
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) in values for c, values in kept)]
-    if repeated_by(input_table, [item]) is not None:
-        chosen = list({int(ids.codes[k]): k for k in reversed(chosen)}.values())[::-1]
     if not chosen:
         raise InputError(f"{input_table.name}: no row matches `where` ({dict(where or {})}); correct it")
     refuse_repeated_items(input_table, item, ids, rows=np.array(chosen, dtype=np.intp))
@@ -233,16 +220,11 @@ def texts_in_scores(
 ) -> tuple[list[ItemRecord], Reading]:
     """Return the items' texts, if a wide table of scores also has them, and the completed record of the reading."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
-    if reading.layout != "wide" or "item" not in reading.columns or not texts:
+    if reading.layout != "wide" or not texts:
         return [], reading
     drop = [*reading.judges, *(left.column for left in reading.left_out if left.column not in texts)]
-    item, taken = reading.columns["item"], list[Reading]()
-
-    def plan(names: Sequence[str]) -> WantedColumns:
-        return WantedColumns(_as_text(names, item).union(item_fields(str(source), names, item, None, drop).values()))
-
-    table = read_input_table(source, plan, options).table
-    records = read_items(table, ItemColumns(item_id=item), drop=drop, options=options, report=taken.append)
+    columns, taken = ItemColumns(item_id=reading.columns["item"]), list[Reading]()
+    records = read_items(source, columns, drop=drop, options=options, report=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
     if not found:
         return [], reading
@@ -269,20 +251,16 @@ def read_label_cells(
     An item may have several rows. ``item`` is a further usual name of the item column. Raises ``InputError`` if a
     column is missing, or a label or a probability is not a number.
     """
-
-    def optional(where: str, names: Sequence[str]) -> dict[str, str]:
-        found = {role: find(where, names, usual, "its usual name") for role, usual in _LABEL_COLUMNS.items()}
-        return {role: column for role, column in found.items() if column is not None}
-
-    def texts(where: str, names: Sequence[str], item: str) -> list[str]:
-        return [column for role, column in optional(where, names).items() if role in ("drawn", "rater")]
-
     table = of_mapping(source, "labels", "item_id", "label")
-    input_table, item = _open_items(table, None, item, options, texts)
-    if item not in input_table.names:  # several columns name it together
+    input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
+    where, names = input_table.name, input_table.names
+    item = item_or_index(input_table, _item_column(where, names, None, item))
+    if item not in names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
     columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
-    columns |= optional(input_table.name, input_table.names)
+    for role, usual in LABEL_COLUMNS.items():
+        if (column := find(where, names, usual, "its usual name")) is not None:
+            columns[role] = column
     ids = as_texts(identifiers(input_table, item))
     values, notes = numbers(input_table, [columns["label"]], options.decimal, order=options.grades)
     chances: list[float | None] = [None] * len(ids)
@@ -312,7 +290,7 @@ def read_families(
     table = of_mapping(source, "families", "judge", "family")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
     shape = "judges are a table of judge, family"
-    judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
+    judge, family = needed(input_table, JUDGE, shape), needed(input_table, FAMILY, shape)
     judges = identifiers(input_table, judge)
     refuse_repeated_items(input_table, judge, judges)
     report(_reading(input_table, {"judge": judge, "family": family}))
@@ -320,28 +298,10 @@ def read_families(
     return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
 
 
-def _open_items(
-    source: TableSource,
-    wanted: str | None,
-    usual: str | None,
-    options: ReadingOptions,
-    texts: Callable[[str, Sequence[str], str], Sequence[str]],
-) -> tuple[InputTable, str]:
-    """Read a table and find its item column: ``wanted``, else ``usual`` if it exists, else one with a usual name.
-
-    ``texts`` returns the columns to be read as text; it receives the path, the names and the item column.
-    """
-
-    def column(where: str, names: Sequence[str]) -> str | None:
-        is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
-        return item_column(where, names, usual if is_usual else wanted)
-
-    def plan(names: Sequence[str]) -> WantedColumns:
-        item = column(str(source), names)
-        return WantedColumns(_as_text(names, item).union(texts(str(source), names, item or "")))
-
-    input_table = read_input_table(source, plan, options)
-    return input_table, item_or_index(input_table, column(input_table.name, input_table.names))
+def _item_column(where: str, names: Sequence[str], wanted: str | None, usual: str | None) -> str | None:
+    """Return the item column: ``wanted``, else ``usual`` if it exists, else one with a usual name."""
+    is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
+    return item_column(where, names, usual if is_usual else wanted)
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
@@ -356,7 +316,7 @@ def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOpt
         if chosen.judge is None or chosen.score is None:
             return WantedColumns(as_text)
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
-        used = {chosen.judge, chosen.score, *response, *item_or_repeat_columns(names)}
+        used = {chosen.judge, chosen.score, *response, *system_columns(names)}
         return WantedColumns(as_text | {chosen.judge, *response}, as_text | used)
 
     input_table = read_input_table(source, plan, options)
@@ -370,19 +330,16 @@ def _long(
     values, notes = numbers(input_table, [score], options.decimal, judges=judges, order=options.grades)
     shape = len(items.names), len(judges.names)
     cells = items.codes * np.intp(shape[1]) + judges.codes
-    count = repeated_by(input_table, [item, judge])
-    if count is None:
-        refuse_repeated(
-            input_table,
-            "several rows",
-            cells,
-            lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
-            "keep one of each, or their mean; fit each criterion by itself; where more columns name an item, name all "
-            f"of them: --item {item},COLUMN",
-        )
-    else:
-        notes.append(_MEANS.format(count))
-    matrix = means(values[:, 0], cells, shape[0] * shape[1]).reshape(shape)
+    refuse_repeated(
+        input_table,
+        "several rows",
+        cells,
+        lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
+        "keep one of each, or their mean; fit each criterion by itself; where more columns name an item, name all "
+        f"of them: --item {item},COLUMN",
+    )
+    matrix = np.full(shape, np.nan)
+    matrix[items.codes, judges.codes] = values[:, 0]
     taken, responses = {"item": item, "judge": judge, "score": score}, dict[str, dict[str, str]]()
     if columns.response is not None:
         taken["response"] = named(input_table.name, input_table.names, columns.response)
@@ -402,19 +359,16 @@ def _wide(
     input_table: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
     judges, left_out = judge_columns(input_table, item, columns, options.grades)
-    items, count = identifiers(input_table, item), repeated_by(input_table, [item])
-    if count is None:
-        remedy = (
-            "a wide table has one row per item: keep one, or name all columns that name an item (--item id,COLUMN); of "
-            "a long table, name the columns of judges and scores (--judge, --score)"
-        )
-        refuse_repeated_items(input_table, item, items, remedy)
-    refuse_spaces(input_table, "the name of a judge", judges)
+    items = identifiers(input_table, item)
+    refuse_repeated_items(
+        input_table,
+        item,
+        items,
+        "a wide table has one row per item: keep one, or name all columns that name an item (--item id,COLUMN); of a "
+        "long table, name the columns of judges and scores (--judge, --score)",
+    )
     no_judge = "; leave out a column that is not a judge with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
-    if count is not None:
-        values = np.column_stack([means(column, items.codes.astype(np.intp), len(items.names)) for column in values.T])
-        notes.append(_MEANS.format(count))
     notes.append(_missing_scores(input_table, values))
     scores = ScoreMatrix(values, tuple(items.names), tuple(judges))
     return RecordedTable(scores), _reading(input_table, {"item": item}, "wide", scores.judges, left_out, notes)

@@ -1,4 +1,4 @@
-"""Tables in which a row is not one score or one item: items in several columns, and repeated scores.
+"""Tables in which several columns together name an item.
 
 A table of answers has columns of the question and of the system that answered; a table of pairs has both systems.
 These columns together name the item: ``q7 / gpt-4o``.
@@ -7,9 +7,7 @@ These columns together name the item: ``q7 / gpt-4o``.
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from warehouse.compute import pc
 from warehouse.sources.columns import is_called, is_score, split_item
@@ -19,12 +17,11 @@ _SYSTEM = (
     *("system", "system_id", "system_name", "model", "model_id", "model_name", "candidate", "generator", "turn"),
     *("model_a", "model_b", "system_a", "system_b", "model_1", "model_2", "system_1", "system_2"),
 )
-_REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replicate", "iteration", "seed")
 
 
-def item_or_repeat_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that may name an item together with another column, or number its repeated scores."""
-    return [name for name in names if is_called(name, (*_SYSTEM, *_REPEAT))]
+def system_columns(names: Sequence[str]) -> list[str]:
+    """Return the columns of systems, which may name an item together with another column."""
+    return [name for name in names if is_called(name, _SYSTEM)]
 
 
 def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
@@ -36,12 +33,10 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)
-    more_columns = [name for name in item_or_repeat_columns(input_table.names) if name not in (*parts, *own)]
-    systems = [name for name in more_columns if is_called(name, _SYSTEM)]
+    systems = [name for name in system_columns(input_table.names) if name not in (*parts, *own)]
     if len(parts) == 1 and systems and (judge is not None or not any(map(is_score, input_table.names))):
-        repeats = [name for name in more_columns if name not in systems]
-        without, joined = (_distinct(input_table, [*own, *repeats, *more]) for more in ((), systems))
-        parts = (item, *systems) if round(joined, 1) > round(without, 1) else parts
+        alone, joined = (round(_distinct(input_table, columns), 1) for columns in (own, [*own, *systems]))
+        parts = (item, *systems) if joined > alone else parts
     if len(parts) == 1:
         return input_table, item
     texts = [input_table.table.column(name).cast(pa.string()) for name in parts]
@@ -52,7 +47,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
 def values_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
     """Return the values of the item and system columns by item; an empty mapping if an item has several values."""
     parts = [name for name in item.split(",") if name in input_table.names]
-    systems = [name for name in input_table.names if is_called(name, _SYSTEM) and name not in (*parts, item, judge)]
+    systems = [name for name in system_columns(input_table.names) if name not in (*parts, item, judge)]
     columns = [item, *(parts if len(parts) > 1 else []), *systems]
     if len(columns) < 2:
         return {}
@@ -61,25 +56,9 @@ def values_of_items(input_table: InputTable, item: str, judge: str | None = None
     return values if len(values) == len(rows) else {}
 
 
-def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
-    """Return the column that numbers repeated rows; None if no row is repeated or no column numbers them."""
-    counts = [name for name in input_table.names if is_called(name, _REPEAT) and name not in own]
-    if not counts or _distinct(input_table, own) == 1.0:
-        return None
-    return next((name for name in counts if _distinct(input_table, [*own, name]) == 1.0), None)
-
-
 def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
     """Return the share of rows that differ in these columns from all earlier rows."""
     chosen = input_table.table.select(list(columns))
     if any(pa.types.is_nested(field.type) for field in chosen.schema):
         return 0.0
     return chosen.group_by(chosen.column_names).aggregate([]).num_rows / chosen.num_rows
-
-
-def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-    """Return the mean value of each of ``size`` cells from values (n,); NaN for a cell without values."""
-    known = ~np.isnan(values)
-    count = np.bincount(cells[known], minlength=size)
-    total = np.bincount(cells[known], values[known], minlength=size)
-    return np.divide(total, count, out=np.full(size, np.nan), where=count > 0)
