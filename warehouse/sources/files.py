@@ -127,7 +127,7 @@ def read_orders(source: TableSource, report: Report = ignore_reading) -> dict[st
     orders = identifiers(input_table, named(input_table.name, input_table.names, "order"))
     if len(orders.names) != 2:
         raise InputError(
-            f"{input_table.name}: the column 'order' has {len(orders.names)} orders; give exactly two, as a pair is "
+            f"{input_table.name}: the column order has {len(orders.names)} orders; give exactly two, as a pair is "
             "shown in two orders"
         )
     matrices, readings = dict[str, ScoreMatrix](), list[Reading]()
