@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
@@ -52,8 +53,8 @@ Report = Callable[[Reading], object]
 class RecordedTable:
     """The scores in a file, with items in the order of their first row.
 
-    ``responses`` holds the texts that were scored, by judge and item; ``item_values`` holds other columns.
-    Both are empty if the file has no such columns.
+    ``responses`` holds the texts that were scored, by judge and item; ``item_values`` holds other
+    columns. Both may be empty.
     """
 
     scores: ScoreMatrix
@@ -164,36 +165,38 @@ def read_items(
         return WantedColumns(_as_text(names, found).union(texts))
 
     input_table = read_input_table(source, plan, options)
-    named_item = item_or_index(input_table, _item_column(input_table.name, input_table.names, wanted, item))
-    input_table, item = whole_items(input_table, named_item)
+    item = _item_column(input_table.name, input_table.names, wanted, item)
+    input_table, item = whole_items(input_table, item_or_index(input_table, item))
     fields = item_fields(input_table.name, input_table.names, item, columns, drop)
     if (first := item.split(",")[0]) != item and first in input_table.names:  # several columns name an item
         fields.setdefault("split_unit", first)
     for column in (*(where or {}), *drop):
         named(input_table.name, input_table.names, column)
     table = input_table.table.drop_columns(list(dict.fromkeys(drop)))
-    rows, ids = table.to_pylist(), identifiers(input_table, item)
-    gold, notes = np.full((len(rows), 1), np.nan), list[str]()
+    ids = identifiers(input_table, item)
+    gold, notes = np.full((len(ids.codes), 1), np.nan), list[str]()
     if "gold" in fields:
         gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
-    kept = [(c, (value, str(value))) for c, value in (where or {}).items()]  # a column of digits may be read as text
-    chosen = [k for k, row in enumerate(rows) if all(row.get(c) in values for c, values in kept)]
-    if not chosen:
-        raise InputError(f"{input_table.name}: no row matches `where` ({dict(where or {})}); correct it")
-    refuse_repeated_items(input_table, item, ids, rows=np.array(chosen, dtype=np.intp))
+    matches = np.ones(len(ids.codes), dtype=np.bool_)
+    for column, value in (where or {}).items():  # a column of digits may be read as text
+        matches &= np.array([cell in (value, str(value)) for cell in input_table.table.column(column).to_pylist()])
+    chosen = np.flatnonzero(matches)
+    if not len(chosen):
+        raise InputError(f"{input_table.name}: no row matches `where` ({where}); correct it")
+    refuse_repeated_items(input_table, item, ids, rows=chosen)
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     notes += [f"kept with them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
-    dropped = [LeftOut(column, "as you asked") for column in drop]
-    report(_reading(input_table, {"item": item, **fields}, left_out=dropped, notes=notes))
+    roles = {"item": item, **fields}
+    report(_reading(input_table, roles, left_out=[LeftOut(column, "as you asked") for column in drop], notes=notes))
     return [
         ItemRecord(
             ids.names[ids.codes[k]],
-            **_item_texts({f: rows[k].get(fields[f]) for f in ITEM_TEXTS if f in fields}),
+            **_item_texts({f: row.get(fields[f]) for f in ITEM_TEXTS if f in fields}),
             gold=None if np.isnan(gold[k, 0]) else float(gold[k, 0]),
-            split_unit=_text(rows[k].get(fields["split_unit"])) if "split_unit" in fields else None,
-            metadata={c: rows[k][c] for c in metadata},
+            split_unit=_text(row.get(fields["split_unit"])) if "split_unit" in fields else None,
+            metadata={c: row[c] for c in metadata},
         )
-        for k in chosen
+        for k, row in zip(chosen.tolist(), table.filter(pa.array(matches)).to_pylist(), strict=True)
     ]
 
 
