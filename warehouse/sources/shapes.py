@@ -35,8 +35,8 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     parts = split_item(input_table.names, item)
     systems = [name for name in system_columns(input_table.names) if name not in (*parts, *own)]
     if len(parts) == 1 and systems and (judge is not None or not any(map(is_score, input_table.names))):
-        alone, joined = (round(_distinct(input_table, columns), 1) for columns in (own, [*own, *systems]))
-        parts = (item, *systems) if joined > alone else parts
+        separate, joined = (round(_distinct(input_table, columns), 1) for columns in (own, [*own, *systems]))
+        parts = (item, *systems) if joined > separate else parts
     if len(parts) == 1:
         return input_table, item
     texts = [input_table.table.column(name).cast(pa.string()) for name in parts]
