@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run demo-paper docs test test-slow test-vllm test-recipe live check fuzz soak soak-damage soak-postgres wheel lint format bench study-panels pictures rivals lock clean
+.PHONY: run demo-paper docs test test-slow test-vllm test-recipe live check fuzz mutants soak soak-damage soak-postgres wheel lint format bench study-panels pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -77,6 +77,9 @@ soak: $(VENV)/.dev ## kills, full, broken and read-only disks at random changes 
 
 fuzz: $(VENV)/.dev ## fuzz everything that reads input for MINUTES (10), by SEED; exits with 1 on a finding
 	nice $(BIN)/python -W ignore -m benchmarks.soaks.fuzz $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
+
+mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them; goes on where it was stopped; an hour
+	nice $(BIN)/python -m benchmarks.soaks.mutants $(if $(AGAIN),--again)
 
 soak-damage: $(VENV)/.dev ## every kind of file damaged in six ways, and the nights after; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.damage

@@ -13,6 +13,7 @@ BENCHMARKS = {
     "scale": "benchmarks.speed.fit_scale",
     "nights": "benchmarks.speed.recorded_nights",
     "real": "benchmarks.studies.real",
+    "position": "benchmarks.studies.position",
     "panels": "benchmarks.studies.panels",
     "rates": "benchmarks.studies.rates",
     "gate": "benchmarks.studies.gate",

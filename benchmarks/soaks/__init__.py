@@ -1,1 +1,1 @@
-"""Long tests of robustness: kills, damage, full disks and hostile input."""
+"""Long tests of robustness: kills, damage, full disks, hostile input, and mutants of the code."""
