@@ -26,6 +26,7 @@ from assets.judging.journal import recover
 from assets.metadata import is_blocked, reasons_of
 from assets.report.staleness import Partition, StalePartition, State, states
 from assets.state.rebuild import needs_rebuild, rebuild_warehouse
+from assets.state.repair import verify_some
 from assets.state.retention import finish_forgetting, sweep
 from assets.workers import LOCAL, DaskConfig
 from assets.workspace import Workspace
@@ -131,6 +132,7 @@ def run_stale(
         sweep(workspace)
         finish_forgetting(workspace)
         recover(workspace)
+        verify_some(workspace)
         follow_partitions(workspace, instance)
         unreadable = rebuild_warehouse(workspace) if needs_rebuild(workspace) else {}
         outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})

@@ -1,4 +1,4 @@
-"""``night``: count the stale partitions at the time of the nightly schedule."""
+"""``night``: count the stale partitions at the time of the nightly schedule, and verify some parts."""
 
 import dagster as dg
 
@@ -22,7 +22,9 @@ def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Count stale partitions, and list the test sets whose latest fit is blocked."""
     from assets.publication.fit_versions import blocked_fit
     from assets.report.staleness import stale_partitions, states
+    from assets.state.repair import verify_some
 
+    verify_some(workspace)
     found = stale_partitions(workspace, states(workspace)).values()
     rows = [{"asset": one.asset, "partition": one.partition or "", "why": one.why} for one in found]
     held = [t for t in sorted(workspace.testsets) if blocked_fit(workspace, t) is not None]

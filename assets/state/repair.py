@@ -1,10 +1,12 @@
 """Find damaged files of a workspace by reading every file, and quarantine them on request."""
 
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
@@ -19,12 +21,14 @@ from warehouse.refusals import refusal
 from warehouse.storage import (
     DamagedError,
     delete,
+    find_sound,
     noted,
     notes_below,
     quarantine,
     read_document,
     read_lines,
     read_table,
+    write_document,
 )
 
 State = Literal["fails", "warns", "ok"]
@@ -33,6 +37,8 @@ _FROM_A_BACKUP = (
     "`care run` makes it again if it is of the latest fit version; an older one comes back from a backup only"
 )
 _AGAIN = "`care run` makes it again"
+_SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
+"""Runs in which all parts are read once, and the maximum number of bytes that one run reads."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,44 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
     if repair:  # clears the notes on the files quarantined just now
         list(_quarantined(workspace, repair=True))
     return [*quarantined_before, *damaged]
+
+
+def verify_some(workspace: Workspace) -> list[Path]:
+    """Read the next parts of items and scores, quarantine damaged ones, and return their paths.
+
+    Each call continues after the last one with a twentieth of the parts, at most 32 MiB, so that damage to a part that
+    nothing reads is found within weeks. The scores are then requested again. If that costs money, the judge fails until
+    a person decides (``care doctor --repair``).
+    """
+    root, cursor = workspace.parts.root, workspace.data / "dagster" / "verified.json"
+    parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))
+    last = str((find_sound(cursor, read_document) or {}).get("last", ""))
+    start = bisect_right([name for name, *_ in parts], last)
+    damaged: list[Path] = []
+    left = _BYTES_AT_ONCE
+    for name, path, read in [*parts[start:], *parts[:start]][: ceil(len(parts) / _SHARES)]:
+        if left <= 0:
+            break
+        with suppress(FileNotFoundError):
+            left -= path.stat().st_size
+            last = name
+            if find_sound(path, read) is None and not path.exists():
+                damaged.append(path)
+                if not _costs_money(workspace, path.parent):
+                    _have_asked_again(workspace, path.parent)
+    if parts:
+        write_document(cursor, {"last": last})
+    return damaged
+
+
+def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
+    """Yield the parts of items and scores in a fixed order, with their reader and the remedy for damage."""
+    for pattern, read, then in (
+        ("items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
+        ("scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
+    ):
+        for path in sorted(root.glob(pattern)):
+            yield path, read, then
 
 
 def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
@@ -111,10 +155,9 @@ def _owner_of(folder: Path, kind: str) -> str:
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
     """Yield every file with the reader for its format, and the consequence of its quarantine."""
-    parts, fits = workspace.parts.root, workspace.fit_folder("").path.parent
+    yield from _parts(workspace.parts.root)
+    fits = workspace.fit_folder("").path.parent
     for folder, pattern, read, then in (
-        (parts, "items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
-        (parts, "scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
         (fits, "testset=*/*.parquet", panel_of, _AGAIN),
         (fits, "testset=*/*.arrays", arrays_of, _AGAIN),
         (fits, "testset=*/*.json", read_document, _AGAIN),

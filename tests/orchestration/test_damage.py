@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from assets.state.repair import verify_some
 from orchestration.cli.app import app
 from orchestration.instance import dagster_home
 from orchestration.workspace import load_workspace
@@ -56,6 +57,24 @@ def test_the_doctor_names_damaged_files_and_quarantines_them_on_request(workspac
     assert not run(workspace_after_run).failures
     assert query(workspace_after_run, ESTIMATES) == before
     assert parts[0].exists()
+
+
+def test_every_part_is_verified_within_some_runs(workspace_after_run):
+    workspace = load_workspace(workspace_after_run)
+    parts = sorted((workspace_after_run / "data" / "parts").rglob("*.parquet"))
+    damaged = [part for part in parts if "scores" in part.parts][-1]
+    DAMAGES["flipped"](damaged)
+    nightly_runs = [verify_some(workspace) for _ in range(20)]
+    assert [path for nightly_run in nightly_runs for path in nightly_run] == [damaged]
+    assert not damaged.exists()
+    assert list((damaged.parent / "damaged").glob(f"{damaged.name}.*"))
+    outcome = run(workspace_after_run)
+    assert not outcome.failures
+    assert damaged.exists(), "its items were asked again, which costs nothing"
+    cursor = workspace_after_run / "data" / "dagster" / "verified.json"
+    before = cursor.read_text()
+    run(workspace_after_run)
+    assert cursor.read_text() != before, "each run goes on"
 
 
 @pytest.mark.slow
