@@ -18,7 +18,7 @@ from care_ops.errors import CareError, FitError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.metrics import rank_correlation
-from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
+from care_ops.minimum_sizes import FOLLOWS, MIN_SCORES_TO_DESCRIBE
 from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
@@ -68,7 +68,7 @@ def fit_facts(
         removed=tuple(details.removed_effects),
         blind=details.features == (),
         labels=_labels(care.labels_used, details),
-        followed=tuple(_followed_features(data)),
+        followed=tuple(_followed_features(data, care.estimate)),
         gates=tuple(advice for advice, _ in gates.values()),
         gate_needs=gate_needs,
     )
@@ -129,10 +129,18 @@ def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
     return None
 
 
-def _followed_features(data: ReportData) -> list[FollowedFeature]:
+def _followed_features(data: ReportData, estimate: Array) -> list[FollowedFeature]:
     """Return the text feature that correlates most with each factor, largest correlation first."""
+    from care_ops.results.interpret import FEATURES, feature_correlations, text_features
+
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]
+    if data.responses and any(abs(each.correlation) >= FOLLOWS for each in followed):
+        rows = np.unique(np.linspace(0, len(data.responses) - 1, _ITEMS_COMPARED).astype(int))
+        features = text_features([data.responses[row] for row in rows])
+        of_estimate = feature_correlations(estimate[rows, None], features)[0]
+        by_name: dict[str, float] = dict(zip(FEATURES, np.nan_to_num(of_estimate).tolist(), strict=True))
+        followed = [replace(each, of_estimate=by_name[each.feature.replace(" ", "_")]) for each in followed]
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))
 
 

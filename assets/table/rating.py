@@ -240,6 +240,8 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
             f"{len(twice)} item(s), such as {twice[0]!r}, are in both --labels and --fit-labels; a label that the fit "
             "has used cannot correct its scores, so give each label to only one of the two"
         )
+    if not labels.values:
+        raise InputError("there are no labels yet; fill in the column `label` of the file, for ten items or more")
     if not labels.sample:
         raise InputError(
             f"all {len(labels.values)} labelled items were chosen with an unknown probability, so they do not "

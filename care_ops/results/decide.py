@@ -116,7 +116,10 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
     if state == "too little data":
         more = "Score more items" if facts.concerns[0] == "few items" else "Add judges of other kinds"
         return Step(f"{more}, and fit again."), _after("Or", remedies.label)
-    return (remedies.use, _after("To be surer,", remedies.label)) if state == "clear" else (remedies.use,)
+    all_labelled = facts.labels is not None and facts.labels.labels >= facts.items
+    if state == "clear" and not all_labelled:
+        return remedies.use, _after("To be surer,", remedies.label)
+    return (remedies.use,)
 
 
 def _after(words: str, step: Step) -> Step:

@@ -53,11 +53,15 @@ class JudgeFacts(JudgeCheck):
 
 @dataclass(frozen=True)
 class FollowedFeature:
-    """A feature of the texts that a factor of the judges follows, with the rank correlation (Spearman)."""
+    """A feature of the texts that a factor of the judges follows, with the rank correlation (Spearman).
+
+    ``of_estimate`` is the rank correlation of the estimate with the same feature.
+    """
 
     factor: int
     feature: str
     correlation: float
+    of_estimate: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,7 @@ class GateAdvice:
             return ""
         if self.more_labels <= self.unlabelled:
             return f"about {self.more_labels:,} more labels would decide"
-        needed = f"about {self.more_labels:,} more labels are needed"
-        return f"these items cannot decide: {needed}, and {self.unlabelled:,} items are left"
+        return f"too close to the bar to decide with the {self.unlabelled:,} items that are left"
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
@@ -208,7 +207,7 @@ def people_sentences(found: PeopleAgreement) -> list[str]:
     shown = [f"{words} {value}" for name, words in _NAMES.items() if (value := found.measure(name)) is not None]
     bias, graded = found.bias, found.weighted_kappa is not None
     scale, unit = (1, "points of the scale") if graded else (100, "points of the pass rate")
-    kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "like"
+    kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "no clear difference from"
     range_of = f"{scale * bias.lo:+.2g} to {scale * bias.hi:+.2g}"
     return [", ".join(shown), f"bias {scale * bias.value:+.2g} {unit} ({range_of}): {kind} people"]
 

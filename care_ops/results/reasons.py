@@ -28,6 +28,9 @@ _FEATURES_IN_WORDS = {
 _UNCHANGED = 0.98
 """Correlation of the estimates with and without labels from which labels hardly change the ranking."""
 
+_UNRELATED = 0.2
+"""Probability that labels are unrelated to the scores (prior .05) from which they do not confirm the judges."""
+
 _NAMED = 4
 """Judges that a sentence names; its detail has all of them."""
 
@@ -117,6 +120,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
     independent = len(facts.admitted) - sum(len(names) - 1 for names in facts.duplicates)
     by = "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
     groups = [listed(group, _NAMED) for group in facts.groups]
+    feature = feature_in_words(str(facts.feature))
     message, detail = {
         "few judges": (
             f"Only {independent} judges score independently: where two share a mistake, nothing shows it. Use at least "
@@ -150,7 +154,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             "Their scores are nearly identical: they may be copies, or better judges than the others.",
         ),
         "feature": (
-            f"Use these scores only if {feature_in_words(str(facts.feature))} is part of quality.",
+            f"Use these scores only if {feature} is part of quality: the scores follow it.",
             f"The estimate follows it (correlation {facts.follows:+.2f}), and scores cannot tell whether it should.",
         ),
         "one family": (
@@ -188,6 +192,8 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         reasons += _about_the_estimate(facts, remedies) + _shifted(facts)
     odd = {x.judge: why for x in facts.judges if x.dead is None and (why := _oddness(x)) is not None}
     reasons += _together("suspect judge", odd, "judges deserve a look")
+    if why is None and facts.plain_average is not None:
+        reasons.append(_against_plain_average(facts))
     reasons += [reason for reason in coverage if reason.topic == "missing scores"]
     return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
@@ -204,7 +210,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     """Explain the state of the estimate, and how it departs from the plain average."""
     state, first = state_of(facts)
     reasons = [first, *_by_labels(facts)]
-    if facts.effective_judges is not None:
+    if facts.effective_judges is not None and state != "no common signal":
         message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
             "That is p^2 over the sum of the correlations of the judges' errors, if about half of what the judges "
@@ -249,19 +255,21 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         return [Reason("labels", gates_sentence(facts.gates), detail=" ".join(more))]
     if not facts.gate_needs:
         return []
-    missing = {
-        "labels": "too few items have labels of people",
-        "cut": "gold and scores have different scales",
-        "votes": "gold has another scale than the scores",
-    }[facts.gate_needs]
-    remedy = f"Set the score above which an item passes: `{remedies.cut}`."
-    if facts.gate_needs != "cut":
-        remedy = f"With labels of 0 and 1 of random items, run `{remedies.report}`."
-    return [Reason("labels", f"May the panel or a judge gate a release? Not yet: {missing}. {remedy}")]
+    if facts.gate_needs == "cut":
+        missing, remedy = "gold and scores have different scales", f"Set a pass mark: `{remedies.cut}`"
+    elif facts.labels is not None:
+        missing, remedy = "CARE does not know your pass mark", f"Run `{remedies.report}`"
+    else:
+        missing = "gold labels are not pass or fail"
+        if facts.gate_needs == "labels":
+            missing = "too few items have labels of people"
+        remedy = f"Label random items with 1 (pass) and 0 (fail), then run `{remedies.report}`"
+    value = "VALUE is the score above which an item passes"
+    return [Reason("labels", f"May the panel or a judge gate a release? Not yet: {missing}. {remedy}; {value}.")]
 
 
 def _departures(facts: FitFacts) -> list[Reason]:
-    """Name each departure from the plain average, and the size of all of them."""
+    """Name each departure from the plain average."""
     reasons: list[Reason] = []
     for names in facts.duplicates:
         message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
@@ -278,7 +286,7 @@ def _departures(facts: FitFacts) -> list[Reason]:
         size = f"Left in, {kept.halves_changed:,} of {facts.items:,} items would change halves." if kept else ""
         message = f"Some judges reward {_in_words(facts.removed)}; CARE has removed that effect from their scores."
         reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=size))
-    return reasons if facts.plain_average is None else [*reasons, _against_plain_average(facts)]
+    return reasons
 
 
 def _by_labels(facts: FitFacts) -> list[Reason]:
@@ -292,32 +300,43 @@ def _by_labels(facts: FitFacts) -> list[Reason]:
         f"With {number} the estimate is at least as good as the plain average with {probability}; "
         f"expected gain {found.gain:+.3f} in Kendall's tau."
     )
-    if found.at_random > 0.5:
-        message = f"{number} are unrelated to the judges' scores: check that each is at its own item."
+    is_unrelated = found.at_random > _UNRELATED and found.labels >= LABELS_TO_SETTLE
+    if is_unrelated:
+        message = (
+            f"{number} do not confirm the judges: with a probability of {100 * found.at_random:.0f} % they are "
+            "unrelated to the scores. Check that each is at its own item, or give more labels."
+        )
     elif found.labels < LABELS_TO_SETTLE:
         message = f"{number} are too few to decide: give at least {LABELS_TO_SETTLE}."
     elif not facts.concerns and found.turned >= _UNCHANGED:
         message = f"{number} hardly change the ranking and do not contradict the judges."
     elif not found.settles:
         message += " Give more labels."
-    return [Reason("labels", message)]
+    return [Reason("condition" if is_unrelated else "labels", message)]
 
 
 def _followed(facts: FitFacts) -> list[Reason]:
-    """Name the text features that several judges follow."""
-    so, also = "so what looks like quality may be that", ""
-    if facts.feature is not None and abs(facts.follows) < FOLLOWS_FEATURE:
-        so = "and the estimate hardly does"
-        also = f" The estimate follows {feature_in_words(facts.feature)} most, by {facts.follows:+.2f}."
-    return [
-        Reason(
-            "followed",
-            f"Something that several judges share follows {feature_in_words(feature.feature)}, {so}.",
-            detail=f"It is factor {feature.factor + 1}, by a rank correlation of {feature.correlation:+.2f}.{also}",
+    """Name the text features that several judges follow, and whether the estimate follows them."""
+    reasons: list[Reason] = []
+    for found in facts.followed:
+        if abs(found.correlation) < FOLLOWS:
+            continue
+        name = feature_in_words(found.feature)
+        detail = (
+            f"Factor {found.factor + 1} of the judges follows it, by a rank correlation of {found.correlation:+.2f}"
         )
-        for feature in facts.followed
-        if abs(feature.correlation) >= FOLLOWS
-    ]
+        detail = f"{detail}, and the estimate by {found.of_estimate:+.2f}."
+        if abs(found.of_estimate) < FOLLOWS_FEATURE:
+            reasons.append(
+                Reason("followed", f"Several judges follow {name}, but the estimate hardly does.", (), detail)
+            )
+        elif "feature" in facts.concerns or abs(found.of_estimate) < FOLLOWS:
+            reasons.append(Reason("followed", f"Several judges follow {name}, and so does the estimate.", (), detail))
+        else:
+            message = f"The estimate follows {name}: use it only if that is part of quality."
+            declare = "If it is not, give it as a column of the items (`--feature NAME --not-quality NAME`)."
+            reasons.append(Reason("condition", message, (), f"{detail} {declare}"))
+    return reasons
 
 
 def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:

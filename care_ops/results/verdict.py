@@ -148,7 +148,10 @@ class Verdict:
     @property
     def first_reasons(self) -> list[str]:
         """The first reasons after the headline, without their details."""
-        return [reason.sentence for reason in self.reasons if reason.sentence != self.sentence][:MOST_REASONS]
+        others = [reason for reason in self.reasons if reason.sentence != self.sentence]
+        if self.state == "clear":  # what makes it *Check* comes first
+            others.sort(key=lambda reason: reason.topic not in _CAUTIONS)
+        return [reason.sentence for reason in others][:MOST_REASONS]
 
     @property
     def first_steps(self) -> tuple[Step, ...]:

@@ -87,7 +87,7 @@ def test_a_bar_decides_once_labels_are_enough(rng):
     advice = may_gate(few, bar)
     assert advice.outcome == "not yet"
     assert advice.more_labels == pytest.approx(120, abs=2), "half the width takes four times the labels"
-    assert f"these items cannot decide: about {advice.more_labels} more" in advice.remedy, "every item has a label"
+    assert "too close to the bar" in advice.remedy, "every item has a label"
     assert replace(advice, unlabelled=200).remedy == f"about {advice.more_labels} more labels would decide"
     assert may_gate(few, few.kappa.lo).outcome == "yes"
     assert may_gate(few, few.kappa.hi + 0.01).outcome == "no"

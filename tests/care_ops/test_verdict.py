@@ -176,8 +176,14 @@ def test_an_ambiguous_panel_is_the_plain_average_until_labels_decide():
 )
 def test_few_or_unsure_labels_settle_nothing(weak, names):
     facts = replace(AMBIGUOUS, labels=weak)
-    assert names in topics(facts, "labels")[0].sentence
+    assert names in " ".join(reason.sentence for reason in verdict_on(facts).reasons)
     assert verdict_on(facts).state == ("ambiguous" if weak.at_random == 0 else "settled by labels")
+
+
+def test_labels_that_do_not_agree_with_the_scores_make_a_clear_estimate_one_to_check():
+    verdict = verdict_on(replace(CLEAR, labels=replace(LABELS, at_random=0.46)))
+    assert verdict.pill == "Check"
+    assert "46 %" in verdict.first_reasons[0]
 
 
 def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
@@ -210,7 +216,7 @@ def test_the_last_line_states_the_condition():
 
 
 @pytest.mark.parametrize(
-    ("needs", "names"), [("labels", "labels of 0 and 1"), ("votes", "care judges report"), ("cut", "--cut VALUE")]
+    ("needs", "names"), [("labels", "1 (pass) and 0 (fail)"), ("votes", "care judges report"), ("cut", "--cut VALUE")]
 )
 def test_an_open_gate_names_the_command_that_decides_it(needs, names):
     (reason,) = topics(replace(CLEAR, gate_needs=needs), "labels")
@@ -234,9 +240,15 @@ def test_lacking_texts_are_asked_for():
 
 
 def test_a_feature_that_the_estimate_hardly_follows_is_not_suspected():
-    facts = replace(CLEAR, feature="words", follows=0.05, followed=(FollowedFeature(0, "characters", 0.7),))
+    facts = replace(CLEAR, feature="words", follows=0.05, followed=(FollowedFeature(0, "characters", 0.7, 0.1),))
     assert "hardly does" in topics(facts, "followed")[0].sentence
-    assert "may be that" in topics(replace(facts, follows=0.6), "followed")[0].sentence
+
+
+def test_an_estimate_that_follows_a_feature_which_care_does_not_remove_is_to_be_checked():
+    """Six judges that add points for emoji were called clear, and the verdict stated the opposite."""
+    facts = replace(CLEAR, feature="words", follows=-0.1, followed=(FollowedFeature(0, "emoji", 0.85, 0.85),))
+    assert verdict_on(facts).pill == "Check"
+    assert "follows the number of emoji" in verdict_on(facts).first_reasons[0]
 
 
 def test_dead_and_odd_judges_are_named_first_or_gathered():

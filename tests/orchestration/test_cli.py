@@ -119,7 +119,7 @@ def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
     assert '<th class="n">AUC' in (page := (out / "report.html").read_text())
     assert "Kendall τ" not in page
     summary = care_eval.fit(scores, items=items, aggregators=["avg"], intervals=0).summary()
-    assert "agreement with gold (AUC): avg 0." in summary
+    assert "agreement with gold (AUC): avg " in summary
     assert "tau" not in summary.partition("aggregates")[2].partition("judges")[0]
 
 

@@ -49,6 +49,7 @@ _DATE_OR_TIME = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|\d{1,2}:\d{2}", r
 _DIGIT = re.compile(r"\d", re.ASCII)
 _BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
 _SWAPPED = str.maketrans(".,", ",.")
+_UNIT = re.compile(r"(\d+\.?\d*)\s*(%|/\s*\d+)", re.ASCII)
 _EMPTY = frozenset(MISSING)
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 
@@ -77,7 +78,9 @@ def numbers(
     for name, (cells, codes) in given.items():
         column = input_table.table.column(name)
         if cells:
-            spelled, note = _with_points(input_table, name, cells, codes, decimal)
+            spelled, unit = _without_unit(cells)
+            notes += [f"{name!r} is read without {unit!r}"] if unit else []
+            spelled, note = _with_points(input_table, name, spelled, codes, decimal)
             notes += [note] if note else []
             words = [_plain_word(cell) if is_graded else cell.lower() for cell in cells]
             read = [meanings.get(word, _number(cell)) for word, cell in zip(words, spelled, strict=True)]
@@ -144,6 +147,14 @@ def _with_points(
     if decimal is None and not commas:
         return cells, None
     return [cell.translate(_SWAPPED) for cell in cells], f"{name!r} is read with a decimal comma" if commas else None
+
+
+def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
+    """Return cells such as ``85%`` or ``8/10`` without the unit, and the unit; unchanged unless all have the same."""
+    found = {cell: _UNIT.fullmatch(cell) for cell in cells if cell not in _EMPTY}
+    units = {"" if match is None else match[2].replace(" ", "") for match in found.values()}
+    unit = units.pop() if len(units) == 1 else ""
+    return [match[1] if unit and (match := found.get(cell)) else cell for cell in cells], unit
 
 
 def _number(cell: str) -> float:
