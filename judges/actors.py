@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Task:
-    """A judge with the prompt and scale of one test set, and the context of its engine."""
+    """Specification of a judge for one test set, with the context of its engine."""
 
     number: int
     spec: JudgeSpec
@@ -45,22 +45,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Piece:
-    """A batch, or a part of one, with the batch's number."""
+    """All or some items of a batch, with the batch's number."""
 
     number: int
     items: Sequence[Item]
 
 
 class EngineMemoryError(JudgeError):
-    """The engine ran out of memory while it scored; it must not be used again."""
+    """Error of an engine that ran out of memory while it scored, and that must not be used again."""
 
 
 class _LostActorError(Exception):
-    """The actor's process or node is gone."""
+    """Error for a Ray actor whose process or node is gone."""
 
 
 class Worker:
-    """The Ray actor. It loads a model once, for all test sets of its judge."""
+    """Ray actor that loads a judge's model once and scores batches of all the judge's test sets."""
 
     def __init__(self) -> None:
         self._models = LoadedModels()
@@ -74,7 +74,7 @@ class Worker:
         self._engine(task)
 
     def score(self, task: Task, batch: Sequence[Item]) -> tuple[list[Score], str]:
-        """Score a batch; returns the scores and the engine's version."""
+        """Score a batch, and return the scores and the engine's version."""
         try:
             engine = self._engine(task)
             return engine.score(batch), engine.version
@@ -105,7 +105,7 @@ class _Queue:
         return len(self._returned) + self._unread
 
     def take(self, largest: int | None) -> Piece:
-        """Take the next piece, of at most ``largest`` items."""
+        """Remove and return the next piece, with at most ``largest`` items."""
         if self._returned:
             piece = self._returned.pop()
         else:
@@ -117,16 +117,16 @@ class _Queue:
         return piece
 
     def give_back(self, pieces: Sequence[Piece]) -> None:
-        """Take back pieces that were not scored, and send them first."""
+        """Put pieces that were not scored back at the front of the queue."""
         self._returned += pieces
 
 
 class Actors:
-    """The actors of one judge, started with its first batches and used for all its test sets.
+    """Ray actors of one judge, which start with the judge's first batches and score all its test sets.
 
-    At most ``actors`` are started, and no more than there are batches. Each holds ``in_flight`` batches at a time. The
-    batches of a dead actor go to the others. An actor whose engine runs out of memory is replaced, and batches become
-    a quarter as long.
+    The number of actors is at most ``actors`` and at most the number of batches. Each actor holds ``in_flight`` batches
+    at a time. The batches of a dead actor go to other actors. An actor whose engine runs out of memory is replaced, and
+    later batches have a quarter of the items.
     """
 
     def __init__(self, actors: int, in_flight: int) -> None:
@@ -138,18 +138,18 @@ class Actors:
         self._tasks = self._lost = 0
 
     def close(self) -> None:
-        """End the actors, which frees their GPUs."""
+        """Stop all actors of the judge and free their GPUs."""
         for worker in [*self._workers, *(worker for worker, _ in self._coming.values())]:
             self._end(worker)
 
     def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
-        """Score each batch; yields the batch's number, its scores and the engine's version as pieces come back.
+        """Score all batches, and yield the batch's number, the scores and the engine's version of each scored piece.
 
         Raises
         ------
         JudgeError
-            Ray has too few GPUs for one actor, actors died or did not answer in time, or a single question does not fit
-            into memory.
+            If Ray has too few GPUs for one actor, actors died or did not answer in time, or a single question does not
+            fit into memory.
         """
         import ray
 
@@ -169,7 +169,7 @@ class Actors:
             if not ready and now - reported_at > _REPORT_EVERY_S and not self._workers:
                 reported_at = now
                 _must_fit(ray, spec)  # a node may have left the cluster
-                _log.info("Judge %r: waiting for %g GPU(s).", spec.name, spec.engine.gpus)
+                _log.info("Judge %r is waiting for Ray to assign %g GPU(s).", spec.name, spec.engine.gpus)
             self._must_be_in_time(spec, now, answered_at)
             for reference in ready:
                 worker = (self._running.get(reference) or self._coming[reference])[0]
@@ -189,29 +189,29 @@ class Actors:
                     self._lost += 1
                     if self._lost > _MAX_LOST:
                         raise JudgeError(
-                            f"judge {spec.name!r}: {self._lost} of its actors died ({error}); the finished batches are "
-                            "kept, and the next run continues after them"
+                            f"judge {spec.name!r} stopped because {self._lost} of its actors died ({error}); CARE "
+                            "keeps the finished batches, so run again to continue"
                         ) from error
-                    _log.warning("Judge %r: an actor died (%s); its batches are sent again.", spec.name, error)
+                    _log.warning("Judge %r: an actor died (%s); CARE sends its batches again.", spec.name, error)
                     waiting.give_back(self._end(worker))
 
     def _start(self, ray: Any, spec: JudgeSpec, wanted: int) -> None:
-        """Start further actors with Ray."""
+        """Start actors in Ray until there is one for each wanted batch, or the maximum number is reached."""
         for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):  # nearly always none
             worker: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker).remote()
             self._coming[worker.placed.remote()] = (worker, None)
 
     def _admit(self, spec: JudgeSpec, reference: Any, task: Any) -> None:
-        """Make an actor that got its place load the model, or use an actor that has loaded it."""
+        """Let an actor that got its GPUs load the model, or start to use an actor that has loaded the model."""
         worker, since = self._coming[reference]
         _answer_of(spec, reference)
         del self._coming[reference]
         if since is None:
-            _log.info("Judge %r: loading in a Ray actor, %g GPU(s).", spec.name, spec.engine.gpus)
+            _log.info("Judge %r: a Ray actor is loading the model on %g GPU(s).", spec.name, spec.engine.gpus)
             self._coming[worker.load.remote(task)] = (worker, time.monotonic())
         else:
             self._workers.append(worker)
-            _log.info("Judge %r: loaded after %.1f s.", spec.name, time.monotonic() - since)
+            _log.info("Judge %r: a Ray actor loaded the model in %.1f s.", spec.name, time.monotonic() - since)
 
     def _send(self, task: Any, waiting: _Queue) -> None:
         """Send each loaded actor as many pieces as it may hold."""
@@ -223,15 +223,15 @@ class Actors:
 
     def _must_be_in_time(self, spec: JudgeSpec, now: float, answered_at: float) -> None:
         if any(since is not None and now - since > _LOAD_TIMEOUT_S for _, since in self._coming.values()):
-            raise JudgeError(f"judge {spec.name!r} was not loaded within {_LOAD_TIMEOUT_S:.0f} s; see the actor's log")
+            raise JudgeError(f"judge {spec.name!r} did not load within {_LOAD_TIMEOUT_S:.0f} s; read the actor's log")
         if now - answered_at > _BATCH_TIMEOUT_S:
             raise JudgeError(
-                f"judge {spec.name!r}: no batch of {spec.batch_size} came back in {_BATCH_TIMEOUT_S:.0f} s; lower "
-                "batch_size, or see the actor's log"
+                f"judge {spec.name!r} scored no batch of {spec.batch_size} items in {_BATCH_TIMEOUT_S:.0f} s; lower "
+                "batch_size, or read the actor's log for the reason"
             )
 
     def _use_less_memory(self, spec: JudgeSpec, piece: Piece, error: EngineMemoryError) -> None:
-        """Make batches smaller and the queue shorter, unless a single question was too much."""
+        """Reduce the size of later batches, or raise ``JudgeError`` if a single question does not fit."""
         if len(piece.items) == 1:
             raise JudgeError(
                 f"judge {spec.name!r} ran out of memory on a single question ({error}); give it more GPUs "
@@ -240,12 +240,12 @@ class Actors:
         self._largest, self._in_flight = max(1, len(piece.items) // _PIECES), 1
         sizes = spec.name, len(piece.items), self._largest
         _log.warning(
-            "Judge %r: out of memory on a batch of %d questions; CARE continues with batches of %d, one at a time.",
+            "Judge %r ran out of memory on a batch of %d questions; CARE continues with batches of %d, one at a time.",
             *sizes,
         )
 
     def _end(self, worker: Any) -> list[Piece]:
-        """End an actor and return the pieces that it held."""
+        """Stop an actor, and return the pieces that it had not scored."""
         import ray
 
         ray.kill(worker)
@@ -266,7 +266,7 @@ def _must_fit(ray: Any, spec: JudgeSpec) -> None:
 
 
 def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
-    """Return the result of a call that has ended.
+    """Return the result of a Ray call that has ended.
 
     Raises ``JudgeError`` if the call failed, and ``_LostActorError`` if the actor is gone.
     """
@@ -279,7 +279,7 @@ def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
         if isinstance(error.cause, JudgeError):
             raise error.cause from error
         reason = str(error).strip().splitlines()[-1]
-        raise JudgeError(f"judge {spec.name!r} failed in its actor ({reason}); see the actor's log") from error
+        raise JudgeError(f"judge {spec.name!r} failed in its actor ({reason}); read the actor's log") from error
     except ray.exceptions.OutOfMemoryError as error:
         raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
     except ray.exceptions.RayError as error:

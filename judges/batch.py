@@ -19,13 +19,13 @@ class Batch:
     judge_key : str
         The judge's key when the batch was created.
     since : str
-        Time of its creation, in UTC.
+        Time at which the batch was created, in UTC.
     items, questions : int
-        Number of items that wait for the batch, and of different questions about them.
+        Number of items that wait for the batch, and number of distinct questions about these items.
     lines : tuple of str
-        Names of its requests, one for each prompt.
+        Names of the batch's requests, one for each prompt.
     body : dict
-        The fields that all its requests share.
+        Fields that all requests of the batch share.
     worst : float
         Maximum cost in US dollars.
     batch_id : str
@@ -33,7 +33,7 @@ class Batch:
     done : int
         Number of requests that were answered at the last check.
     run_date : str
-        Date of its bill (YYYY-MM-DD): the first day on which a run found that it had ended.
+        Date of the bill (YYYY-MM-DD): the first day on which a run found that the batch had ended.
     """
 
     token: str
@@ -58,13 +58,13 @@ class BatchStore:
     key : str
         The judge's present key.
     batches : callable
-        Returns the records, oldest first.
+        Function that returns the records, oldest first.
     place : callable
-        Returns the file of a record.
+        Function that returns the path of a record's file.
     keep, remove : callable
-        Write a record, and delete it.
+        Functions that write a record and delete a record.
     paid : callable
-        Enters the cost of a batch; a repeated call after a kill does not enter it twice.
+        Function that records the cost of a batch; a repeated call after a kill does not record the cost twice.
     """
 
     key: str

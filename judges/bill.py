@@ -15,7 +15,7 @@ _MOST_LATENCIES = 512
 
 @dataclass
 class Bill:
-    """Counts and costs of requests; bills can be added.
+    """Number, tokens, cost and latencies of a judge's requests.
 
     Attributes
     ----------
@@ -49,12 +49,12 @@ class Bill:
     latencies: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def answered(self, milliseconds: float) -> None:
-        """Add the time until an answer."""
+        """Record the latency of an answer in milliseconds."""
         self.latencies.append((random.random(), milliseconds))
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Bill:
-        """Return the bill of a judge that runs on this machine, from one score for each question."""
+        """Return the bill of a judge on this machine from its scores, with one score for each question."""
         bill = cls(
             questions=len(scores),
             requests=len(scores),
@@ -74,14 +74,14 @@ class Bill:
 
 
 class Purse:
-    """Spend limit that one judge has, or that several judges share.
+    """Spend limit of one judge, or of several judges together.
 
     Parameters
     ----------
     limit : float
-        In US dollars.
+        Maximum spending in US dollars.
     name : str
-        The setting of the limit, for messages.
+        Name of the setting that defines the limit, for messages.
     spent, perhaps : float
         US dollars spent before, and the maximum cost of requests whose cost is unknown.
     """
@@ -92,7 +92,7 @@ class Purse:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> bool:
-        """Reserve the maximum cost of a request; return False if less money is left."""
+        """Reserve the maximum cost of a request, and return whether the limit allows it."""
         with self._lock:
             enough = self.spent + self.perhaps + self._reserved + worst <= self.limit
             self._reserved += worst if enough else 0.0
@@ -106,23 +106,23 @@ class Purse:
             self.perhaps += perhaps
 
     def __str__(self) -> str:
-        """Return the spent amount as a clause of a sentence."""
-        perhaps = f", and at most {self.perhaps:.4f} more by requests whose answer is not known"
+        """Return the spending and its limit as a clause of a sentence."""
+        perhaps = f", and at most {self.perhaps:.4f} more for requests without a known answer"
         return f"{self.spent:.4f} of {self.limit} US dollars are spent{perhaps * (self.perhaps > 5e-5)} ({self.name})"
 
 
 class Ledger:
-    """Spending of a judge in this run, over all its test sets; other judges may share its purses.
+    """Spending of one judge in this run, over all its test sets.
 
     Parameters
     ----------
     purses : sequence of Purse
-        The limits that apply.
+        Spend limits of the judge; other judges may share them.
 
     Attributes
     ----------
     sent : float
-        Maximum cost in US dollars of the batches that were sent; their actual cost is on another bill.
+        Maximum cost in US dollars of the batches that were sent; their actual cost is recorded separately.
     """
 
     def __init__(self, purses: Sequence[Purse] = ()) -> None:
@@ -132,18 +132,18 @@ class Ledger:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> None:
-        """Reserve the maximum cost of a request, which is sent after this returns."""
+        """Reserve the maximum cost of a request before the request is sent."""
         with self._lock:
             self.reserved += worst
 
     def add(self, bill: Bill) -> None:
-        """Add the bill of one request or batch."""
+        """Add the bill of one request or batch to the judge's spending."""
         with self._lock:
             self.total.add(bill)
             self._since.add(bill)
 
     def take(self) -> Bill:
-        """Return the sum of the bills added since the last call."""
+        """Return the sum of the bills that were added since the last call."""
         with self._lock:
             taken, self._since = self._since, Bill()
             return taken

@@ -1,4 +1,4 @@
-"""Items, and the scores that judges give them."""
+"""Items to judge, and the scores that judges give."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 
 
 class Status(StrEnum):
-    """The outcome of asking a judge about one item. Any status other than ``ok`` means that the score is missing."""
+    """Outcome of a judge on one item; the score is missing unless the outcome is ``ok``."""
 
     OK = "ok"
     TOO_LONG = "too_long"
@@ -42,7 +42,7 @@ MAY_PASS = (Status.TIMEOUT, Status.ENGINE_ERROR)
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to judge.
+    """Item that judges score: an id and texts.
 
     Attributes
     ----------
@@ -65,19 +65,19 @@ class Item:
 
     @cached_property
     def text_key(self) -> str:
-        """Content key of the texts without the id; items with the same text key are one question to a judge."""
+        """Content key of the texts without the id; a judge gets one question for all items with the same text key."""
         return _hash_of(*self.texts)
 
     @property
     def texts(self) -> tuple[str | None, ...]:
-        """The texts that a judge may read, in a fixed order; an item without an aspect has four."""
+        """Texts that a judge may read, in a fixed order, with the aspect only if the item has an aspect."""
         texts = (self.prompt, self.response, self.response_2, self.reference)
         return texts if self.aspect is None else (*texts, self.aspect)
 
 
 @dataclass(frozen=True)
 class Score:
-    """One judge's score of one item.
+    """Score of one item by one judge, or the reason why the score is missing.
 
     Attributes
     ----------
@@ -116,13 +116,13 @@ class Score:
         object.__setattr__(self, "raw", raw or None)
 
     def of(self, item_id: str, item_key: str) -> Score:
-        """Copy this score to another item that has the same texts."""
+        """Return a copy of this score for another item with the same texts."""
         if item_id == self.item_id:
             return self
         return replace(self, item_id=item_id, item_key=item_key)
 
     def as_row(self) -> dict[str, Any]:
-        """Return the score as a row of a Parquet part: column name to value."""
+        """Return the score as a row of a Parquet file, which maps column names to values."""
         return {**vars(self), "status": str(self.status)}
 
 
@@ -135,7 +135,7 @@ def _hash_of(*texts: str | None) -> str:
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
-    """Check a value from a program or a file; the score is None unless the value is a finite number within the scale.
+    """Return the score and status of a value; the score is None unless the value is a finite number within the scale.
 
     Without a score, the status is ``refused`` (the judge returned None), ``parse_error`` or ``out_of_range``.
     """

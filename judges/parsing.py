@@ -1,6 +1,6 @@
-"""Parser of scores in texts that models wrote, for models without log probabilities.
+"""Parser of scores in models' texts, for models without log probabilities.
 
-An ambiguous answer counts as missing: a number on another scale, a range of scores, or two different verdicts.
+An ambiguous answer is a missing score: a number on another scale, a range of scores, or two different verdicts.
 """
 
 import re
@@ -20,7 +20,7 @@ _RANGE = re.compile(
 _PART = re.compile(
     rf"(?<!\w)([^\W\d]\w*)[\s*_]*[:=：][\s*_]*({_NUMBER})|({_NUMBER})\s+(?:for|on|in)\s+(?:the\s)?([^\W\d]\w*)"
 )
-"""A part of a verdict, such as ``style: 3`` or ``3 for style``."""
+"""Pattern of a part of a verdict, such as ``style: 3`` or ``3 for style``."""
 
 _TOTAL = re.compile(
     r"total|overall|final|score|rating|grade|mark|verdict|answer|bewertung|gesamt|оценка|итог|评分|总分", re.I
@@ -46,9 +46,9 @@ def parse_answer(
 ) -> tuple[float | None, Status]:
     """Read the score from a model's text.
 
-    If the text begins with an answer, that is the answer. Otherwise the answer is what follows the last ``marker``, and
-    without a marker it is the last number on the scale. A fraction such as "8/10" counts only if its denominator is the
-    highest answer of the scale.
+    An answer at the beginning of the text comes first. Otherwise the answer follows the last ``marker``, and without a
+    marker it is the last number on the scale. A fraction such as "8/10" counts only if its denominator is the highest
+    answer of the scale.
 
     Parameters
     ----------
@@ -113,10 +113,10 @@ def _number(
 
 
 def _candidates(text: str, low: float, high: float, *, last: bool = False) -> list[float]:
-    """Find the numbers that may be the answer, in order; a fraction counts only over the scale's highest answer.
+    """Return the numbers that may be the answer, in order.
 
-    The result is empty if the first number, or with ``last`` the last one, is part of a range such as 3-4 or "3 or 4".
-    It is also empty if the last number is one of several parts of the verdict.
+    The result is empty if the first number, or with ``last`` the last number, is part of a range such as 3-4 or
+    "3 or 4". It is also empty if the number is one of several parts of the verdict.
     """
     text = _INTERVAL.sub(" ", text)
     if not _BARE.search(text):
@@ -148,7 +148,7 @@ def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
 
 
 def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status]:
-    """Read an answer in words."""
+    """Read an answer that is a word."""
     words = [w.lower() for w in re.findall(r"\w+", text)]
     given = [w for w in words if w in answers]
     if not given:
@@ -169,5 +169,5 @@ def _value(text: str) -> float:
 
 
 def _values(match: re.Match[str], *groups: int) -> list[float]:
-    """Parse the numbers in groups of a match, of all groups by default."""
+    """Return the numbers in the given groups of a match, by default in all groups."""
     return [_value(text) for text in (match.group(0, *groups)[1:] if groups else match.groups()) if text]

@@ -1,1 +1,1 @@
-"""Engines, which produce a judge's scores: one file for each kind, and their common base classes (``base``)."""
+"""Engines that compute judges' scores, with one module for each kind of engine."""

@@ -1,4 +1,4 @@
-"""Base classes of engines, and the context that an engine gets in addition to a judge's specification."""
+"""Base class of engines, and the context that an engine gets in addition to a judge's specification."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StoppedError(JudgeError):
-    """No more requests can be sent; ``scores`` holds the scores of the batch that were already paid for."""
+    """Error of a judge that can send no more requests; ``scores`` holds the batch's scores that were paid for."""
 
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
@@ -29,12 +29,12 @@ class StoppedError(JudgeError):
 
 @dataclass(frozen=True)
 class Context:
-    """Everything that an engine gets in addition to a judge's specification.
+    """Folders, spending and callbacks that an engine gets in addition to a judge's specification.
 
     Attributes
     ----------
     root : Path
-        Folder of the workspace. Relative paths of programs start here, and ``root / "prompts"`` holds its templates.
+        Folder of the workspace; relative paths of programs start here, and ``root / "prompts"`` holds prompt templates.
     ledger : Ledger, optional
         The spending of a paid judge so far, over all test sets of the run.
     learned : Path, optional
@@ -47,7 +47,7 @@ class Context:
     own_template : Template, optional
         The judge's prompt template, if it was already read, because another machine lacks the workspace's folder.
     own_program : ProgramFile, optional
-        The judge's program, if it is a file of the workspace and was already read, for the same reason.
+        The judge's program, if it is a file of the workspace that was already read for another machine.
     """
 
     root: Path = Path()
@@ -79,14 +79,14 @@ class Context:
         return find(engine.template, self.root / "prompts", variant, fenced=engine.fence)
 
     def program(self, engine: ProgramEngine) -> ProgramFile:
-        """Read the program of a judge that is a file of the workspace.
+        """Read the Python file of a program judge.
 
         Raises ``InputError`` if the file cannot be read.
         """
         return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """Return a copy that needs no file of the workspace; the ledger stays here."""
+        """Return a copy of the context that needs no file of the workspace and has no ledger."""
         engine = spec.engine
         return replace(
             self,
@@ -98,7 +98,7 @@ class Context:
 
 
 class Engine(ABC):
-    """Scores batches of items.
+    """Base class of engines, which score batches of items.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Engine(ABC):
 
     @abstractmethod
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item, in order; an item that fails gets a status and raises no exception."""
+        """Score each item, in order, and record a failure as the status of the score."""
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
-        """End the engine's processes and connections; it cannot score afterwards."""
+        """End the engine's processes and connections, after which the engine cannot score."""

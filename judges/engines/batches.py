@@ -35,13 +35,13 @@ from judges.items import MAY_PASS, Item, Score, Status
 from judges.spec import JudgeSpec, OpenAIEngine
 
 MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
-"""Limits of a file. Vendors accept 200 MB, but a file is held in memory until it is sent."""
+"""Maximum number of lines and of bytes in a batch file, which is held in memory until it is sent."""
 
 _TRANSFER_S = 900.0
 """Maximum duration of a file's transfer, in seconds."""
 
 _MOST_PAGES = 1_000
-"""Maximum number of pages that are read of the list of batches; a page has a hundred batches."""
+"""Maximum number of pages of the list of batches that CARE reads; a page has a hundred batches."""
 
 _ENDED = ("completed", "expired", "cancelled")
 _FATE_UNKNOWN = (0, 408, 409, 425)
@@ -51,7 +51,7 @@ _TOKEN = "care"
 
 @dataclass
 class _File:
-    """The questions that are sent in one file."""
+    """Questions that are sent in one batch file."""
 
     text: bytearray = field(default_factory=bytearray)
     lines: list[str] = field(default_factory=list[str])
@@ -62,7 +62,7 @@ class _File:
 
 
 class BatchJudgeEngine(OpenAIJudgeEngine):
-    """Collects a judge's finished batches, and sends further questions if its file sets ``batch``."""
+    """Engine that collects a judge's finished batches, and sends new batches if the judge's file sets ``batch``."""
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context, store: BatchStore) -> None:
         super().__init__(spec, engine, context)
@@ -75,19 +75,19 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def run(
         self, batches: Iterable[Sequence[Item]], members: Callable[[Item], int], stopped: Callable[[], bool]
     ) -> Iterator[list[Score]]:
-        """Yield the scores that have arrived; then send the other questions, unless the judge is ``stopped``.
+        """Yield the scores that have arrived, and send the other questions unless ``stopped()`` is true.
 
         Parameters
         ----------
         batches : iterable of sequences of Item
             All questions without a score.
         members : callable
-            Returns the number of items that a question is about.
+            Function that returns the number of items with the same question.
 
         Raises
         ------
         StoppedError
-            The endpoint cannot be reached, has no Batch API, or refuses the request; or the spend limit is reached.
+            If the endpoint cannot be reached, has no Batch API or refuses the request, or the spend limit is reached.
         """
         ended = self._collect()
         for items in batches:
@@ -111,7 +111,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self.must_go_on()
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the collected answers, and send the other prompts as single requests."""
+        """Return the collected answers, and ask the other prompts in single requests."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         asked = iter(super().ask(missing))
@@ -130,7 +130,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-        """Return the items whose answers have arrived, and the items that were never sent."""
+        """Return the items whose answers have arrived, and the items that must still be sent."""
         known: list[Item] = []
         fresh: list[Item] = []
         for item in items:
@@ -149,7 +149,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Add a question to the file and send a full file; skip the question if no money is left."""
+        """Add a question to the batch file if the spend limit allows it, and send a full file first."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
         prompts = self._repeated_prompts(item)
@@ -175,7 +175,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         file.items, file.questions, file.worst = file.items + members, file.questions + bool(names), file.worst + worst
 
     def _send(self) -> None:
-        """Record the file, send it, and record the batch's id."""
+        """Record the batch, send its file, and record the batch's id."""
         file, self._file = self._file, _File(body=self._file.body)
         if not file.lines:
             return
@@ -194,7 +194,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def _called(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None
     ) -> dict[str, Any]:
-        """Call the endpoint, and repeat only calls that cost nothing.
+        """Call the endpoint, and repeat a failed call only if this cannot cost anything.
 
         Raises ``StoppedError`` if there is no answer. The record of ``batch`` is deleted if the batch cannot exist.
         """
@@ -217,15 +217,15 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self._store.remove(batch)
         reason = f"{f'HTTP {code}' if code else 'no answer'} for {method} {where} ({self._hidden(message)})"
         if code == 404 and path == "/files":
-            reason += "; an endpoint without files has no batches, so take `batch` out of the judge's file"
+            reason += "; it has no Batch API, so remove `batch` from the judge's file"
         elif code == 404:
-            reason += f"; if the batch is lost, delete {self._place} and its questions are asked again"
+            reason += f"; if the batch is lost, delete {self._place}, and the next run asks its questions again"
         self._stop(reason)
         self.must_go_on()
         raise AssertionError
 
     def _collect(self) -> list[Batch]:
-        """Read the answers of the batches that have ended; returns these batches."""
+        """Read the answers of the batches that have ended, and return these batches."""
         ended: list[Batch] = []
         for kept in self._store.batches():
             self._place = self._store.place(kept)
@@ -241,7 +241,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 ended.append(batch)
             elif state.get("status") == "failed":
                 self._store.remove(batch)
-                self._stop(f"batch {batch.batch_id} was refused ({self._hidden(json.dumps(state.get('errors')))})")
+                self._stop(f"the endpoint refused {batch.batch_id} ({self._hidden(json.dumps(state.get('errors')))})")
             else:
                 self._waiting.update(batch.lines)
                 counts = _objects([state.get("request_counts")])
@@ -267,12 +267,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"the list of batches has no end; delete {self._place} and its questions are asked again")
+            self._stop(f"the endpoint's list of batches is too long; delete {self._place}, and run again to ask again")
             self.must_go_on()
         return batch
 
     def _take(self, batch: Batch, state: dict[str, Any]) -> None:
-        """Read the files of a batch that has ended, and enter its cost."""
+        """Read the answers of a batch that has ended, and record the batch's cost."""
         bill, waiting = Bill(), {*batch.lines}
         try:
             for name in ("output_file_id", "error_file_id"):
@@ -280,7 +280,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                     for line in self._endpoint.lines(f"/files/{_quoted(state[name])}/content", _TRANSFER_S):
                         waiting.discard(self._read(line, batch, bill, waiting))
         except NoAnswerError as error:
-            self._stop(f"the answers of batch {batch.batch_id} cannot be read ({self._hidden(str(error))})")
+            self._stop(f"CARE cannot read the answers of {batch.batch_id} ({self._hidden(str(error))}); run again")
             self.must_go_on()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)
@@ -305,7 +305,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return name
 
     def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
-        """Read the answer in a line; None if the question should be asked again at once."""
+        """Return the answer in a line of a batch, or None if the question must be asked again at once."""
         unknown = Bill(unknown=batch.worst / len(batch.lines))
         try:
             if reply.failed:
@@ -330,5 +330,5 @@ def _objects(values: Any) -> list[dict[str, Any]]:
 
 
 def _quoted(name: object) -> str:
-    """Quote a name that an endpoint gave, for use in a path."""
+    """Quote an endpoint's id for use in the path of a URL."""
     return quote(str(name), errors="replace")

@@ -26,7 +26,7 @@ LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs")
 
 
 class Dialect:
-    """The parameters that one model at one endpoint accepts, shared by all requests and stored in a file at ``path``.
+    """Request parameters that one model at one endpoint accepts, stored in the file at ``path``.
 
     A file that cannot be read is ignored.
 
@@ -87,7 +87,7 @@ class Dialect:
         return True
 
     def make_room(self, body: dict[str, Any]) -> bool:
-        """Give later requests more tokens for reasoning than this one; return False if the maximum is reached."""
+        """Raise the token limit of later requests, and return whether the limit is now higher than in ``body``."""
         length = next((name for name in _LENGTHS if name in body and name not in self._engine.extra_body), None)
         if length is None:
             return False
@@ -99,7 +99,7 @@ class Dialect:
             return self._engine.max_tokens + self._reasoning > body[length]
 
     def keep(self) -> None:
-        """Store the parameters for later runs."""
+        """Store the accepted parameters in the file for later runs."""
         if self._path is None:
             return
         kept = {"refused": sorted(self._refused), "top_logprobs": self._top_logprobs, "room": self._reasoning}

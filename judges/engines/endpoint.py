@@ -1,7 +1,6 @@
-"""HTTP client of an endpoint that trusts none of its answers.
+"""HTTP client of an endpoint, which validates the fields of each answer.
 
-A whole answer must arrive before a deadline and within a limit of bytes, both compressed and decompressed. Its fields
-are validated.
+An answer must arrive completely before a deadline, and within a limit of bytes before and after decompression.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from judges.redaction import MIN_SECRET, Secrets
 from judges.spec import LIKE_A_KEY, OpenAIEngine, masked
 
 MOST_BYTES = 4 * 2**20
-"""Largest answer to a request in bytes, compressed and decompressed."""
+"""Maximum size of an answer in bytes, before and after decompression."""
 
 _SCHEMES = ("Bearer", "Basic")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -37,7 +36,7 @@ _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError
 
 
 class NoAnswerError(Exception):
-    """No readable answer arrived. If the request was not ``sent``, it cost nothing."""
+    """Error for a request without a readable answer; the request cost nothing if ``sent`` is false."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -45,11 +44,11 @@ class NoAnswerError(Exception):
 
 
 class LateError(NoAnswerError):
-    """The answer did not arrive in time."""
+    """Error for a request whose answer did not arrive in time."""
 
 
 def _or_none(value: Any, handler: Any) -> Any:
-    """Read an invalid field as None, because the other fields of the answer may be useful."""
+    """Return None for an invalid field, because the other fields of the answer may be useful."""
     try:
         return handler(value)
     except ValidationError:
@@ -57,7 +56,7 @@ def _or_none(value: Any, handler: Any) -> Any:
 
 
 def _text_of_parts(value: Any) -> Any:
-    """Join content that comes in parts."""
+    """Join the texts of a message content that is a list of parts."""
     if not isinstance(value, list):
         return value
     texts = [part.get("text") for part in value if isinstance(part, dict) and part.get("type", "text") == "text"]
@@ -93,31 +92,31 @@ class Usage(_Record):
 
     @property
     def cached(self) -> int:
-        """Prompt tokens that were in the endpoint's cache."""
+        """Number of prompt tokens that were in the endpoint's cache."""
         reported = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
         return min(self.prompt_tokens, reported or self.prompt_cache_hit_tokens or 0)
 
     @property
     def reasoning(self) -> int:
-        """Tokens that were written to reason."""
+        """Number of tokens that the model wrote for reasoning."""
         reported = self.completion_tokens_details.reasoning_tokens if self.completion_tokens_details else None
         return min(self.written, max(reported or 0, self.written - self.completion_tokens))
 
     @property
     def written(self) -> int:
-        """Tokens that were written, reasoning included."""
+        """Number of tokens that the model wrote, including reasoning."""
         return max(self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens)
 
 
 class Message(_Record):
-    """The model's text."""
+    """Message of a chat completion: the model's text or its refusal."""
 
     content: Annotated[str | None, BeforeValidator(_text_of_parts)] = None
     refusal: _Words = None
 
 
 class Choice(_Record):
-    """One of the answers to a prompt; requests ask for one."""
+    """Choice of a chat completion, which is one answer to the prompt."""
 
     message: Message
     finish_reason: _Words = None
@@ -125,7 +124,7 @@ class Choice(_Record):
 
 
 class Completion(_Record):
-    """The fields of a chat completion that are read."""
+    """Fields of a chat completion that CARE reads."""
 
     choices: list[Choice] = Field(min_length=1)
     model: _Words = None
@@ -134,7 +133,7 @@ class Completion(_Record):
 
 @dataclass(frozen=True)
 class Reply:
-    """A response: status code, headers in lower case, and the content as JSON, or as text if it is not JSON."""
+    """HTTP response: status code, headers in lower case, and the content as parsed JSON or as text."""
 
     code: int
     headers: Mapping[str, str]
@@ -142,7 +141,7 @@ class Reply:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The error in the content, in a common form with a ``message``."""
+        """Error in the content, as a mapping with at least a ``message``."""
         content = self.content
         found: Any = content
         if isinstance(content, dict):
@@ -163,12 +162,12 @@ class Reply:
 
     @property
     def status(self) -> int:
-        """The status code, or the one in the error of a response with code 200."""
+        """HTTP status code, or the code of the error in a response with status code 200."""
         named = self.error.get("code") if self.code == 200 else None
         return named if isinstance(named, int) and 400 <= named < 600 else self.code
 
     def completion(self) -> Completion:
-        """Validate the answer; raises ``NoAnswerError`` if it is not a chat completion."""
+        """Return the content as a chat completion, or raise ``NoAnswerError`` if the content is invalid."""
         try:
             return Completion.model_validate(self.content)
         except ValidationError as error:
@@ -178,7 +177,7 @@ class Reply:
 
 @dataclass
 class _Clock(httpcore.NetworkBackend):
-    """Connections with one deadline for the whole answer, however slowly it arrives."""
+    """Network backend with one deadline for the whole answer instead of a timeout for each read."""
 
     until: float = 0.0
     inner: httpcore.NetworkBackend = field(default_factory=httpcore.SyncBackend)
@@ -228,7 +227,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class Endpoint:
-    """Sends requests to one endpoint over kept-alive connections, one for each concurrent request.
+    """Client of one endpoint, with one kept-alive connection for each concurrent request.
 
     Parameters
     ----------
@@ -238,7 +237,7 @@ class Endpoint:
     Raises
     ------
     JudgeError
-        An environment variable that the judge's file names is not set, ``base_url`` is not an address, or the proxy
+        If an environment variable that the judge's file names is not set, ``base_url`` is not a URL, or the proxy
         cannot be used.
     """
 
@@ -253,7 +252,7 @@ class Endpoint:
                 raise ValueError
         except ValueError:
             raise JudgeError(
-                f"judge {name!r}: base_url {engine.where!r} is not a web address; write https://HOST/v1"
+                f"judge {name!r}: base_url {engine.where!r} is not a URL; write https://HOST/v1 in its file"
             ) from None
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
         self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
@@ -264,14 +263,14 @@ class Endpoint:
         self._free: list[tuple[httpcore.ConnectionPool, _Clock]] = []
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections to the endpoint."""
         for pool in self._all:
             pool.close()
 
     def post(self, body: Mapping[str, Any]) -> Reply:
-        """Send one request.
+        """Send one chat request, and return the reply in OpenAI's format.
 
-        Raises ``LateError`` if no whole answer arrived in time, and ``NoAnswerError`` if none arrived at all.
+        Raises ``LateError`` if the answer did not arrive in time, and ``NoAnswerError`` if it is missing or unreadable.
         """
         reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
         if not reply.failed and isinstance(reply.content, dict):
@@ -282,7 +281,7 @@ class Endpoint:
     def call(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", timeout_s: float = 0.0
     ) -> Reply:
-        """Send content of a media type to one of the endpoint's paths; raises as ``post`` does."""
+        """Send a request with content of a media type to a path, with the same exceptions as ``post``."""
         with self._opened(method, path, content, kind, timeout_s) as response:
             headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
             text = _unpacked(response.iter_stream(), headers.get("content-encoding", ""))
@@ -294,12 +293,12 @@ class Endpoint:
             return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
 
     def status(self, path: str) -> int:
-        """Return the status code at one of the endpoint's paths; raises as ``post`` does."""
+        """Return the HTTP status code of a path, with the same exceptions as ``post``."""
         with self._opened("GET", path) as response:
             return response.status
 
     def lines(self, path: str, timeout_s: float) -> Iterator[bytes]:
-        """Yield the lines of a file as they arrive; raises as ``post`` does, also if there is no such file."""
+        """Yield the lines of a file as they arrive; a missing file also raises ``NoAnswerError``."""
         with self._opened("GET", path, timeout_s=timeout_s) as response:
             if response.status != 200:
                 raise NoAnswerError(f"HTTP {response.status} for {path}")
@@ -338,7 +337,7 @@ class Endpoint:
             self._free.append(connection)
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
-        """Open a connection without a shared pool, which would search all its connections for every request."""
+        """Return a pool of one connection, because a large pool searches all its connections for every request."""
         clock = _Clock()
         pool = httpcore.ConnectionPool(
             ssl_context=self._tls,
@@ -351,7 +350,7 @@ class Endpoint:
 
 
 def proxy_of(address: str) -> httpx.Proxy | None:
-    """Return the proxy for an address from ``HTTPS_PROXY`` and similar variables, ``ALL_PROXY`` and ``NO_PROXY``.
+    """Return the proxy for a URL from the variables ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``.
 
     Raises ``JudgeError`` if the proxy cannot be used.
     """
@@ -365,13 +364,13 @@ def proxy_of(address: str) -> httpx.Proxy | None:
         if found.url.host and ("socks" not in found.url.scheme or find_spec("socksio")):
             return found
     raise JudgeError(
-        f"the proxy in the environment variable {kind.upper()}_PROXY cannot be used; write http://HOST:PORT, or unset "
-        "the variable; a SOCKS proxy needs `pip install socksio`"
+        f"CARE cannot use the proxy in the environment variable {kind.upper()}_PROXY; set it to http://HOST:PORT or "
+        "unset it (a SOCKS proxy needs `pip install socksio`)"
     )
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
-    """Return the headers in a judge's file, and the secrets in them.
+    """Return the HTTP headers of a judge's requests, and all secrets that the judge's file or its variables hold.
 
     Raises ``JudgeError`` if an environment variable that the file names is not set.
     """
@@ -410,7 +409,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     """Join and decompress the bytes of an answer.
 
-    Raises ``NoAnswerError`` if there are too many bytes, or their compression was not requested.
+    Raises ``NoAnswerError`` if the answer has too many bytes, or a compression that was not requested.
     """
     if encoding not in ("", "identity", "gzip", "deflate"):
         raise NoAnswerError(f"the answer is compressed as {encoding[:50]!r}, which CARE did not request")

@@ -44,7 +44,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """Check that everything that a specification names exists, without using a network or running the judge.
+    """Check that the program, template and revision in a specification exist, without network or running the judge.
 
     Raises ``JudgeError`` or ``InputError`` if the program, its file or its template is missing, or a repository has no
     revision.
@@ -59,13 +59,13 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 
 
 class LoadedModels:
-    """Models loaded in this process; each is loaded once for all prompts and scales."""
+    """Cache of the models in this process, each of which is loaded once for all prompts and scales."""
 
     def __init__(self) -> None:
         self._backends: dict[tuple[object, ...], Backend] = {}
 
     def load(self, engine: LocalModel) -> Backend:
-        """Return the model with these settings, which is loaded at the first call."""
+        """Return the model with an engine's settings, and load it at the first call."""
         if engine.loaded not in self._backends:
             if engine.kind == "vllm":
                 from judges.engines.vllm import VllmBackend as Kind
@@ -76,7 +76,7 @@ class LoadedModels:
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge, ready to score; its model is taken from ``models``, or loaded into it.
+    """Build the engine of a judge, with its model from the cache ``models``.
 
     Raises ``JudgeError`` or ``InputError`` if the program is not registered, the judge is recorded, or a model or
     template is missing.

@@ -1,4 +1,4 @@
-"""Request and answer formats of vendors' own APIs, next to the common one of OpenAI."""
+"""Request and answer formats of the APIs of OpenAI, Anthropic and Google."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,21 +8,21 @@ Json = dict[str, Any]
 
 _OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature")
 _LONGEST = 4_096
-"""Tokens of an answer if the form requires a limit but the model is known to accept none."""
+"""Maximum number of tokens of an answer if the API requires a limit but the request has none."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One API format.
+    """Request and answer format of one API.
 
     Attributes
     ----------
     path : str
         Path of a request below the judge's ``base_url``; ``{model}`` stands for the model.
     key : (str, str)
-        The header that carries the key, and its value, in which ``{key}`` stands for the key.
+        Header that carries the API key, and the header's value, in which ``{key}`` stands for the API key.
     request, answer : callable
-        Convert a request from the common form, and an answer to it.
+        Functions that convert a request from OpenAI's format, and an answer to OpenAI's format.
     headers : dict
         Further headers of each request.
     """
@@ -96,4 +96,4 @@ FORMS = {
     ),
     "google": Form("/models/{model}:generateContent", ("x-goog-api-key", "{key}"), _to_google, _from_google),
 }
-"""API formats by a judge's ``form``."""
+"""API formats by the value of ``form`` in a judge's engine."""

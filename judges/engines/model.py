@@ -1,4 +1,4 @@
-"""Engine of language models on this machine; its backend returns probabilities or text."""
+"""Engine of language models that run on this machine, and the base class of its backends."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from judges.spec import JudgeSpec, LocalModel
 
 
 class Backend(ABC):
-    """A loaded model.
+    """Base class of backends, each of which holds a loaded model.
 
     Attributes
     ----------
     version : str
         Name and version of the engine, and the number format; it is recorded with each score.
     max_length : int
-        Longest prompt and answer together, in tokens.
+        Maximum number of tokens of a prompt and its answer together.
     """
 
     version: str
@@ -28,11 +28,11 @@ class Backend(ABC):
     _tokenizer: Any
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        """Return the token ids of a text; with ``special`` they begin with the tokenizer's own opening token."""
+        """Return the token ids of a text, with the tokenizer's special tokens if ``special`` is true."""
         return list(self._tokenizer.encode(text, add_special_tokens=special))
 
     def chat(self, text: str) -> str | None:
-        """Return the text in the model's chat format, up to the beginning of the answer; None without such a format.
+        """Return a text in the model's chat format, ready for the answer, or None if the model has no chat format.
 
         Thinking is turned off if the model's chat template has a switch for it.
         """
@@ -42,7 +42,7 @@ class Backend(ABC):
         return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
 
     def written(self, tokens: Sequence[int]) -> tuple[str, int]:
-        """Decode a model's tokens, without special tokens and an incomplete last character; return text and count."""
+        """Decode tokens without special tokens or an incomplete last character; return the text and token count."""
         text = str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
@@ -53,10 +53,10 @@ class Backend(ABC):
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[scoring.Prefix, tuple[int, ...]]
     ) -> list[dict[scoring.Prefix, dict[int, float]]] | None:
-        """Return the log probabilities of the wanted tokens after each prompt and each sequence that follows it.
+        """Return the log probabilities of the wanted tokens after each prompt followed by each token sequence.
 
-        None if the backend cannot read all sequences at once faster than one by one. The caller then requests the
-        sequences that matter with ``next_logprobs``.
+        The result is None if the backend cannot read all sequences at once. The caller then requests the sequences that
+        matter with ``next_logprobs``.
         """
         return None
 
@@ -66,7 +66,7 @@ class Backend(ABC):
 
 
 class ModelJudgeEngine(PromptedJudgeEngine):
-    """Asks a loaded model about batches of items."""
+    """Engine that asks a loaded model about batches of items."""
 
     def __init__(self, spec: JudgeSpec, engine: LocalModel, template: Template, backend: Backend) -> None:
         super().__init__(spec, engine, template)
@@ -104,7 +104,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     @cached_property
     def _negligible(self) -> float:
-        """Share of the probability that may be left out while expected scores remain exact to ``scoring.EXACT_TO``."""
+        """Probability that may be ignored while expected scores remain exact to ``scoring.EXACT_TO``."""
         return scoring.EXACT_TO / (max(self._answers.values()) - min(self._answers.values()))
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
@@ -119,7 +119,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         ]
 
     def _ask_by_node(self, prompts: Sequence[list[int]], readings: Sequence[scoring.Unfolding]) -> list[int]:
-        """Evaluate the nodes that matter, depth by depth; return the number of nodes that each prompt needed."""
+        """Evaluate the trie nodes that matter, depth by depth, and return their number for each prompt."""
         asked = [0] * len(prompts)
         while nodes := [
             (k, node) for k, reading in enumerate(readings) for node in reading.next_nodes(self._negligible)
@@ -142,7 +142,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 def _add_all(
     by_node: Sequence[Mapping[scoring.Prefix, Mapping[int, float]]], readings: Sequence[scoring.Unfolding]
 ) -> list[int]:
-    """Add every node of every prompt, and return the number of nodes for each prompt."""
+    """Add the log probabilities at each trie node to the readings, and return the number of nodes for each prompt."""
     for answered, reading in zip(by_node, readings, strict=True):
         for node in sorted(answered, key=len):
             reading.add(node, answered[node])

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
-    """A request failed for a temporary reason; the score gets ``status`` if no later attempt succeeds."""
+    """Error of a request that may succeed later; ``status`` is the status of the score if all retries fail."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
@@ -42,15 +42,15 @@ class TemporaryError(Exception):
 
 
 class NotAskedError(Exception):
-    """The judge was stopped, or the next request might exceed the spend limit."""
+    """Error for a request that was not sent, because the judge stopped or the request might exceed a spend limit."""
 
 
 class RefusedError(Exception):
-    """The endpoint refused a parameter; the request can be sent again without it."""
+    """Error for a parameter that the endpoint refused; the request can be sent again without the parameter."""
 
 
 class CutOffError(Exception):
-    """The model had no tokens left for its answer; ``answer`` is used if no later attempt succeeds."""
+    """Error of a model that had no tokens left for its answer; ``answer`` is used if no later attempt succeeds."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -58,7 +58,7 @@ class CutOffError(Exception):
 
 
 class OpenAIJudgeEngine(PromptedJudgeEngine):
-    """Asks an endpoint with concurrent requests; several batches may be scored at the same time.
+    """Engine that asks an endpoint with concurrent requests, also for several batches at the same time.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     Raises
     ------
     JudgeError
-        The environment variable of the API key is not set, or there is a spend limit without prices.
+        If the environment variable of the API key is not set, or there is a spend limit without prices.
     """
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context) -> None:
@@ -102,7 +102,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self.version = f"openai {engine.model}"
 
     def close(self) -> None:
-        """Send no more requests, and close the connections."""
+        """Stop sending requests, and close the connections."""
         with self._asking:
             self._stop("the judge was closed")
             self._asking.wait_for(lambda: not self._under_way)
@@ -110,8 +110,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._endpoint.close()
 
     def stop(self) -> None:
-        """Send no more requests; callable from any thread. Open requests are still answered."""
-        self._stop("the run was interrupted; the answers so far are kept, and a later run continues from there")
+        """Stop sending requests, from any thread; requests that were already sent are still answered."""
+        self._stop("the run was interrupted; CARE keeps the answers so far, so run again to continue")
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item.
@@ -131,8 +131,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
         if self._empty is not None:
             raise StoppedError(
-                f"judge {self._name!r}: {self._empty}, and the next request might cost more than is left; the answers "
-                "so far are kept, and a later run, or one with a higher limit, continues from there",
+                f"judge {self._name!r} stopped: {self._empty}, and the next request might cost more than is left; CARE "
+                "keeps the answers so far, so raise the limit, or run again later, to continue",
                 paid,
             )
 
@@ -157,7 +157,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def _one(self, prompt: str) -> PromptAnswer:
-        """Ask about one prompt, with retries."""
+        """Send one prompt with retries, and return the answer."""
         text = self.text_of(prompt)
         failed = fast = 0
         cut: PromptAnswer | None = None
@@ -179,20 +179,20 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 level = logging.WARNING if warns else logging.INFO
                 failed, fast = failed + (not error.too_fast), fast + error.too_fast
                 if failed > self._engine.retries or fast > 2 * self._engine.retries:
-                    _log.log(level, "Judge %r: no answer after all retries (%s).", self._name, error.raw)
+                    _log.log(level, "Judge %r gave no answer after all retries (%s).", self._name, error.raw)
                     failure = PromptAnswer(None, error.status, error.raw)
                     return failure if cut is None else _together(cut, failure)
                 pause = 0.0 if error.too_fast else backoff(failed)
                 _log.log(
                     level,
-                    "Judge %r: attempt %d of %d failed (%s); the next one follows in %.1f s.",
+                    "Judge %r: attempt %d of %d failed (%s); the next attempt starts in %.1f s.",
                     *(self._name, failed + fast, self._engine.retries + 1, error.raw, pause),
                 )
                 self._pace.rest(pause)
             repeated = True
 
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
-        """Send one request when the rate and spend limits allow it."""
+        """Send one request when the rate and spend limits allow it, and return the answer."""
         size = len(text.encode("utf-8", "surrogatepass"))
         with self._pace.turn() as started:
             body = self._dialect.body(text)
@@ -219,10 +219,10 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 return self._answer(completion, body)
 
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
-        """Turn an error into an answer with a status, or into an exception.
+        """Return an answer with a status for an endpoint's error, or raise an exception.
 
         Raises ``TemporaryError`` if the endpoint is overloaded or fails, and ``RefusedError`` if it refuses a parameter
-        that can be left out. If it will refuse every request, stops the judge and raises ``NotAskedError``.
+        that can be omitted. If it will refuse every request, the judge stops and ``NotAskedError`` is raised.
         """
         code, message = reply.status, str(reply.error["message"])
         full, shown = self._hidden(message), self._hidden(message, body)
@@ -248,8 +248,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             if self._dialect.learn(body, named, str(reply.error["message"])):
                 raise RefusedError
         self._stop(
-            f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({shown}); check base_url, model, the "
-            "key and what else its file asks for"
+            f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({shown}); correct base_url, model, "
+            "the key or another setting in the judge's file"
         )
         raise NotAskedError
 
@@ -281,7 +281,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             if choice.logprobs is None and not self._warned:
                 self._warned = True
                 _log.warning(
-                    "Judge %r: the endpoint gives no log probabilities, so its answers are read as text.", self._name
+                    "Judge %r: the endpoint gives no log probabilities, so CARE reads scores from text.", self._name
                 )
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
@@ -309,7 +309,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @contextmanager
     def _paid(self, worst: float) -> Generator[Bill]:
-        """Reserve the maximum cost of a request, then enter its actual cost; raises as ``_reserve`` does."""
+        """Reserve the maximum cost of a request, and record its actual cost at the end."""
         self._reserve(worst)
         bill = Bill(requests=1, unknown=worst, settled=worst)
         try:
@@ -322,12 +322,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @staticmethod
     def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
-        """Return the maximum cost of a request with a text of this many bytes; a token has at least one byte."""
+        """Return the maximum cost of a request with a text of ``size`` bytes, where a token has at least one byte."""
         written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
         return price.of(size + 64, written if isinstance(written, int) else 4096)
 
     def _reserve(self, worst: float) -> None:
-        """Reserve money; raises ``NotAskedError`` if the judge is stopped or a spend limit leaves too little."""
+        """Reserve the maximum cost of a request, or raise ``NotAskedError`` if the request is not allowed."""
         if self._stopped:
             raise NotAskedError
         for place, purse in enumerate(self._purses):

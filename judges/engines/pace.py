@@ -12,13 +12,13 @@ from email.utils import parsedate_to_datetime
 from judges.spec import OpenAIEngine
 
 LONGEST_WAIT_S = 900.0
-"""The longest pause that an endpoint may request; the judge stops if it requests more."""
+"""Longest pause in seconds that an endpoint may request; the judge stops if the endpoint requests more."""
 
 _LONGEST_BACKOFF_S = 60.0
 
 
 class Pace:
-    """Limits the open requests to the endpoint's capacity, and starts none during a pause that it requests.
+    """Limiter of open requests, which follows the endpoint's capacity and the pauses that the endpoint requests.
 
     Notes
     -----
@@ -41,7 +41,7 @@ class Pace:
             self._changed.notify_all()
 
     def rest(self, pause: float) -> None:
-        """Wait for ``pause`` seconds without a place among the open requests."""
+        """Wait for ``pause`` seconds, or until the judge is stopped."""
         end = time.monotonic() + pause
         with self._changed:
             while not self._stopped and (left := end - time.monotonic()) > 0:
@@ -49,7 +49,7 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Generator[float]:
-        """Hold a place among the open requests, and yield the time at which it was taken."""
+        """Wait until a request may start, count it as open, and yield its start time."""
         with self._changed:
             while (pause := self._pause()) > 0:
                 self._changed.wait(pause)
@@ -85,7 +85,7 @@ class Pace:
             self._limit = grown
 
     def too_fast(self, started: float, pause: float | None) -> None:
-        """Update the limits after HTTP 429; ``pause`` is the pause that the endpoint requests."""
+        """Lower the limit of open requests after HTTP 429; ``pause`` is the pause that the endpoint requests."""
         with self._changed:
             if started >= self._last_cut:
                 self._rounds += 1
@@ -101,7 +101,7 @@ def backoff(attempt: int) -> float:
 
 
 def seconds(text: str) -> float | None:
-    """Parse a waiting time: seconds, or a date of HTTP."""
+    """Return the seconds to wait from an HTTP ``Retry-After`` header, or None if the header is invalid."""
     text = text.strip()[:64]
     if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
         return float(text)

@@ -16,7 +16,7 @@ from judges.spec import ProgramEngine
 
 Scale = tuple[float, float]
 Judged = tuple[float | None, Status, str | None]
-"""A score, its status, and the reason if the score is missing."""
+"""Score, its status, and the reason for a missing score."""
 
 _SCALE = (0.0, 10.0)
 
@@ -37,7 +37,7 @@ class _OneByOne(Engine):
 
 
 class ProgramJudgeEngine(_OneByOne):
-    """Runs one registered program in this process."""
+    """Engine that runs one registered program in this process."""
 
     def __init__(self, program: str, scale: Scale | None) -> None:
         self._program = find(program)
@@ -52,7 +52,7 @@ class ProgramJudgeEngine(_OneByOne):
 
 
 class SandboxedJudgeEngine(_OneByOne):
-    """Runs one program in its own process, with one item at a time.
+    """Engine that runs one program in its own process, one item at a time.
 
     Raises ``JudgeError`` if this machine has no sandbox and the judge's engine has no ``unsafe: true``.
     """

@@ -1,4 +1,4 @@
-"""Base of engines of language models, with one prompt for each item or two prompts for each pair."""
+"""Base class of engines that ask a language model with prompts."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 
 @dataclass(frozen=True)
 class PromptAnswer:
-    """The answer to one prompt, with fields as in ``judges.items.Score``."""
+    """Answer to one prompt, with the same fields as ``judges.items.Score``."""
 
     score: float | None
     status: Status
@@ -29,7 +29,7 @@ class PromptAnswer:
 
 
 class PromptedJudgeEngine(Engine):
-    """Renders the prompts, sends each different prompt once, and combines the two orders of a pair."""
+    """Engine that renders prompts, sends each distinct prompt once, and combines the two orders of a pair."""
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
         self._settings, self._template = engine, template
@@ -40,7 +40,7 @@ class PromptedJudgeEngine(Engine):
 
     @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the answers to the prompts, in order; a prompt that occurs several times is asked as often."""
+        """Return an answer to each prompt, in order; a prompt that occurs several times is asked several times."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item; pairs are shown in both orders by default."""
@@ -56,14 +56,14 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return the prompt about an item, or two prompts for both orders of a pair; None if the item lacks a text."""
+        """Return the prompts about an item, two for both orders of a pair; a prompt is None if a text is missing."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
         return [None if missing else self._template.render(one, self._scale) for one in shown]
 
     def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
-        """Combine the answers to an item's prompt, to both prompts of a pair, or to all repeats into its score."""
+        """Combine all answers about one item, from both orders of a pair and all repeats, into one score."""
         first = answers[0]
         if first is None:
             missing = ", ".join(self._template.missing(item))
@@ -96,7 +96,7 @@ class PromptedJudgeEngine(Engine):
     def answer_in(
         self, text: str | None, raw: str | None, tokens: tuple[int, int], *, first: bool = False
     ) -> PromptAnswer:
-        """Read the answer from a text; ``first`` is as in ``parse_answer``."""
+        """Return the answer in a model's text; ``first`` has the same meaning as in ``parse_answer``."""
         score, status = parse_answer(text, self._answers, self._template.marker, first=first)
         return PromptAnswer(score, status, raw, None, None, *tokens)
 
@@ -120,7 +120,7 @@ def _of_orders(answers: Sequence[PromptAnswer]) -> float | None:
 
 
 def _probabilities_as_json(answers: Sequence[PromptAnswer]) -> str | None:
-    """Write the probabilities of the legal answers as JSON, by order for a pair; None if an answer has none."""
+    """Return the probabilities of the legal answers as JSON, by order for a pair, or None if they are unknown."""
     by_answer = [answer.probabilities for answer in answers]
     if any(probabilities is None for probabilities in by_answer):
         return None

@@ -1,4 +1,4 @@
-"""Checks and versions of recorded scores; the scores are joined to the items by item id."""
+"""Checks and content hashes of recorded scores."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from care_ops.scores import Array, ScoreMatrix, canonical_order
 from judges.items import Status
 
 _ROWS_AT_ONCE = 16_384
-"""Number of rows that are formatted together for hashing, which is twice as fast as one by one."""
+"""Number of rows that are formatted together for hashing, which is twice as fast as single rows."""
 
 NOTHING_RECORDED = hashlib.sha256().hexdigest()
 """Version of the recorded scores of a judge that is missing from its score file."""
 
 
 def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:
-    """Check recorded scores as ``judges.items.checked_score`` does; NaN is a missing score.
+    """Return recorded scores and their statuses, where NaN marks a missing score.
 
     Returns
     -------
     scores : (m,) array
-        NaN unless the status is ``ok``.
+        Scores, with NaN unless the status is ``ok``.
     statuses : (m,) array of str
     """
     low, high = scale or (-np.inf, np.inf)
@@ -32,7 +32,7 @@ def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Ar
 
 
 def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Hash the recorded scores of every judge of a score file; items are sorted and formatted only once."""
+    """Return a hash of the recorded scores and responses of each judge in a score file."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
     hashes: dict[str, str] = {}

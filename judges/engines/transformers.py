@@ -12,17 +12,17 @@ from judges.spec import LocalModel
 
 _log = logging.getLogger(__name__)
 _PROMPTS_AT_ONCE = 16
-"""Number of prompts in one pass."""
+"""Number of prompts in one forward pass of the model."""
 
 _SAME_MODEL = 0.25
-"""Largest acceptable mean difference between log probabilities that were read at once and one by one.
+"""Largest acceptable mean difference between log probabilities from joint and from single forward passes.
 
-Rounding in bfloat16 gives .05. A model that ignores its mask reads other answers before each answer.
+Rounding in bfloat16 gives .05. A model that ignores its attention mask reads other answers before each answer.
 """
 
 
 class TransformersBackend(Backend):
-    """A causal language model, on the GPU if there is one and on the CPU otherwise."""
+    """Backend with a causal language model, on the GPU if there is one and on the CPU otherwise."""
 
     def __init__(self, engine: LocalModel) -> None:
         try:
@@ -61,15 +61,15 @@ class TransformersBackend(Backend):
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
     ) -> list[dict[Prefix, dict[int, float]]] | None:
-        """Read a trie in two passes: over the prompt, and over all nodes, where each node sees only its own branch."""
+        """Return the log probabilities at all trie nodes in two forward passes, or None if the model ignores masks."""
         if self._reads_tries is None:
             self._reads_tries = self._agrees_with_single_passes(prompts[0], wanted)
             if not self._reads_tries:
-                _log.info("%s ignores attention masks: its answers are read one after another.", self._name)
+                _log.info("%s ignores attention masks, so CARE reads each answer in a separate pass.", self._name)
         return self._read_tries(prompts, wanted) if self._reads_tries else None
 
     def _agrees_with_single_passes(self, prompt: list[int], wanted: Mapping[Prefix, tuple[int, ...]]) -> bool:
-        """Check that the model respects a mask that hides branches from each other; not every architecture does."""
+        """Return whether the model respects an attention mask that hides branches of the trie from each other."""
         nodes = sorted(wanted, key=len)[-2:]
         try:
             (at_once,) = self._read_tries([prompt], wanted)
@@ -106,7 +106,7 @@ class TransformersBackend(Backend):
             read(by_length[start : start + _PROMPTS_AT_ONCE])
 
     def _branch_logits(self, nodes: Sequence[Prefix], mask: Any, cache: Any) -> Any:
-        """Return logits after each node, (prompts, nodes, vocabulary); ``cache`` has the prompts' keys and values."""
+        """Return the logits after each node (prompts, nodes, vocabulary), given the prompts' key-value ``cache``."""
         torch, device = self._torch, self._model.device
         prompts = len(mask)
         seen = torch.tensor([[node[: len(other)] == other for other in nodes] for node in nodes])
@@ -145,7 +145,7 @@ class TransformersBackend(Backend):
         return answers
 
     def _read(self, prompts: Sequence[list[int]], *, use_cache: bool = False) -> tuple[Any, Any]:
-        """Run the model on left-padded prompts; return its output and the attention mask."""
+        """Run the model on left-padded prompts, and return its output and the attention mask."""
         longest = max(map(len, prompts))
         ids = self._torch.zeros((len(prompts), longest), dtype=self._torch.long)
         mask = self._torch.zeros_like(ids)
@@ -166,7 +166,7 @@ class TransformersBackend(Backend):
 
 
 def attends_to_everything(config: Any) -> bool:
-    """Return whether every layer of a model sees the whole prompt; layers with a sliding window do not."""
+    """Return whether every layer of a model attends to the whole prompt, without a sliding window."""
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     if kinds is not None:

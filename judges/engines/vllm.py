@@ -24,7 +24,7 @@ More tokens need further requests, for which the prompt is in vLLM's cache.
 def loading(gpus: str) -> Generator[None]:
     """Prevent other engines from loading on these GPUs, because vLLM measures how much memory loading takes.
 
-    If two engines load at once on halves of an H100, they count each other's weights, and one gets no cache.
+    If two engines load at once on halves of an H100, each counts the other's weights, and one engine gets no cache.
     """
     lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"
     with lock.open("a") as file:
@@ -33,7 +33,7 @@ def loading(gpus: str) -> Generator[None]:
 
 
 class VllmBackend(Backend):
-    """One loaded model.
+    """Backend with a model that vLLM has loaded.
 
     vLLM accepts no attention mask, so each sequence of tokens is a separate request. A request for the log
     probabilities of the prompt would return several nodes of one branch, but it does not read the prefix cache.

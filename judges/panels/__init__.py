@@ -1,4 +1,4 @@
-"""Judge presets: lists of judges that are used together; ``care judges new --panel`` writes their judge files."""
+"""Judge presets, which are lists of judges that ``care judges new --panel`` writes as judge files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Preset:
-    """A list of judges that are used together.
+    """List of judges that are used together.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Preset:
-    """Return the preset of this name.
+    """Return a judge preset by its name.
 
-    Raises ``InputError`` if there is none; the message lists the existing presets.
+    Raises ``InputError`` if the preset does not exist; the message lists the existing presets.
     """
     if name not in names():
-        raise InputError(f"no panel {name!r}; choose one of {', '.join(names())}")
+        raise InputError(f"CARE has no judge preset {name!r}; choose one of {', '.join(names())}")
     given = load_yaml(_FOLDER / f"{name}.yaml")
     chosen = given.get("programs", [])
     chosen = programs.names() if chosen == "all" else chosen
@@ -55,7 +55,7 @@ def find(name: str) -> Preset:
 
 
 def scored_in_the_paper(judge: str) -> list[str]:
-    """Return the test sets of the catalog that a judge scored in the paper, sorted; they come from all its presets."""
+    """Return the sorted test sets of the catalog that a judge scored in the paper, from all presets with the judge."""
     presets = [find(name) for name in names()]
     its = [p for p in presets if judge in p.programs or any(model["name"] == judge for model in p.models)]
     return sorted({testset for preset in its for testset in preset.testsets})
@@ -100,6 +100,6 @@ def with_fence(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def judge_yaml(**fields: Any) -> str:
-    """Return the text of a judge file with these fields; a field that is None is left out."""
+    """Return the YAML text of a judge file with the given fields, without fields that are None."""
     given = {name: value for name, value in fields.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)

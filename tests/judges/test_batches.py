@@ -355,7 +355,7 @@ def test_requests_that_were_never_answered_teach_nothing_about_the_model(folder,
 
 def test_an_endpoint_without_batches_is_reported(folder, server):
     server.has_batches = False
-    with pytest.raises(JudgeError, match=r"HTTP 404 for POST /files .*take `batch` out of the judge's file"):
+    with pytest.raises(JudgeError, match=r"HTTP 404 for POST /files .*remove `batch` from the judge's file"):
         ask(folder)
     assert sent(folder) == []
     write(folder, server, batch="false")
@@ -378,7 +378,7 @@ def test_a_judge_that_no_longer_asks_by_files_waits_for_the_open_one(folder, ser
 def test_a_refused_file_is_reported_and_sent_again(folder, server):
     ask(folder)
     server.batches["batch-0"] |= {"status": "failed", "errors": {"data": [{"message": "too many enqueued tokens"}]}}
-    with pytest.raises(JudgeError, match=r"batch batch-0 was refused \(.*too many enqueued tokens"):
+    with pytest.raises(JudgeError, match=r"the endpoint refused batch-0 \(.*too many enqueued tokens"):
         ask(folder)
     ask(folder)
     assert sent(folder)[0].batch_id == "batch-1"

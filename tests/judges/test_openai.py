@@ -155,7 +155,7 @@ def test_retries_are_logged_without_the_key(serve, caplog):
     caplog.set_level(logging.INFO, logger="judges.engines.openai")
     scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=1)
     assert "attempt 1 of 2 failed (HTTP 500: crash with ***)" in caplog.text
-    assert "no answer after all retries" in caplog.text
+    assert "gave no answer after all retries" in caplog.text
     assert KEY not in caplog.text
 
 
@@ -253,7 +253,7 @@ def test_a_judge_is_stopped_if_too_much_of_a_batch_fails_with_an_early_warning(s
         judges.run(judge(server, retries=0, concurrency=2), items(200), lambda scores, _: kept.extend(scores))
     assert 100 < len(kept) < 110
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warning.startswith("Judge 'api': no answer after all retries (HTTP 500: oops)")
+    assert warning.startswith("Judge 'api' gave no answer after all retries (HTTP 500: oops)")
 
 
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])

@@ -139,7 +139,7 @@ def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, 
     assert list(failed) == ["none"]
     assert "'none' ran out of memory on a single question (CUDA out of memory: 1 prompts)" in failed["none"]
     assert (
-        "'tight': out of memory on a batch of 10 questions; CARE continues with batches of 2, one at a time"
+        "'tight' ran out of memory on a batch of 10 questions; CARE continues with batches of 2, one at a time"
         in caplog.text
     )
     loads = Counter(load.model for load in loads_in(tmp_path / "log"))
