@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from judges.questions import Batches, Questions
 
 Sink = Callable[[Sequence[Score], str], None]
-"""A function that stores a batch; it receives the scores and the engine's version."""
+"""Function that stores a batch of scores; it receives the scores and the engine's version."""
 
 BATCHES_AHEAD = 2
-"""Number of batches that an engine holds, so that it need not wait for the next one; a kill would lose more."""
+"""Number of batches that an engine holds, so that it need not wait for input; a kill loses their scores."""
 
 STORED_EVERY_S = 5.0
 """Seconds after which answers of an endpoint are stored, even if they are few."""
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 class DownError(JudgeError):
-    """A judge was stopped because too much of a batch failed."""
+    """Error of a judge that was stopped because too large a share of a batch failed."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Progress:
     Attributes
     ----------
     done, total : int
-        Number of scored items, and of all pending items.
+        Number of scored items, and number of all pending items.
     questions : int
-        Number of different questions among all pending items.
+        Number of distinct questions about all pending items.
     seconds : float
         Time since the judge got its first batch.
     tokens : int
@@ -81,7 +81,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """Where and how judges run.
+    """Settings of where and how judges run.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class PoolConfig:
     actors : int
         Largest number of Ray actors for each judge, each with a copy of its model.
     side_by_side : int
-        Judges without a GPU that run at the same time. Judges on GPUs run as soon as Ray has GPUs for them.
+        Number of judges without a GPU that run at the same time. Judges on GPUs run as soon as Ray has GPUs for them.
     spend_limit : float, optional
         US dollars that all judges together may spend in a day (UTC), in addition to the limits in their own files. If
         it is set, endpoints without prices receive no requests.
@@ -110,31 +110,31 @@ class PoolConfig:
 
 
 class Stop:
-    """An early end of all work of a pool."""
+    """Request to end all work of a pool early."""
 
     def __init__(self) -> None:
         self.requested = False
         self._callbacks: list[Callable[[], None]] = []
 
     def request(self) -> None:
-        """Send no more questions (callable from any thread); answers to open questions are still stored."""
+        """Stop sending questions, from any thread; answers to open questions are still stored."""
         self.requested = True
         for callback in [*self._callbacks]:
             callback()
-        _log.info("Judging ends early: no further requests are sent.")
+        _log.info("Judging ends early; CARE sends no further requests.")
 
     def on_request(self, callback: Callable[[], None]) -> None:
-        """Register a callback for when the end is requested; call it at once if that has already happened."""
+        """Register a callback that runs when the end is requested, or at once if it was already requested."""
         self._callbacks.append(callback)
         if self.requested:
             callback()
 
 
 class Pool:
-    """Runs judges; as a context manager, it shuts down the Ray that it has started.
+    """Context manager that runs judges, and at the end shuts down Ray if the pool has started Ray.
 
     Ray (a cluster or embedded) is started when the first judge needs it, and serves all judges of the ``with`` block.
-    A Ray that was already running is not shut down.
+    If Ray was already running, it is not shut down.
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
@@ -156,10 +156,10 @@ class Pool:
 
     @contextmanager
     def session(self, gpus: float = 0.0) -> Generator[Session]:
-        """Open a session, in which a model remains loaded until a judge needs another one.
+        """Open a session, in which a model remains loaded until a judge needs another model.
 
-        With ``gpus``, it opens at once, and Ray decides when the judge gets its GPUs. Otherwise it waits for one of
-        ``side_by_side`` places.
+        With ``gpus``, the session opens at once, and Ray decides when the judge gets its GPUs. Without ``gpus``, it
+        opens when fewer than ``side_by_side`` such sessions are open.
         """
         on_ray = gpus > 0 and self._config.mode != "inline"
         with nullcontext() if on_ray else self._without_gpu:
@@ -194,7 +194,7 @@ class Pool:
 
 
 class Session:
-    """Runs judges one after another; ``Pool.session`` opens it."""
+    """Session of a pool, which runs judges one after another and keeps the last model loaded."""
 
     def __init__(self, config: PoolConfig, start_ray: Callable[[], None], stop: Stop) -> None:
         self._config, self._start_ray, self._stop = config, start_ray, stop
@@ -203,7 +203,7 @@ class Session:
         self._loaded: tuple[object, ...] = ()
 
     def close(self) -> None:
-        """Free the loaded model."""
+        """Free the loaded model, and stop its Ray actors."""
         if self._actors is not None:
             self._actors.close()
         self._models, self._actors = LoadedModels(), None
@@ -216,23 +216,23 @@ class Session:
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Score ``items``, pass each finished batch to ``sink`` in this process, and return how many were scored.
+        """Score ``items``, pass each finished batch to ``sink`` in this process, and return the number of scored items.
 
         Parameters
         ----------
         items : Questions or sequence of Item
-            The pending items only.
+            Pending items of one test set.
         sink : callable
-            Called with each batch of scores, which counts as done once it returns.
+            Function that stores a batch of scores; the batch is done when the function returns.
         context : Context, optional
-            Everything that the engine needs in addition to its specification.
+            Folders, spending and callbacks that the engine needs in addition to its specification.
         progress : callable, optional
-            Called after every batch.
+            Function that is called after every batch.
 
         Raises
         ------
         JudgeError
-            The judge cannot be built, an actor did not answer in time, too large a share of a batch failed, or the
+            If the judge cannot be built, an actor did not answer in time, too large a share of a batch failed, or the
             spend limit is reached. The sink has already received every answered batch.
         """
         from judges.questions import Batches, ItemsInMemory, Questions
@@ -266,7 +266,7 @@ class Session:
         score_batches = self._on_ray if uses_ray else self._inline
         done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
         _log.info(
-            "Judge %r: %d pending items, %d different questions, in %d batches.",
+            "Judge %r has %d pending items with %d distinct questions in %d batches.",
             *(spec.name, questions.items, len(questions), len(batches)),
         )
         for number, scores, version in score_batches(spec, batches, context):
@@ -283,14 +283,14 @@ class Session:
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
             state = Progress(done, questions.items, len(questions), time.perf_counter() - started, tokens)
-            _log.debug("Judge %r: batch %d is stored; %s.", spec.name, number, state)
+            _log.debug("Judge %r: batch %d was stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)
         if down or self._stop.requested:
             raise (
                 DownError(down)
                 if down
-                else JudgeError(f"judge {spec.name!r} was interrupted; `care run` asks about the remaining items")
+                else JudgeError(f"judge {spec.name!r} was interrupted; `care run` continues with the remaining items")
             )
         return done
 
@@ -320,9 +320,9 @@ class Session:
     def _overlapping(
         self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        """Send many questions at a time to an endpoint: first one, then at most a batch until one batch is complete.
+        """Send concurrent questions to an endpoint, and yield scores for each batch or every few seconds.
 
-        Yields the scores of a batch when it is complete or has failed, or the available scores after some seconds.
+        The first question is sent alone, and at most one batch of questions is sent before the first batch is complete.
         """
         from judges.engines.openai import OpenAIJudgeEngine
 
@@ -378,7 +378,7 @@ class Session:
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
-    """Return why the judge is stopped if too large a share of a batch failed, or else an empty text."""
+    """Return the reason to stop a judge if too large a share of a batch failed, or else an empty text."""
     failed = [score for score in scores if score.status in MAY_PASS]
     if not spec.engine.needs.template or len(failed) <= spec.most_failing * max(of, len(scores)):
         return ""
@@ -386,5 +386,5 @@ def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
     return (
         f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; the first "
         f"with {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure that "
-        "its model answers, and run again: the items that failed and the remaining ones are asked then"
+        "its model answers, and run again: CARE then asks about the failed and the remaining items"
     )

@@ -1,4 +1,4 @@
-"""Prices of models behind endpoints: a dated table, which a judge's file may override."""
+"""Prices of models behind endpoints, from a dated table that a judge's file may override."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 @dataclass(frozen=True)
 class Price:
-    """Price of a model's tokens, in US dollars per million.
+    """Price of a model's tokens, in US dollars per million tokens.
 
     Attributes
     ----------
@@ -29,17 +29,17 @@ class Price:
     source: str
 
     def of(self, read: float, written: float, cached: float = 0.0) -> float:
-        """Return the cost of tokens in US dollars; the ``read`` tokens include the ``cached`` ones."""
+        """Return the cost of tokens in US dollars, where the ``read`` tokens include the ``cached`` tokens."""
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
     def at(self, share: float) -> Price:
-        """Return this share of the price."""
+        """Return the price multiplied by a share, such as a discount for batch files."""
         source = f"{share:g} of {self.source}, for files"
         return Price(share * self.read, share * self.cached, share * self.written, source)
 
 
 def listed(base_url: str, model: str) -> Price | None:
-    """Look up the price of a model at a host; None if the table has none."""
+    """Return the price of a model at an endpoint, or None if the table has no price."""
     table = _table()
     row = table["prices"].get(urlsplit(base_url).hostname, {}).get(model)
     return None if row is None else Price(*row, source=f"{table['source']} of {table['date']}")

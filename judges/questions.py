@@ -1,4 +1,4 @@
-"""Questions to a judge about a test set: its pending items, where items with equal texts are one question.
+"""Questions to a judge about the pending items of a test set, with one question for all items with equal texts.
 
 Only ids, keys and lengths of a long test set are in memory. Its texts are read in chunks when they are needed.
 """
@@ -18,24 +18,24 @@ from judges.spec import JudgeSpec
 T = TypeVar("T")
 
 _CHARACTERS_AT_ONCE = 8 * 2**20
-"""Total length of the texts in memory; a smaller one needs more passes over the file, a larger one more memory."""
+"""Maximum number of characters in memory; a smaller number needs more passes over the file."""
 
 _CHARACTERS_COMPARED = 128
-"""Number of first characters of an item's texts by which items are sorted."""
+"""Number of characters at the beginning of an item's texts by which items are sorted."""
 
 _BEGINNINGS = tuple(2**power for power in range(8, 17))
-"""Lengths of longer beginnings; their checksums sort items with the same first characters."""
+"""Lengths of longer beginnings, whose checksums sort items with the same first characters."""
 
 
 class ItemSource(ABC):
-    """Items with texts that can be read again at any time; sequences have the order of the source.
+    """Base class of sources of items, whose texts can be read again at any time.
 
     Attributes
     ----------
     ids, keys, text_keys : sequence of str
-        See ``Item``.
+        Ids and content keys of the items, as in ``Item``, in the order of the source.
     lengths : sequence of int
-        Total characters of each item's texts.
+        Total number of characters of each item's texts.
     """
 
     def __init__(self) -> None:
@@ -51,20 +51,20 @@ class ItemSource(ABC):
 
     @cached_property
     def by_text(self) -> Sequence[int]:
-        """The positions of all items, as ``in_order_of_texts`` sorts them."""
+        """Positions of all items, in the order of ``in_order_of_texts``."""
         return in_order_of_texts(self)
 
     @abstractmethod
     def __iter__(self) -> Iterator[Item]:
-        """Iterate over every item."""
+        """Yield every item, in the order of the source."""
 
     @abstractmethod
     def read(self, positions: Sequence[int]) -> list[Item]:
-        """Read the items at these positions, in the order of ``positions``."""
+        """Return the items at the given positions, in the order of ``positions``."""
 
 
 class ItemsInMemory(ItemSource):
-    """A source of items in memory."""
+    """Source of items that are in memory."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
@@ -78,14 +78,14 @@ class ItemsInMemory(ItemSource):
 
 
 class Question(NamedTuple):
-    """Items with equal texts, which a judge scores once.
+    """Question to a judge about all items with equal texts, which the judge scores once.
 
     Attributes
     ----------
     item : Item
         The item that the judge is shown.
     members : list of (id, key)
-        All items that get its score, including ``item``.
+        All items that get the score of ``item``, including ``item``.
     """
 
     item: Item
@@ -93,10 +93,10 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """Questions to a judge about the items of a source whose keys are not ``settled``.
+    """Questions to a judge about the pending items of a source, whose keys are not ``settled``.
 
-    The questions to a language model are sorted so that successive prompts share a long beginning, which the model's
-    prefix cache then holds.
+    Questions to a language model are sorted by text, because successive prompts with a long common beginning use the
+    model's prefix cache.
     """
 
     def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:
@@ -114,9 +114,9 @@ class Questions:
         return len(self._groups)
 
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Question]]:
-        """Yield the questions in batches of this size; each batch is read when it is needed.
+        """Yield the questions in batches of at most ``size``, each of which is read when it is needed.
 
-        With ``unread``, neighbours that differ only in these texts are in one batch, because they give one prompt.
+        With ``unread``, a batch has only neighbours that differ in no other texts, because they give the same prompt.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -133,7 +133,7 @@ class Questions:
 
 
 class Batches:
-    """Questions in batches that are read one by one; sent questions are kept until they are answered.
+    """Batches of questions, which are read one by one; each sent question is kept until it is answered.
 
     No further batch is started if the judge is ``down`` or ``has_ended`` returns True.
     """
@@ -156,7 +156,7 @@ class Batches:
 
     @property
     def stopped(self) -> bool:
-        """Whether no further batch should be started."""
+        """Whether the judge must start no further batch."""
         return self.down or self._has_ended()
 
     def until_stopped(self, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
@@ -164,13 +164,13 @@ class Batches:
         return takewhile(lambda _: not self.stopped, self._read(unread))
 
     def one_by_one(self) -> Iterator[list[Item]]:
-        """Yield all batches; unanswered questions of a batch are dropped when the next batch is read."""
+        """Yield all batches, and forget the unanswered questions of a batch when the next batch is read."""
         for batch in self.questions.batches(self._size):
             self._unanswered = {question.item.key: question for question in batch}
             yield [question.item for question in batch]
 
     def members(self, item: Item) -> int:
-        """Return the number of items that a question is about."""
+        """Return the number of items with the same question as an item."""
         return len(self._unanswered[item.key].members)
 
     def of_items(self, scores: Sequence[Score]) -> list[Score]:
@@ -178,19 +178,19 @@ class Batches:
         return [score.of(*member) for score in scores for member in self._unanswered[score.item_key].members]
 
     def forget(self, scores: Sequence[Score]) -> None:
-        """Drop the questions that these scores answer."""
+        """Forget the questions that have been answered by the given scores."""
         for score in scores:
             del self._unanswered[score.item_key]
 
 
 def _shown(unread: Collection[str], question: Question) -> list[str | None]:
-    """Return an item's texts without those that no prompt shows."""
+    """Return the texts of a question's item that a prompt shows."""
     item = question.item
     return [getattr(item, name) for name in TEXTS if name not in unread]
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Split ``wanted`` into chunks whose texts fit into memory; ``length_of`` returns the characters of an element."""
+    """Yield chunks of ``wanted`` whose texts fit into memory; ``length_of`` counts the characters of an element."""
     chunk: list[T] = []
     characters = 0
     for one in wanted:
@@ -206,8 +206,8 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
     """Return the positions of all items in an order in which neighbours share long beginnings.
 
-    Only short data of each item are kept, so a long test set can be read from a file item by item. In real sets,
-    successive texts share within 1 % as much as after a full sort.
+    Only a short key of each item is kept, so a long test set can be read from a file item by item. In real test sets,
+    the shared beginnings of successive texts are within 1 % as long as after a full sort.
     """
     kept = [_beginnings(item) for item in items]
     return sorted(range(len(kept)), key=kept.__getitem__)

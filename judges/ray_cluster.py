@@ -1,4 +1,4 @@
-"""Connection to Ray: the cluster that the environment or care.yaml names, or an embedded one."""
+"""Connection to Ray, either to a cluster that the environment or care.yaml names, or to an embedded Ray."""
 
 import logging
 import os
@@ -11,24 +11,24 @@ from typing import Any, ClassVar
 from care_ops.errors import JudgeError
 
 _VARIABLE = "RAY_ADDRESS"
-"""Environment variable by which Ray itself names a cluster."""
+"""Ray's own environment variable for the address of a cluster."""
 
 _EMBEDDED = "local"
-"""Address for which Ray starts its own cluster; without it, Ray joins any present or past cluster of this machine."""
+"""Address with which Ray starts an embedded cluster; without an address, Ray would join any cluster of this machine."""
 
 _FOUND_BY_RAY = ("auto", _EMBEDDED)
-"""Addresses for which Ray itself searches a cluster on this machine or starts one."""
+"""Addresses with which Ray itself searches or starts a cluster on this machine."""
 
 _ANSWER_TIMEOUT_S = 10.0
 _ATTEMPTS = 3
-"""A cluster starts a process for each client; on a busy machine this takes longer than the cluster waits."""
+"""Number of attempts to connect; a busy cluster may need longer than its own timeout to start a client's process."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RayConfig:
-    """Where Ray runs.
+    """Address of the Ray cluster.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class RayConfig:
     address: str | None = None
 
     def cluster(self) -> str | None:
-        """Return the cluster's address; None for an embedded Ray."""
+        """Return the address of the Ray cluster, or None for an embedded Ray."""
         return os.environ.get(_VARIABLE) or self.address
 
     def source(self) -> str:
@@ -51,11 +51,11 @@ class RayConfig:
 
 
 FROM_ENVIRONMENT = RayConfig()
-"""The cluster that the environment names, if any."""
+"""Settings of Ray without an address in care.yaml; the environment may name a cluster."""
 
 
 def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
-    """Start Ray for this process.
+    """Start Ray for this process, or connect this process to the cluster.
 
     Raises ``JudgeError`` if the cluster does not answer or requires a token that this process does not have.
     """
@@ -63,7 +63,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     from ray.exceptions import AuthenticationError
 
     address, source = config.cluster(), config.source()
-    _log.info("Starting Ray: %s.", f"the cluster at {address}" if address else "an embedded one")
+    _log.info("Ray starts with %s.", f"the cluster at {address}" if address else "an embedded cluster")
     if address and address not in _FOUND_BY_RAY:
         _must_answer(address, source)
     options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
@@ -76,7 +76,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
             # after a timeout, Ray itself has already tried three times
             if attempt == _ATTEMPTS or not isinstance(error, temporary) or "connection timeout" in str(error):
                 raise JudgeError(_why_not_connected(address, source, error)) from error
-            _log.warning("Ray did not start a client (%s); CARE tries again.", _in_short(error))
+            _log.warning("Ray did not start (%s); CARE tries again.", _in_short(error))
             ray.shutdown()
             time.sleep(0.5 * 2**attempt)
 
@@ -84,8 +84,8 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
 def _why_not_connected(address: str | None, source: str, error: BaseException) -> str:
     if address is None:
         return (
-            f"an embedded Ray could not be started ({_in_short(error)}); check that memory and /tmp have space, or "
-            f"name a cluster in {_VARIABLE}"
+            f"an embedded Ray could not be started ({_in_short(error)}); free memory and space in /tmp, or name a "
+            f"cluster in {_VARIABLE}"
         )
     return (
         f"{source} is {address}: Ray cannot connect to it ({_in_short(error)}); check that it is the address that "
@@ -96,13 +96,13 @@ def _why_not_connected(address: str | None, source: str, error: BaseException) -
 
 
 def _in_short(error: BaseException) -> str:
-    """Return the first and the last line of an error; in the last one, Ray's server gives the reason."""
+    """Return the first and the last line of an error, because the last line has the reason of Ray's server."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return " ".join(dict.fromkeys([lines[0], lines[-1]]))
 
 
 def _must_answer(address: str, source: str) -> None:
-    """Refuse an address without a listening server, because ``ray.init`` would wait and ignore signals."""
+    """Raise ``JudgeError`` if no server listens at an address, because ``ray.init`` would wait and ignore signals."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
         raise JudgeError(

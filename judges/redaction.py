@@ -1,4 +1,4 @@
-"""Removal of API keys from untrusted texts, such as an answer, an error or the name of a model."""
+"""Removal of API keys from untrusted texts, such as answers, error messages and names of models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from math import ceil, floor
 UNNAMED = "unnamed"
 
 MIN_SECRET = 6
-"""Length of the shortest part of a secret that is removed; shorter secrets are removed as whole words."""
+"""Minimum length of a part of a secret that is removed; shorter secrets are removed only as whole words."""
 
 _MIN_REPEATED = 12
 _SENTENCE = 250
@@ -33,7 +33,7 @@ _MOST_LAYERS = 2
 
 
 class _Visible(dict[int, str]):
-    """Translation of each character to its plain form, and of invisible ones and white space to nothing."""
+    """Mapping of each character to its plain form, and of invisible characters and white space to nothing."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -48,19 +48,19 @@ _VISIBLE = _Visible()
 
 @dataclass(frozen=True)
 class _View:
-    """A decoded form of a text, with the span of each character in the original text."""
+    """Decoded form of a text, with the span of each character in the original text."""
 
     text: str
     spans: list[tuple[int, int]]
 
     @classmethod
     def of(cls, text: str) -> _View:
-        """Read the text without invisible characters."""
+        """Return a view of a text without invisible characters."""
         return cls._of_characters((c, k, k + 1) for k, c in enumerate(text))
 
     @classmethod
     def unescaped(cls, text: str) -> _View:
-        """Read the text with escapes of JSON, URLs and HTML decoded."""
+        """Return a view of a text with decoded escapes of JSON, URLs and HTML."""
         return cls._of_characters(_characters(text))
 
     @classmethod
@@ -71,7 +71,7 @@ class _View:
 
     @property
     def lower(self) -> str:
-        """The text in lower case with the same length; the lower case of U+0130 alone would have two characters."""
+        """Text in lower case with the same length; only U+0130 would have two characters in lower case."""
         lower = self.text.lower()
         if len(lower) == len(self.text):
             return lower
@@ -79,7 +79,7 @@ class _View:
 
 
 def _characters(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each decoded character with its span."""
+    """Yield each character of a text with decoded escapes, and its span in the text."""
     done = 0
     for match in _ESCAPE.finditer(text):
         yield from ((text[k], k, k + 1) for k in range(done, match.start()))
@@ -92,7 +92,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """Decode a run of base64 or hexadecimal digits at every offset; yields text, start and digits per byte."""
+    """Decode base64 or hexadecimal digits at every offset, and yield the text, its start and the digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2
@@ -104,9 +104,9 @@ def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
 
 
 class Secrets:
-    """Removes secrets and parts of secrets from text, also in encoded forms.
+    """Filter that removes secrets and parts of secrets from texts, also in encoded forms.
 
-    A part is any six characters in a row. Case, spaces, line breaks and invisible characters do not matter. Escapes of
+    A part has six consecutive characters. Case, spaces, line breaks and invisible characters do not matter. Escapes of
     JSON, URLs and HTML, hexadecimal digits and base64 are decoded.
     """
 
@@ -128,12 +128,12 @@ class Secrets:
 
     @classmethod
     def of_environment(cls) -> Secrets:
-        """Collect the environment variables that have the name of a key, are long enough for one, and are no path."""
+        """Return a filter for the values of environment variables that probably hold API keys."""
         named = [value.strip() for name, value in os.environ.items() if _NAMES_A_KEY.search(name)]
         return cls(value for value in named if len(value) >= MIN_SECRET and not value.startswith("/"))
 
     def hide(self, text: str, limit: int = _SENTENCE) -> str:
-        """Return the text without secrets, cut to the limit."""
+        """Return a text with ``***`` for each secret, cut to ``limit`` characters."""
         if not self._parts and not self._short:
             return text[:limit]
         text = text[: limit + 8 * max(self._longest, MIN_SECRET)]
@@ -149,7 +149,7 @@ class Secrets:
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 
     def _found(self, text: str, layers: int = _MOST_LAYERS) -> Iterator[tuple[int, int]]:
-        """Yield the spans of secrets in the text itself."""
+        """Yield the span in the text of each secret, including secrets in encoded forms."""
         for pattern in self._short:
             yield from (match.span() for match in pattern.finditer(text))
         for view in [_View.of(text), *([_View.unescaped(text)] if _ESCAPE.search(text) else [])]:
@@ -168,7 +168,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def unrepeated(text: str, asked: str) -> str:
-    """Replace by ``***`` each part of a text that repeats 12 or more characters of the question, plain or as JSON."""
+    """Replace each part of a text that repeats at least 12 characters of the question by ``***``."""
     forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
     begins = [text[k : k + _MIN_REPEATED] in forms for k in range(len(text) - _MIN_REPEATED + 1)]
     within = (any(begins[max(0, k - _MIN_REPEATED + 1) : k + 1]) for k in range(len(text)))

@@ -1,4 +1,4 @@
-"""Sandbox: a process that runs an untrusted program and can only answer questions.
+"""Sandbox for an untrusted program, which runs in a process that can only answer questions.
 
 Bubblewrap gives the process its own read-only file system with the files that Python needs, no network, no view of
 other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
@@ -32,23 +32,23 @@ _UNPRIVILEGED = "65534"
 
 
 class SandboxTimeoutError(Exception):
-    """The program did not answer in time, so its process was ended."""
+    """Error of a program that did not answer in time, and whose process was ended."""
 
 
 class SandboxDiedError(Exception):
-    """The program's process ended, or wrote something other than one answer."""
+    """Error of a program whose process ended or wrote something other than one answer."""
 
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A program's source code and its path."""
+    """Source code and path of a program."""
 
     path: Path
     source: str
 
     @classmethod
     def read(cls, path: Path) -> ProgramFile:
-        """Read the file; raises ``InputError`` if it cannot be read."""
+        """Read a program from a file, or raise ``InputError`` if the file cannot be read."""
         try:
             return cls(path, path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -63,9 +63,9 @@ def available() -> Kind:
 
 
 def why_unavailable() -> str:
-    """Return why this machine has no sandbox and the remedy; empty if it has a sandbox."""
+    """Return the reason why this machine has no sandbox, with a remedy, or an empty text if it has a sandbox."""
     if shutil.which("bwrap") is None:
-        return "there is no sandbox on this machine; install bubblewrap (its command, bwrap, must be on PATH)"
+        return "this machine has no sandbox for programs; install bubblewrap (its command bwrap must be on PATH)"
     command = [*_bwrap(), *_python("pass")]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_START_S, check=False, env=_ENVIRONMENT)
@@ -81,24 +81,23 @@ def why_unavailable() -> str:
 
 
 class Sandbox:
-    """One program in one process; the first question starts the process, and a later one restarts an ended process.
+    """Sandbox with one program in one process, which starts with a question and restarts after it has ended.
 
     Parameters
     ----------
     program : ProgramFile
-        Defines the function.
+        Program that defines the function ``program_judge``.
     timeout_s : float
-        Seconds that one answer may take.
+        Maximum duration of one answer in seconds.
     memory_mb : int
         Memory that the process may use, in megabytes.
     kind : {"bwrap", "none"}
-        ``none`` runs a program that the workspace's owner trusts, with this user's rights: only the limits on memory,
-        time and output apply.
+        ``none`` runs a trusted program with all rights of this user, under limits on memory, time and output only.
 
     Raises
     ------
     JudgeError
-        The program cannot be loaded.
+        If the program cannot be loaded.
     """
 
     def __init__(self, program: ProgramFile, timeout_s: float, memory_mb: int, kind: Kind) -> None:
@@ -107,7 +106,7 @@ class Sandbox:
         self._buffer = b""
 
     def ask(self, query: str, response: str) -> dict[str, Any]:
-        """Ask the program for the score of one response.
+        """Return the program's score of one response.
 
         Returns
         -------
@@ -117,7 +116,7 @@ class Sandbox:
         Raises
         ------
         SandboxTimeoutError, SandboxDiedError
-            There is no valid answer. The process has been ended, and the next question starts another.
+            If there is no valid answer. The process has been ended, and the next question starts another process.
         """
         if self._process is None:
             self.start()
@@ -141,7 +140,7 @@ class Sandbox:
         self._buffer = b""
 
     def start(self) -> None:
-        """Start the process and load the program; raises ``JudgeError`` with Python's message if that fails."""
+        """Start the process and load the program, or raise ``JudgeError`` with Python's message."""
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
         wall = [] if self._kind == "none" else _bwrap()
         command = [*wall, *_python(worker), self._kind, str(self._memory), *_packages()]
@@ -160,12 +159,12 @@ class Sandbox:
         if why is not None:
             self.close()
             raise JudgeError(
-                f"{self._program.path}: the program cannot be loaded ({' '.join(str(why).split())}); it must define "
-                "program_judge(query, response) and import only what is installed"
+                f"{self._program.path}: the program cannot be loaded ({' '.join(str(why).split())}); define "
+                "program_judge(query, response) in it, and import only packages that are installed"
             )
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:
-        """Send a question, in several writes if it is long, and read the answer, which is one line."""
+        """Send a question to the process, and return the answer in its next line."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -205,7 +204,7 @@ def _python(script: str) -> list[str]:
 
 
 def _packages() -> list[str]:
-    """Return the folders of installed packages."""
+    """Return the folders of packages that are installed for this Python."""
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages") and Path(path).is_dir()]
 
 

@@ -1,7 +1,7 @@
 """Script inside the sandbox that loads one program and answers each JSON line with a JSON line.
 
-It imports no module of CARE, because none is readable inside the sandbox. Before it loads the program, it disables the
-system calls that start processes, hold memory outside the address space, or reach into the kernel.
+The script imports no module of CARE, because none is readable inside the sandbox. Before it loads the program, it
+disables system calls that start processes, hold memory outside the address space, or reach into the kernel.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ _THREADS = 32
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 38, 22  # from the system's header sys/prctl.h
 
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By processor: its number in the kernel, and its column in the table below."""
+"""Processors with their number in the kernel, and their column in ``_REFUSED``."""
 
 _CLONE = (56, 220)
 _CLONE3 = 435
@@ -81,7 +81,7 @@ def _limit(what: int, value: int) -> None:
 
 
 def _give_up_rights() -> None:
-    """Become an unprivileged user with one process, no files to write, and fewer system calls."""
+    """Become an unprivileged user that can start no process, write no file and make fewer system calls."""
     _limit(resource.RLIMIT_NPROC, _THREADS)  # threads count as processes
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NOFILE, 64)
@@ -103,7 +103,7 @@ def _give_up_rights() -> None:
 
 
 def _filter(machine: str) -> bytes:
-    """Assemble the filter of system calls: instructions of classic BPF, 8 bytes each."""
+    """Return the filter of system calls as instructions of classic BPF, 8 bytes each."""
     if machine not in _MACHINES:
         raise OSError(f"the sandbox does not support the processor {machine!r}; run it on x86_64 or aarch64")
     architecture, column = _MACHINES[machine]

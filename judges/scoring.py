@@ -1,4 +1,4 @@
-"""Probabilities of the legal answers, computed from next-token probabilities.
+"""Probabilities of the legal answers, computed from the probabilities of next tokens.
 
 An answer may be spelled in several ways (with and without a space before it) and may take several tokens. The token
 sequences of all spellings form a trie. The model evaluates the next token's probabilities once at each inner node of
@@ -19,7 +19,7 @@ EXACT_TO = 1e-4
 
 @dataclass(frozen=True)
 class Ballot:
-    """The token sequences in which a tokenizer can write the legal answers.
+    """Token sequences with which a tokenizer can write the legal answers.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Ballot:
 
     @cached_property
     def children(self) -> dict[Prefix, set[int]]:
-        """The tokens that may follow at each inner node of the trie; a node is the sequence of tokens up to it."""
+        """Tokens that may follow each inner node of the trie, where a node is a sequence of tokens."""
         nodes: dict[Prefix, set[int]] = {}
         for sequences in self.writings.values():
             for sequence in sequences:
@@ -44,12 +44,12 @@ class Ballot:
 
     @cached_property
     def complete(self) -> frozenset[Prefix]:
-        """The sequences that are a complete answer."""
+        """Token sequences that are a complete answer."""
         return frozenset(sequence for sequences in self.writings.values() for sequence in sequences)
 
     @cached_property
     def wanted(self) -> dict[Prefix, tuple[int, ...]]:
-        """The sorted token ids whose probability is needed, for each inner node."""
+        """Sorted token ids whose probability is needed, for each inner node of the trie."""
         return {
             node: tuple(sorted(tokens | (self.digits if node in self.complete else frozenset[int]())))
             for node, tokens in self.children.items()
@@ -57,7 +57,7 @@ class Ballot:
 
     @cached_property
     def always_legal(self) -> frozenset[Prefix]:
-        """The inner nodes after which every continuation is a legal answer; on 0 to 100 these are 2 to 9 but not 1."""
+        """Inner nodes after which every continuation is a legal answer, such as 2 to 9 but not 1 on a scale to 100."""
         legal: set[Prefix] = set()
         for node in sorted(self.children, key=len, reverse=True):
             below = [(*node, token) for token in self.wanted[node]]
@@ -69,7 +69,7 @@ class Ballot:
 
 
 class Unfolding:
-    """Partial probabilities of the answers to one prompt, while the model evaluates one node after another.
+    """Partial probabilities of the answers to one prompt, while the model evaluates the trie node by node.
 
     Notes
     -----
@@ -91,7 +91,7 @@ class Unfolding:
         self._known = 0.0
 
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
-        """Return the nodes that the model should evaluate next; none if all other nodes are negligible.
+        """Return the nodes that the model should evaluate next, or an empty list if all other nodes are negligible.
 
         ``negligible`` is t / w of the notes: the tolerance of the expected score divided by the width of the scale.
         """
@@ -108,7 +108,7 @@ class Unfolding:
         return []
 
     def add(self, node: Prefix, log_probabilities: Mapping[int, float]) -> None:
-        """Add the log probabilities of the wanted tokens at a node."""
+        """Add the log probabilities of the wanted tokens after a node."""
         reached = self._waiting.pop(node)
         following = {token: math.exp(log_probabilities[token]) for token in self._ballot.wanted[node]}
         for token in self._ballot.children[node]:
@@ -125,7 +125,7 @@ class Unfolding:
         self._known += probability
 
     def probabilities(self) -> dict[str, float]:
-        """Return the probability of each answer from the evaluated nodes; the sum is the valid mass."""
+        """Return the probability of each legal answer, computed from the evaluated nodes."""
         return {
             answer: sum(self._mass.get(sequence, 0.0) for sequence in sequences)
             for answer, sequences in self._ballot.writings.items()
@@ -133,14 +133,14 @@ class Unfolding:
 
 
 def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]) -> Ballot:
-    """Find the token sequences in which a tokenizer writes each answer after ``tail``.
+    """Return the token sequences with which a tokenizer writes each answer after ``tail``.
 
     Parameters
     ----------
     encode : callable
         Function from a text to its token ids.
     tail : str
-        The text with which every prompt ends, without white space at its end.
+        Text at the end of every prompt, without white space at its end.
     answers : iterable of str
         Legal answers as text.
     """

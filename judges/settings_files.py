@@ -1,4 +1,4 @@
-"""Reader of YAML settings files into pydantic models, with messages about wrong settings."""
+"""Reader that converts YAML settings files into pydantic models and explains wrong settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from care_ops.errors import InputError, guarded
 
 _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
-"""Limits of a YAML file; the largest hand-written files reach a tenth of them."""
+"""Maximum number of bytes and of values in a YAML file; the largest hand-written files reach a tenth of them."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -24,7 +24,7 @@ guards_settings = guarded("write it as docs/reference describes")
 
 @guards_settings
 def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS) -> M:
-    """Read a YAML file into a model, named after the file by default; ``retired`` is as in ``load_yaml``.
+    """Read a YAML file into a pydantic model, whose default name is the name of the file.
 
     Raises ``InputError`` if the file cannot be read or is not valid; the message names the file and the field.
     """
@@ -39,7 +39,7 @@ def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTIN
 def load_yaml(
     path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
 ) -> dict[str, Any]:
-    """Read the mapping in a YAML file.
+    """Read a YAML file that holds a mapping of settings, and return it as a dictionary.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def load_yaml(
     Raises
     ------
     InputError
-        The file is missing, unreadable, empty or not a YAML mapping, or it gives a former setting another value.
+        If the file is missing, unreadable, empty or not a YAML mapping, or gives a former setting another value.
     """
     try:
         if path.stat().st_size > _LONGEST_BYTES:
@@ -68,9 +68,9 @@ def load_yaml(
             )
         data = None if node is None else loader.construct_document(node)
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
+        raise InputError(f"{path}: no such file; correct the path") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}: not valid YAML ({error})") from error
+        raise InputError(f"{path}: is not valid YAML ({error})") from error
     if data is None:
         raise InputError(f"{path}: is empty; write {{}} into it to declare nothing")
     if not isinstance(data, dict):
@@ -82,7 +82,7 @@ def load_yaml(
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Count the values in a YAML node with expanded aliases; a node that contains itself has too many."""
+    """Return the number of values in a YAML node with expanded aliases, too many if the node contains itself."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -92,7 +92,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """Remove former settings from a file's content; see ``load_yaml``."""
+    """Remove former settings from the content of a file, as ``load_yaml`` describes."""
     for path, constant in retired.items():
         *groups, name = path.split(".")
         holders: list[Any] = [content]
@@ -109,7 +109,7 @@ def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the places below ``part`` of a JSON schema that allow a setting of this name, for a file's content."""
+    """Return the places below ``part`` of a JSON schema where a file with this content may have a setting ``name``."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
@@ -121,17 +121,17 @@ def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, na
 
 
 _PATTERNS = {
-    "revision": "no commit; give the repository's, 40 hexadecimal digits, as its page shows it",
+    "revision": "no commit; give a commit of the repository, 40 hexadecimal digits, as its page shows it",
     "at": "no time of day; give hours and minutes, like 02:00",
-    "api_key_env": "no name of an environment variable; the key itself belongs into the environment, not into a file",
+    "api_key_env": "no name of an environment variable; put the key itself into the environment, not into a file",
 }
-"""Messages about settings whose text does not match their pattern."""
+"""Messages for settings whose text does not match the required pattern."""
 
 
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
-    """Describe all problems of a validation in one line: each field and what is wrong with it.
+    """Return one line that describes all problems of a validation, each with its field.
 
-    With the ``kind`` of the content, the message also names the place of a misplaced setting.
+    With the ``kind`` of the content, the line also names the right place of a misplaced setting.
     """
     schema = {} if kind is None else kind.model_json_schema()
     problems: list[str] = []

@@ -59,7 +59,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
     [
         ([], "give a name"),
         (["x"], "one of --model"),
-        (["x", "--model", "m", "--revision", "main"], "revision: 'main' is no commit; give the repository's"),
+        (["x", "--model", "m", "--revision", "main"], "revision: 'main' is no commit; give a commit of the repository"),
         (["x", "--model", "m", "--engine", "magic"], "engine"),
         (["--panel", "none"], "no judge preset 'none'"),
         (["--panel", "../panels/demo"], "no judge preset '../panels/demo'"),
