@@ -19,7 +19,7 @@ _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 @dataclass(frozen=True)
 class Needs:
-    """Requirements of a judge; they decide how it is run.
+    """Requirements of a judge, which decide how the judge is run.
 
     Attributes
     ----------
@@ -29,8 +29,8 @@ class Needs:
         The judge sends requests to a remote server. It needs an API key and costs money, and the model may change
         without notice.
     template : bool
-        The judge is a language model. It needs a prompt template, a scale, and a licence that a person has read. Its
-        failures may be temporary.
+        The judge is a language model. It needs a prompt template, a scale, and a licence that a person has read, and
+        its failures may be temporary.
     recordings : bool
         The judge's scores are read from the test set's score file. It cannot score any other item.
     """
@@ -47,7 +47,7 @@ class EngineBase(BaseModel, ABC):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     needs: ClassVar[Needs] = Needs()
-    """Requirements of a judge of this engine."""
+    """Requirements of judges with this engine."""
 
     @property
     def gpus(self) -> float:
@@ -56,7 +56,7 @@ class EngineBase(BaseModel, ABC):
 
     @property
     def loaded(self) -> tuple[Any, ...]:
-        """Settings of the model that is loaded here; engines with equal settings share one model."""
+        """Settings of the model that the engine loads; engines with equal settings share one loaded model."""
         return ()
 
     @property
@@ -70,7 +70,7 @@ class EngineBase(BaseModel, ABC):
 
 
 class ProgramEngine(EngineBase):
-    """A Python function that is registered with ``@program_judge``, or that is in a file and runs in the sandbox.
+    """Engine that calls a Python function, registered with ``@program_judge`` or in a file that runs in the sandbox.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class ProgramEngine(EngineBase):
     memory_mb : int
         Megabytes of memory that the process of a program from a file may use.
     unsafe : bool
-        Whether the file runs without a sandbox, with all the rights of this user.
+        Whether the file runs without a sandbox, with all rights of this user.
     """
 
     kind: Literal["program"] = "program"
@@ -104,7 +104,7 @@ class ProgramEngine(EngineBase):
 
 
 class RecordedEngine(EngineBase):
-    """Existing scores, read from a test set's score file."""
+    """Engine of a judge whose scores are read from a test set's score file."""
 
     needs: ClassVar[Needs] = Needs(recordings=True)
     kind: Literal["recorded"] = "recorded"
@@ -139,11 +139,11 @@ class LanguageModel(EngineBase):
     max_tokens : int
         Longest answer, in tokens, if the answer is read as text.
     profile : {"care", "paper", "paper-raw"}
-        ``paper`` repeats the paper's method: its own prompts if they differ from ours, raw text, eight tokens, the
-        first number, one order. ``paper-raw`` is the same with our prompts.
+        ``paper`` repeats the paper's method: its own prompts if they differ from CARE's prompts, raw text, eight
+        tokens, the first number, one order. ``paper-raw`` uses the same method with CARE's prompts.
     fence : bool
         Protection against prompt injection: the item's texts stand between delimiters that they cannot contain, and
-        the instructions are repeated after them. `care judges new` writes this setting. It is part of the key.
+        the instructions are repeated after them. `care judges new` writes this setting, which is part of the key.
     """
 
     model: str
@@ -167,7 +167,7 @@ class LanguageModel(EngineBase):
     @model_validator(mode="after")
     def _paper_has_no_fence(self) -> Self:
         if self.fence and self.profile != "care":
-            raise ValueError(f"fence: the paper's prompts have no fence; remove fence, or profile: {self.profile}")
+            raise ValueError(f"fence: the paper's prompts have no fence; remove fence or profile: {self.profile}")
         return self
 
     def with_template(self, name: str | None) -> Self:
@@ -175,7 +175,7 @@ class LanguageModel(EngineBase):
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that change a score; the machine and the speed of the model are not included."""
+        """Return the settings that change a score, without settings of the machine and of speed."""
         names = ("kind", "model", "revision", "base_url", *LanguageModel.model_fields)
         in_revision = ("template", "fence")
         return {name: value for name, value in self.model_dump().items() if name in names and name not in in_revision}
@@ -187,20 +187,20 @@ SPEED_ONLY = frozenset(
     enforce_eager max_num_batched_tokens max_num_seqs pipeline_parallel_size tensor_parallel_size
     """.split()
 )
-"""vLLM's options for speed and memory, which cannot change an answer."""
+"""Options of vLLM for speed and memory, which cannot change an answer."""
 
 RESERVED = frozenset(
     """
     dtype enable_prefix_caching gpu_memory_utilization load_format max_model_len model revision seed trust_remote_code
     """.split()
 )
-"""vLLM's options that other settings of the judge decide, or that must not change."""
+"""Options of vLLM that other settings of the judge define, or that must not change."""
 
 Option = str | int | float | bool
 
 
 def _frozen_options(value: Any) -> Any:
-    """Turn a mapping of options into sorted pairs, which are hashable."""
+    """Convert a mapping of options into sorted pairs, which are hashable."""
     if not isinstance(value, dict):
         return value
     if reserved := sorted(RESERVED & set(value)):
@@ -212,16 +212,16 @@ FrozenOptions = Annotated[tuple[tuple[str, Option], ...], BeforeValidator(_froze
 
 
 class LocalModel(LanguageModel):
-    """A model that is loaded on this machine or cluster, by vLLM or transformers.
+    """Engine with a model that vLLM or transformers loads on this machine or cluster.
 
     Attributes
     ----------
     revision : str, optional
-        Commit of the repository, as 40 hexadecimal digits; a repository without one is refused.
+        Commit of the repository, as 40 hexadecimal digits; a repository without a commit is refused.
     dtype : str
         Number format of the weights; ``auto`` leaves the choice to the engine.
     max_length : int, optional
-        Longest prompt and answer together, in tokens; by default what the model allows.
+        Maximum number of tokens of a prompt and its answer together; by default the model's maximum.
     num_gpus : float
         Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. vLLM
         spreads each layer over several GPUs, unless ``vllm`` says otherwise.
@@ -243,7 +243,7 @@ class LocalModel(LanguageModel):
         if self.kind != "vllm" and (self.vllm or self.gpus > 1):
             raise ValueError("several GPUs and options of vLLM need kind: vllm; change kind, or remove these settings")
         if self.gpus > 1 and not self.gpus.is_integer():
-            raise ValueError(f"num_gpus is {self.gpus:g}; give a whole number, or a share of one GPU")
+            raise ValueError(f"num_gpus must be a whole number or a share of one GPU, got {self.gpus:g}")
         return self
 
     @property
@@ -256,25 +256,25 @@ class LocalModel(LanguageModel):
         return tuple(getattr(self, name) for name in LocalModel.model_fields if name not in asked)
 
     def key_content(self) -> dict[str, Any]:
-        """Return the key content of any language model, and vLLM's options that can change a score."""
+        """Return the settings that change a score, including the options of vLLM that can change it."""
         content = super().key_content()
         options = {name: value for name, value in self.vllm if name not in SPEED_ONLY}
         return {**content, "vllm": options} if options else content
 
 
 BATCH_DISCOUNT = 0.5
-"""Price of a question with ``batch`` as a share of the normal price, by vendors' price lists of November 2026."""
+"""Price of a question in a batch as a share of the normal price, from vendors' price lists of November 2026."""
 
 
 class OpenAIEngine(LanguageModel):
-    """A server with the OpenAI chat completions protocol or a vendor's own protocol.
+    """Engine that asks a server with OpenAI's chat completions protocol or a vendor's own protocol.
 
     Attributes
     ----------
     base_url : str
-        Address of the server, without ``/chat/completions`` (``/messages``, ``/models``).
+        URL of the server, without ``/chat/completions`` (``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        The vendor's own protocol: Anthropic's messages, Google's generateContent. Answers are read as text.
+        The vendor's own protocol: Anthropic's messages or Google's generateContent. Answers are read as text.
     api_key_env : str, optional
         Name of the environment variable that holds the API key. The key itself is never written anywhere.
     headers : mapping of str to str
@@ -283,11 +283,11 @@ class OpenAIEngine(LanguageModel):
     extra_body : mapping
         Further fields of each request; they are part of the judge's key.
     reasoning_effort : str, optional
-        Reasoning effort, in the endpoint's words; part of the judge's key.
+        Reasoning effort, with a value of the endpoint, which is part of the judge's key.
     revision : str, optional
-        A word that you choose. Change it if the model behind the name has changed, so that everything is scored again.
+        Any word. A new word changes the judge's key: CARE scores all items again, for a model that has changed.
     model_must_be : str, optional
-        The only model that may answer; by default any model may. Its name is recorded with the scores.
+        Name of the only model that may answer; by default, any model may answer. The name is recorded with the scores.
     requests_per_minute : float, optional
         Maximum number of requests that are started in a minute.
     concurrency : int
@@ -295,8 +295,8 @@ class OpenAIEngine(LanguageModel):
     timeout_s : float
         Seconds within which the whole answer to a request must arrive.
     retries : int
-        How often a request is repeated after a timeout, an invalid answer or HTTP 5xx. After HTTP 429, it is repeated
-        up to twice as often. The pauses between attempts grow.
+        Maximum number of repetitions of a request after a timeout, an invalid answer or HTTP 5xx. After HTTP 429, it is
+        repeated up to twice as often. The pauses between attempts grow.
     price_in, price_out, price_cached : float, optional
         Prices of input, output and cached input tokens in US dollars per million tokens; 0 for a free endpoint. By
         default, cached input costs the same as other input, and prices come from the table ``judges/prices.yaml``.
@@ -307,8 +307,8 @@ class OpenAIEngine(LanguageModel):
         Whether questions are sent as files (OpenAI's Batch API), which are answered within a day at half the price in
         the table. Prices in the judge's file must then be batch prices.
     repeats : int
-        How often each item is scored; the final score is the mean, and the judge's card shows the flip rate. Part of
-        the judge's key.
+        Number of scores of each item; the final score is their mean, and the judge's card shows the flip rate. This
+        number is part of the judge's key.
     """
 
     needs: ClassVar[Needs] = Needs(endpoint=True, template=True)
@@ -333,7 +333,7 @@ class OpenAIEngine(LanguageModel):
     repeats: int = Field(default=1, ge=1, le=100)
 
     def key_content(self) -> dict[str, Any]:
-        """Return the key content of any language model, and further settings that differ from their defaults."""
+        """Return the settings that change a score, including further settings that differ from their defaults."""
         names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
         more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
@@ -341,7 +341,7 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def price(self) -> Price | None:
-        """Price of tokens from the judge's file or the table; None if it is unknown."""
+        """Price of tokens from the judge's file or the table, or None if the price is unknown."""
         if self.price_in is None or self.price_out is None:
             return listed(self.base_url, self.model) if self.price_in is self.price_out else None
         cached = self.price_in if self.price_cached is None else self.price_cached
@@ -349,12 +349,12 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def batch_price(self) -> Price | None:
-        """Price of tokens in a batch: the price in the judge's file or half of the table's price; None if unknown."""
+        """Price of tokens in a batch, from the judge's file or half of the table's price, or None if it is unknown."""
         return self.price if self.price is None or self.price_in is not None else self.price.at(BATCH_DISCOUNT)
 
     @property
     def where(self) -> str:
-        """The address without a user's password and query, which may hold a key."""
+        """URL of the endpoint without user name, password and query, which may hold a key."""
         return re.sub("//[^/]*@", "//***@", self.base_url).partition("?")[0]
 
     @model_validator(mode="after")
@@ -362,15 +362,15 @@ class OpenAIEngine(LanguageModel):
         if self.price_cached is not None and None in (self.price_in, self.price_out):
             raise ValueError("price_cached: price_in and price_out are missing; set them too")
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
-            raise ValueError("spend_limit: with price_in and price_out at 0 nothing is ever spent; set the prices")
+            raise ValueError("spend_limit: it has no effect because price_in and price_out are 0; set the prices")
         if self.prompt == "raw":
-            raise ValueError("prompt: a chat endpoint takes no raw prompts; leave this setting out")
+            raise ValueError("prompt: a chat endpoint accepts no raw prompts; remove this setting")
         if self.form and self.reasoning_effort:
             raise ValueError(
-                f"reasoning_effort: {self.form}'s form has its own field for it; put that field into extra_body"
+                f"reasoning_effort: the API of {self.form} has another field for it; write that field into extra_body"
             )
         if self.form and self.batch:
-            raise ValueError(f"batch: {self.form}'s form has no batch files; remove batch")
+            raise ValueError(f"batch: CARE sends no batch files to the API of {self.form}; remove batch")
         if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
             raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use the engine's other settings")
         return self
@@ -380,28 +380,28 @@ EngineSpec = Annotated[ProgramEngine | RecordedEngine | LocalModel | OpenAIEngin
 
 
 class JudgeSpec(BaseModel):
-    """One judge.
+    """Specification of one judge.
 
     Attributes
     ----------
     name : str
         Name of the judge, unique in the workspace; it is also the judge's Dagster partition key.
     family : str, optional
-        Base model, vendor or prompt family. It is never guessed.
+        Base model, vendor or prompt family. CARE never guesses the family.
     license : str, optional
-        Licence of the model; `care doctor` names the judges that declare none.
+        Licence of the model; `care doctor` lists judges without a declared licence.
     scale : (low, high), optional
-        A score outside the scale is kept as missing, with status ``out_of_range``.
+        Range of scores; a score outside the range is missing, with status ``out_of_range``.
     testsets : list of str, optional
         Names of the test sets that the judge scores; all of them by default.
     batch_size : int
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
-        Maximum number of runs in which a language model is asked about one item, if its failures may be temporary
-        (timeouts, errors of the engine or the endpoint). Each run asks once. A run in which the judge was stopped
-        counts only for items that had failed before.
+        Maximum number of runs that ask a language model about one item after temporary failures (timeouts, errors of
+        the engine or the endpoint). Each run asks once. A run in which the judge was stopped counts only for items that
+        had failed before.
     most_failing : float
-        Largest share of a batch that may fail in this way. A language model with more failures is stopped, and the next
+        Maximum share of a batch with temporary failures. A language model with more failures is stopped, and the next
         run continues with the remaining items.
     """
 
@@ -436,14 +436,14 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Return the judge of a score file's column; characters that partition keys cannot contain become spaces."""
+        """Return the recorded judge of a column in a score file, with a name that a partition key can contain."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """Return the specification as JSON, without values in headers, address or fields that may be an API key."""
+        """Return the specification as JSON, without values in headers, URL or fields that may be an API key."""
         shown = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])
@@ -455,7 +455,7 @@ class JudgeSpec(BaseModel):
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Return the content key of the judge's scores, 32 hexadecimal digits; equal keys mean equal judges.
+        """Return the content key of the judge, 32 hexadecimal digits, which is equal for judges with equal scores.
 
         ``revision`` is the version of a program's source, the recorded scores or the prompt template. The key excludes
         everything that does not change a score: name, family, licence, description, test sets, batch size, number of
@@ -466,7 +466,7 @@ class JudgeSpec(BaseModel):
 
 
 def masked(value: Any, found: list[str], name: str = "") -> Any:
-    """Replace each text under a name that suggests an API key by ``***``, and add it to ``found``."""
+    """Replace each text whose field name suggests an API key by ``***``, and append the text to ``found``."""
     if isinstance(value, dict):
         return {key: masked(each, found, str(key)) for key, each in value.items()}
     if not isinstance(value, str) or not LIKE_A_KEY.search(name):

@@ -149,7 +149,7 @@ def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_gpus": 1.5}, "num_gpus is 1.5; give a whole number"),
+        ({"num_gpus": 1.5}, "num_gpus must be a whole number or a share of one GPU, got 1.5"),
         ({"kind": "transformers", "num_gpus": 2}, "need kind: vllm"),
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],

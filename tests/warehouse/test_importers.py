@@ -235,7 +235,7 @@ def test_words_among_numbers_are_refused_and_a_judge_of_words_is_left_out():
         "left out: judge 'style', whose scores are words: 'warm' (item 'a'), 'cold' (item 'b')",
     )
     collector.add_score("c", "score", "good")
-    with pytest.raises(InputError, match=r"judge 'score' gives numbers, but also 'good' \(item 'c'\)"):
+    with pytest.raises(InputError, match=r"judge 'score' gives numbers, but also the words 'good' \(item 'c'\)"):
         collector.finished()
 
 
@@ -250,7 +250,7 @@ def test_what_is_no_file_of_the_tool_is_refused_in_a_sentence(kind, tmp_path):
             read_import(kind, path)
         assert str(tmp_path) in str(caught.value)
         assert len(str(caught.value)) < 600
-    with pytest.raises(InputError, match="there is no importer 'word'; choose one of inspect_ai"):
+    with pytest.raises(InputError, match="CARE has no importer 'word'; choose one of inspect_ai"):
         read_import("word", tmp_path)
 
 

@@ -1,1 +1,1 @@
-"""Importers of other evaluation tools' files; the tools need not be installed. ``registry.read_import`` calls them."""
+"""Importers of files from other evaluation tools, which need not be installed."""

@@ -1,8 +1,8 @@
-"""Annotations of alpaca_eval: ``annotations.json``, a file for each annotator.
+"""Importer of alpaca_eval's annotations, with a file ``annotations.json`` for each annotator.
 
-A pair of answers is an item: the reference is its response, the system's answer its second response. alpaca_eval's
-preference lies between 1 (the reference) and 2 (the system). The score is 2 minus the preference: 1 if the left
-answer is better, .5 for a tie and 0 if the right one is, as for other pairs.
+A pair of answers is an item: the reference is the response, and the system's answer is the second response. The
+preference of alpaca_eval lies between 1 (the reference) and 2 (the system). The score is 2 minus the preference: 1 if
+the left answer is better, .5 for a tie and 0 if the right answer is better, as for other pairs.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _TIE, _FOR_THE_RIGHT = 1.5, 2.0
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file of annotations, or all in a folder."""
+    """Read a file of annotations, or all such files in a folder."""
     for file in files_of(path, "annotations*.json", "annotations of alpaca_eval"):
         for record in collector.document(file):
             _add(collector, record)

@@ -1,4 +1,4 @@
-"""The collector of an import: scores by item and judge, items with texts and labels, and decisions.
+"""Collector of an import's scores by item and judge, items with texts and labels, and decisions.
 
 A score is a number, true or false, yes or no, or a grade of inspect_ai: C (correct, 1), P (partial, 0.5), I
 (incorrect, 0) or N (no answer, 0). A score that is empty or NaN is missing.
@@ -28,14 +28,14 @@ from warehouse.sources.reading import listed
 from warehouse.sources.records import array_of, json_lines, parse_json
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-"""Words that stand for a score."""
+"""Words that mean a score, with the score."""
 
 _TEXTS = ("prompt", "response", "response_2", "reference")
 
 
 @dataclass(frozen=True)
 class ImportedScores:
-    """The scores by item and judge (None if the judge gave none), the items, and the decisions as sentences."""
+    """Scores by item and judge (None marks a missing score), items, and decisions as sentences."""
 
     source: str
     scores: Mapping[tuple[str, str], float | None]
@@ -44,11 +44,11 @@ class ImportedScores:
 
     @property
     def judges(self) -> list[str]:
-        """The judges, in the order of their first score."""
+        """Names of the judges, in the order of their first score."""
         return list(dict.fromkeys(judge for _, judge in self.scores))
 
     def recorded(self) -> RecordedTable:
-        """Return the scores as a matrix, items and judges in the order of the files."""
+        """Return the scores as a matrix, with items and judges in the order of the files."""
         items, judges = list(self.items), self.judges
         rows = {item: row for row, item in enumerate(items)}
         columns = {judge: column for column, judge in enumerate(judges)}
@@ -58,12 +58,12 @@ class ImportedScores:
         return RecordedTable(ScoreMatrix(values, tuple(items), tuple(judges)))
 
     def score_table(self) -> pa.Table:
-        """Return a row for each score: ``item_id``, ``judge``, ``score``."""
+        """Return a table with the columns ``item_id``, ``judge`` and ``score``, and a row for each score."""
         schema = pa.schema([("item_id", pa.string()), ("judge", pa.string()), ("score", pa.float64())])
         return pa.table([*zip(*self.scores, strict=True), self.scores.values()], schema=schema)
 
     def item_table(self) -> pa.Table:
-        """Return a row for each item: ``item_id``, texts, ``gold`` and the tool's other filled fields."""
+        """Return a table with a row for each item: ``item_id``, texts, ``gold`` and the tool's other filled fields."""
         records = list(self.items.values())
         columns: dict[str, list[Any]] = {"item_id": [record.item_id for record in records]}
         for name in (*_TEXTS, "gold"):
@@ -75,7 +75,7 @@ class ImportedScores:
         return pa.table({name: array_of(values) for name, values in filled.items()})
 
     def sentences(self) -> list[str]:
-        """Describe in sentences what was imported and decided, so that a person can check it."""
+        """Return sentences about the imported scores and the decisions, which a person can check."""
         missing = sum(score is None for score in self.scores.values())
         judges = listed([repr(judge) for judge in self.judges])
         labelled = sum(record.gold is not None for record in self.items.values())
@@ -88,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """A reader of a tool's files that collects scores and items; ``on_open`` is called before each file is read."""
+    """Reader of a tool's files that collects scores and items, and calls ``on_open`` before it reads a file."""
 
     source: str
     on_open: Callable[[Path], object] = lambda _: None
@@ -99,24 +99,24 @@ class Collector:
     _repeated: Counter[str] = field(default_factory=Counter[str])
 
     def opening(self, path: Path) -> None:
-        """Report that a file is about to be read; raise ``InputError`` if it unpacks to many times its size."""
+        """Call ``on_open`` with a file, or raise ``InputError`` if the file unpacks to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
         self.on_open(path)
 
     def document(self, path: Path) -> Any:
-        """Read a JSON document; raise ``ValueError`` if the file is not JSON."""
+        """Read a JSON document, or raise ``ValueError`` if the file is not JSON."""
         self.opening(path)
         with open_text(path, "utf-8-sig") as text:
             return parse_json(text.read())
 
     def lines(self, path: Path) -> Iterator[Any]:
-        """Yield the JSON value of each line; raise ``InputError`` if a line is not JSON."""
+        """Yield the JSON value of each line, or raise ``InputError`` if a line is not JSON."""
         self.opening(path)
         return (value for _, value in json_lines(path))
 
     def add_item(self, record: ItemRecord) -> None:
-        """Add an item; for a known item, overwrite the fields that the new record has."""
+        """Add an item, or overwrite the fields of a known item that the new record has."""
         known = self._items.get(record.item_id)
         if known is None:
             self._items[record.item_id] = record
@@ -125,7 +125,7 @@ class Collector:
         self._items[record.item_id] = replace(known, **new, metadata={**known.metadata, **record.metadata})
 
     def add_score(self, item_id: str, judge: str, value: Any) -> None:
-        """Add a score; a mapping or a list of values holds the scores of several judges."""
+        """Add a score, or the scores of several judges from a mapping or a list of values."""
         if isinstance(value, Mapping):
             for criterion, part in value.items():
                 self.add_score(item_id, f"{judge}/{criterion}", part)
@@ -136,18 +136,18 @@ class Collector:
             self._add_number(item_id, judge, value)
 
     def add_label(self, item_id: str, value: Any) -> None:
-        """Add a person's label of an item; a label that is not a number is ignored."""
+        """Add a person's label of an item, unless the label is not a number."""
         label = number_of(value)
         if label is not None and not isinstance(label, str):
             self.add_item(ItemRecord(item_id, gold=label))
 
     def note(self, sentence: str) -> None:
-        """Add a decision; a repeated one is added only once."""
+        """Add a sentence about a decision, unless the same sentence was already added."""
         if sentence not in self._notes:
             self._notes.append(sentence)
 
     def finished(self) -> ImportedScores:
-        """Return everything that was gathered.
+        """Return the collected scores, items and decisions.
 
         Raises ``InputError`` if there is no score, or a judge gives both numbers and words.
         """
@@ -156,14 +156,14 @@ class Collector:
             examples = listed([f"{word!r} (item {item!r})" for item, word in words], 5)
             if judge in judges:
                 raise InputError(
-                    f"{self.source}: judge {judge!r} gives numbers, but also {examples}; only "
-                    f"{', '.join(GRADES)} stand for numbers, so correct the judge or leave those scores empty"
+                    f"{self.source}: judge {judge!r} gives numbers, but also the words {examples}; CARE converts only "
+                    f"{', '.join(GRADES)} into numbers, so correct the judge or leave those scores empty"
                 )
             self.note(f"left out: judge {judge!r}, whose scores are words: {examples}")
         for judge, count in self._repeated.items():
             self.note(f"judge {judge!r} has scored {count:,} item(s) more than once: the last score counts")
         if not any(score is not None for score in self._scores.values()):
-            raise InputError(f"{self.source}: the file has no scores" + "".join(f"; {note}" for note in self._notes))
+            raise InputError(f"{self.source}: CARE found no scores" + "".join(f"; {note}" for note in self._notes))
         return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
 
     def _add_number(self, item_id: str, judge: str, value: Any) -> None:
@@ -179,7 +179,7 @@ class Collector:
 
 
 def number_of(value: Any) -> float | str | None:
-    """Return a value as a number, None if it is missing, or its text if it is not a number."""
+    """Return a value as a number, as None if the value is missing, or as text if the value is not a number."""
     if value is None:
         return None
     text = str(value).strip()
@@ -216,7 +216,7 @@ def id_of(*metadata: Mapping[str, Any]) -> str | None:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a value as text: a string, a conversation or a list of parts as it reads, any other value as JSON."""
+    """Return a string, a conversation or a list of parts as readable text, and any other value as JSON."""
     if value is None or isinstance(value, str):
         return value
     if messages := messages_of(value):
@@ -227,7 +227,7 @@ def text_of(value: Any) -> str | None:
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-    """Make names unique by a number after each repeated name.
+    """Return unique names, with a number after each repeated name.
 
     >>> numbered(["a", "b", "a"])
     ['a', 'b', 'a (2)']
@@ -241,19 +241,19 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def content_id(*texts: str | None) -> str:
-    """Return a hash of the texts as an id."""
+    """Return an item id that is a hash of the texts."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
-    """Return the file, or the sorted files below a folder that match; raise ``InputError`` if there is none."""
+    """Return a file, or the sorted matching files below a folder; raise ``InputError`` if no file matches."""
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise InputError(f"{path}: no such file or folder")
+        raise InputError(f"{path}: no such file or folder; correct the path")
     files = sorted(each for each in path.rglob(pattern) if each.is_file())
     if not files:
-        raise InputError(f"{path}: no {what} in this folder; their names match {pattern}")
+        raise InputError(f"{path}: no {what} in this folder; give a folder with files whose names match {pattern}")
     return files
 
 

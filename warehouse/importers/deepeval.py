@@ -1,4 +1,4 @@
-"""Test runs of deepeval: ``.deepeval/.latest_run_full.json`` or ``.latest_test_run.json``.
+"""Importer of deepeval's test runs in ``.deepeval/.latest_run_full.json`` or ``.latest_test_run.json``.
 
 A test case is an item, and a metric is a judge. A metric that was run with several models is one judge per model.
 """
@@ -12,7 +12,7 @@ from warehouse.items import ItemRecord
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a test run, or all in a folder."""
+    """Read a file with a test run, or all such files in a folder."""
     for file in files_of(path, ".latest*run*.json", "test run of deepeval"):
         document = collector.document(file)
         run = document.get("testRunData", document)
@@ -23,7 +23,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _run_by_several_models(cases: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Metrics that occur with more than one model."""
+    """Return the names of metrics that occur with more than one model."""
     models: dict[str, set[str]] = {}
     for case in cases:
         for metric in case.get("metricsData") or []:

@@ -1,7 +1,7 @@
-"""Logs of inspect_ai: ``.json``, or ``.eval``, which is a zip archive of JSON documents.
+"""Importer of inspect_ai's logs, which are ``.json`` files or ``.eval`` zip archives of JSON documents.
 
 A sample of one epoch and one model is an item, because each has its own answer; the sample is the split unit. A scorer
-is a judge. If a scorer is a panel of models, each model is a judge, and their majority vote is not used.
+is a judge. If a scorer is a panel of models, each model is a judge, and the majority vote is not used.
 """
 
 import os
@@ -22,11 +22,11 @@ from warehouse.sources.records import parse_json
 
 _ZSTANDARD = 93
 _LOCAL_HEADER = "<4s5H3I2H"
-"""Header of a member of a zip archive; it ends with the lengths of the name and of the extra field."""
+"""Format of the header of a zip archive's member, which ends with the lengths of name and extra field."""
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a log, or every log of one task in a folder; if two logs share a sample, the newer one counts.
+    """Read a log, or all logs of one task in a folder, where the newer of two logs with the same sample counts.
 
     Raises ``InputError`` if a file is not a log, or the logs are of several tasks.
     """
@@ -40,7 +40,7 @@ def read(path: Path, collector: Collector) -> None:
     tasks = sorted({str(log["eval"].get("task")) for _, log in whole})
     if len(tasks) > 1:
         raise InputError(
-            f"{path}: these are logs of {len(tasks)} tasks ({', '.join(tasks)}); import the logs of one task at a "
+            f"{path}: the folder has logs of {len(tasks)} tasks ({', '.join(tasks)}); import the logs of one task at a "
             "time, each task from its own folder"
         )
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
@@ -51,18 +51,18 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the logs by their file endings, without other JSON documents such as ``logs.json``."""
+    """Return the log files, by their file endings and without other JSON documents such as ``logs.json``."""
     if path.is_file():
         return [path]
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
     logs = [file for file in files if file.name not in ("logs.json", "eval-set.json")]
     if not logs:
-        raise InputError(f"{path}: no log of inspect_ai in this folder; their names end in .json or .eval")
+        raise InputError(f"{path}: no log of inspect_ai in this folder; give a folder with .json or .eval logs")
     return logs
 
 
 def _log(collector: Collector, path: Path) -> dict[str, Any]:
-    """Read a log of either format as one document."""
+    """Read a log as one document, from a JSON file or a zip archive."""
     log = _archive(collector, path) if path.suffix == ".eval" else collector.document(path)
     if log.get("version") != 2:
         raise InputError(
@@ -85,7 +85,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a member of an archive; Python's zipfile reads zstandard only from release 3.14 on."""
+    """Read a member of a zip archive, also with zstandard, which needs Python 3.14 in ``zipfile``."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
@@ -143,7 +143,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """Return the answer: all after the user's last message if tools were called, else the first choice's text."""
+    """Return all text after the user's last message if tools were called, or else the text of the first choice."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
         return split_answer(messages)[1]

@@ -1,4 +1,4 @@
-"""Langfuse's export to a blob storage: JSON lines of ``scores``, and of ``observations_v2`` for the texts.
+"""Importer of Langfuse's export to a blob storage, with ``scores`` and ``observations_v2`` as JSON lines.
 
 A trace is an item, and a score name is a judge. Scores by people (source ``ANNOTATION``) are labels.
 """
@@ -15,9 +15,9 @@ _TOOL = "Langfuse"
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file of scores, or an export's folder, which holds ``scores`` and may hold ``observations_v2``.
+    """Read a file of scores, or the folder of an export with ``scores`` and perhaps ``observations_v2``.
 
-    Raises ``InputError`` if there are no scores, or a score names no trace.
+    Raises ``InputError`` if there are no scores, or a score has no trace.
     """
     folder = path / "scores" if (path / "scores").is_dir() else path
     observations = path / "observations_v2"
@@ -41,7 +41,7 @@ def _item(record: Mapping[str, Any]) -> ItemRecord:
 
 def _add(collector: Collector, record: Any, path: Path) -> None:
     if not isinstance(record, Mapping) or not record.get("trace_id") or not record.get("name"):
-        raise InputError(f"{path}: a score has no trace_id or no name; is this a file of {_TOOL}'s scores?")
+        raise InputError(f"{path}: a score has no trace_id or no name; give a file of {_TOOL}'s scores")
     item_id, name = str(record["trace_id"]), str(record["name"])
     collector.add_item(ItemRecord(item_id))
     value = record.get("string_value") if record.get("value") is None else record["value"]

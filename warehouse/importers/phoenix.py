@@ -1,4 +1,4 @@
-"""Annotations of Phoenix: a table of its client (CSV, JSON lines, Parquet), or the JSON that its API answers.
+"""Importer of Phoenix's annotations, as a table (CSV, JSON lines, Parquet) or as the JSON of Phoenix's API.
 
 A span is an item. Annotations by a model or by code are scores, and their name is the judge; annotations by people are
 labels. The items' texts come from a file of spans (such as ``spans.jsonl``) in the same folder.
@@ -21,7 +21,7 @@ _SPAN = ("span_id", "context.span_id")
 def read(path: Path, collector: Collector) -> None:
     """Read annotations from a file, or ``annotations.*`` and ``spans.*`` (for the texts) from a folder.
 
-    Raises ``InputError`` if there are no annotations, or an annotation names no span.
+    Raises ``InputError`` if there are no annotations, or an annotation has no span.
     """
     files = files_of(path, "annotations*.*", f"annotations of {_TOOL}")
     if len(files) > 1:
@@ -47,7 +47,7 @@ def read(path: Path, collector: Collector) -> None:
 def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
     item_id, name = _first(row, *_SPAN), _first(row, "annotation_name", "name")
     if item_id is None or name is None:
-        raise InputError(f"{path}: an annotation has no span_id or no name; is this a file of {_TOOL}'s annotations?")
+        raise InputError(f"{path}: an annotation has no span_id or no name; give a file of {_TOOL}'s annotations")
     collector.add_item(ItemRecord(str(item_id)))
     score = _first(row, "result.score", "score")
     value = _first(row, "result.label", "label") if score is None else score
@@ -59,7 +59,7 @@ def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
 
 
 def _first(row: Mapping[str, Any], *paths: str) -> Any:
-    """Return the first filled value; ``result.score`` means that column, or the field ``score`` of ``result``."""
+    """Return the first value that is not missing; ``a.b`` is a column, or the field ``b`` of the column ``a``."""
     for path in paths:
         value = row.get(path)
         if value is None and "." in path:
@@ -72,7 +72,7 @@ def _first(row: Mapping[str, Any], *paths: str) -> Any:
 
 
 def _rows(collector: Collector, path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a table, or the records of the API's JSON."""
+    """Yield the rows of a table, or the records in a JSON document of Phoenix's API."""
     if path.suffix == ".json":
         document = collector.document(path)
         yield from document.get("data", []) if isinstance(document, dict) else document

@@ -1,7 +1,7 @@
-"""Results of promptfoo: the JSON document of ``promptfoo eval -o results.json``.
+"""Importer of promptfoo's results, which are the JSON document of ``promptfoo eval -o results.json``.
 
-A test case answered by one provider with one prompt is an item. An assertion is a judge, named by its metric or else by
-its type. The scores are taken from the single assertions, because ``namedScores`` are already weighted.
+A test case with one provider's answer to one prompt is an item. An assertion is a judge, named by its metric or else by
+its type. The scores come from the single assertions, because ``namedScores`` are already weighted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from warehouse.items import ItemRecord
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a document of results, or all in a folder."""
+    """Read a JSON document of results, or all such documents in a folder."""
     for file in files_of(path, "*.json", "results of promptfoo"):
         for record in collector.document(file)["results"]["results"]:
             _add(collector, record)
@@ -42,7 +42,7 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
 
 
 def _components(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Return the single assertions; a set of assertions is replaced by its members."""
+    """Yield the results of single assertions, and of the members of each set of assertions."""
     for component in result.get("componentResults") or []:
         if component.get("componentResults"):
             yield from _components(component)

@@ -1,4 +1,4 @@
-"""The importers, by the name of the tool."""
+"""Registry of importers by the name of the tool."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,7 +10,7 @@ from warehouse.importers.collected import Collector, ImportedScores
 from warehouse.sources.bounds import within_memory
 
 Watch = Callable[[str, int, int], None]
-"""A progress callback; it gets the current step, the number of steps done and the total number."""
+"""Progress callback, which receives the current step, the number of finished steps and the number of all steps."""
 
 IMPORTERS: dict[str, Callable[[Path, Collector], None]] = {
     "inspect_ai": inspect_ai.read,
@@ -30,9 +30,9 @@ def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -
 
 
 def read_unchanged(kind: str, path: Path) -> ImportedScores:
-    """Read another tool's files, or return the earlier result if their names, sizes and times are unchanged.
+    """Read another tool's files, or return the cached result if their names, sizes and times are unchanged.
 
-    This matters because a daemon loads its workspace every few seconds, and a folder of logs may be large.
+    The cache saves time because a daemon loads its workspace every few seconds, and a folder of logs may be large.
     """
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     states = [(str(file), file.stat()) for file in files if file.is_file()]
@@ -40,13 +40,13 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
 
 
 def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedScores:
-    """Read a file, or a folder of files, of a kind in ``IMPORTERS``; ``watch`` is called before each file.
+    """Read a file or a folder of files from the tool ``kind``, and call ``watch`` before each file.
 
-    Raises ``InputError`` if the kind is unknown, or the files are not those of the tool.
+    Raises ``InputError`` if the tool is not in ``IMPORTERS``, or the files do not come from the tool.
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
-        raise InputError(f"there is no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
+        raise InputError(f"CARE has no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
     total = sum(each.is_file() for each in path.rglob("*")) if watch is not None and path.is_dir() else 1
     opened = [path]
 
@@ -55,7 +55,7 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
             watch(f"reading {file.name}", len({*opened[1:]}), total)
         opened.append(file)
 
-    remedy = f"give the files of {kind} unchanged; docs/data.md has the versions"
+    remedy = f"give the unchanged files of {kind}, in a version that docs/data.md lists"
     with guard(opened, remedy), within_memory(path):
         collector = Collector(str(path), count_file)
         importer(path, collector)

@@ -1,7 +1,7 @@
-"""The layout of the released CARE code: ``judge_outputs/MODE/SET``, a CSV file for each judge.
+"""Importer of the released CARE code's files in ``judge_outputs/MODE/SET``, with a CSV file for each judge.
 
 Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined by text and not by
-position, because some have another order of rows.
+position, because some files have another order of rows.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ _TOOL = "the released CARE code"
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read the judges of one set, a CSV file for each.
+    """Read the scores of all judges of one set, with a CSV file for each judge.
 
     Raises ``InputError`` if a file lacks a column, or the folder holds several sets.
     """
@@ -44,7 +44,7 @@ def _add(collector: Collector, path: Path) -> list[str]:
     table = read_input_table(path).table
     lacking = [name for name in _COLUMNS if name not in table.column_names]
     if lacking:
-        raise InputError(f"{path}: no column {lacking[0]!r}; a judge's file has {', '.join(_COLUMNS)}")
+        raise InputError(f"{path}: no column {lacking[0]!r}; a judge's file needs {', '.join(_COLUMNS)}")
     used: Counter[str] = Counter()
     ids: list[str] = []
     for text, label, score in zip(*(table.column(name).to_pylist() for name in _COLUMNS), strict=True):
