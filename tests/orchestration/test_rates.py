@@ -270,7 +270,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     assert "pairs its verdict depends on the order" in care(*given, "--orders", folder / "orders.csv")[1]
     write(folder / "one.csv", ("item_id", "judge", "order", "score"), orders[:9])
     code, _, output = care(*given, "--orders", folder / "one.csv")
-    assert (code, "has 1 orders; give exactly two" in output) == (2, True), output
+    assert (code, "must have exactly two values" in output) == (2, True), output
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
         ("--by", "nothing"): "use kappa, weighted_kappa, auc",

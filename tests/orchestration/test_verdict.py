@@ -177,7 +177,7 @@ def test_a_truncated_or_missing_file_of_scores_is_named(clear):
     (clear / "scores.csv").unlink()
     care(clear, "run", code=1)
     gone = verdict_of(clear)
-    assert gone["sentence"].endswith("scores.csv: no such file.")
+    assert gone["sentence"].endswith("scores.csv: no such file; correct the path.")
     assert gone["next_steps"][0]["sentence"].startswith("Fix what the first sentence names, then bring ")
 
 

@@ -334,7 +334,7 @@ def test_text_that_a_writer_calls_bytes_is_text(tmp_path):
     assert read_scores(path, report=readings.append).scores.item_ids == ("x", "y")
     assert [(one.column, one.why) for one in readings[0].left_out] == [("image", "holds bytes")]
     pq.write_table(pa.table({"item_id": [{"k": 1}], "a": [1], "b": [2]}), path)
-    with pytest.raises(InputError, match="item_id holds struct<k: int64>, but names are needed"):
+    with pytest.raises(InputError, match="item_id holds struct<k: int64>, but must hold names"):
         read_scores(path)
 
 

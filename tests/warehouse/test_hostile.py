@@ -282,5 +282,5 @@ def test_a_missing_extra_stays_what_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr("warehouse.importers.registry.IMPORTERS", {"deepeval": lambda *_: __import__("no_such_module")})
     with pytest.raises(ModuleNotFoundError):
         read_import("deepeval", tmp_path)
-    with pytest.raises(InputError, match="there is no import"):
+    with pytest.raises(InputError, match="CARE has no import"):
         read_import("nothing", tmp_path)

@@ -1,1 +1,1 @@
-"""Sources of test sets: files of users (``files``), the Hugging Face hub (``huggingface``) and the demo (``demo``)."""
+"""Sources of test sets: users' files (``files``), the Hugging Face hub (``huggingface``) and the demo (``demo``)."""

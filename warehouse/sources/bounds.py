@@ -1,4 +1,4 @@
-"""Bounds on reading a file: the free memory, and the unpacked size of a compressed file."""
+"""Limits on the memory and on the unpacked size with which a file is read."""
 
 import re
 import resource
@@ -12,17 +12,17 @@ import pyarrow as pa
 from care_ops.errors import InputError
 
 _SMALL, _MAX_RATIO = 2**28, 200
-"""Limits of unpacking: bytes that any compressed file may have, or this multiple of its compressed size."""
+"""Limits of the unpacked size: a number of bytes that is always allowed, or a multiple of the compressed size."""
 
 _BLOCK_BYTES = 2**24
 _LOOKS_S, _RESERVED = 0.05, 2**28
-"""Seconds between two checks, and bytes of address space that threads may reserve in between without using them."""
+"""Seconds between two checks, and bytes of address space that threads may reserve between two checks."""
 
 _LOCK = threading.Lock()
 
 
 def free_memory() -> int | None:
-    """Return the free memory of machine and container in bytes; None if neither is known."""
+    """Return the free memory of the machine or container in bytes, or None if it is unknown."""
     found = list[int]()
     with suppress(OSError):
         available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
@@ -33,12 +33,12 @@ def free_memory() -> int | None:
 
 
 def _of_this_process(which: int) -> int:
-    """Return the bytes of this process's address space (0), or of its resident memory (1)."""
+    """Return the size of this process's address space (``which=0``) or resident memory (``which=1``) in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[which]) * resource.getpagesize()
 
 
 class _Watch:
-    """A limit on the memory of this process while at least one file is read.
+    """Limit on the memory of this process while at least one file is read.
 
     The system can only limit the address space, and a process reserves several times the memory that it uses. The
     limit therefore moves: it is always the reserved address space plus the free memory.
@@ -85,9 +85,9 @@ _watch = _Watch()
 
 @contextmanager
 def within_memory(where: object) -> Generator[None]:
-    """Limit the memory of a block to the free memory, because the system kills a process that uses more.
+    """Limit the memory that a ``with`` block uses to the free memory, because the system kills larger processes.
 
-    Raises ``InputError`` if the free memory is not enough.
+    Raises ``InputError`` if the block needs more than the free memory.
     """
     free = free_memory()
     _watch.begin(free)
@@ -95,8 +95,8 @@ def within_memory(where: object) -> Generator[None]:
         yield
     except MemoryError as error:
         raise InputError(
-            f"{where}: needs more than the {(free or 0) / 1e9:.1f} GB of free memory; split the file, leave columns "
-            "out, or read it on a larger machine"
+            f"{where}: needs more than the {(free or 0) / 1e9:.1f} GB of free memory; split the file, remove "
+            "columns, or read it on a larger machine"
         ) from error
     finally:
         _watch.end()

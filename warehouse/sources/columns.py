@@ -37,10 +37,10 @@ JUDGE = (
 )
 _PAIR = ("pair_id", "comparison_id", "battle_id")
 _QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
-"""Item columns that are used only if no other is found; pairs come first, as a question may have several answers."""
+"""Item columns that are used only if no other column is found; pairs come before questions with several answers."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 _CHOICE = ("winner", "preference", "preferred", "vote")
-"""Score columns that are used only if no other is found."""
+"""Score columns that are used only if no other score column is found."""
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
@@ -51,7 +51,7 @@ LABEL_COLUMNS = {
     "rater": ("rater",),
     "labelled_at": ("labelled_at", "labeled_at"),
 }
-"""Optional columns of a table of labels: role -> usual names."""
+"""Usual names of the optional columns of a table of labels, by role."""
 FAMILY = ("family", "base_model", "vendor", "provider")
 
 # Names of columns that are not judges.
@@ -69,25 +69,25 @@ TEXTS = {
     "prompt": ("prompt", "question", "instruction", "query", "input"),
     "response": ("response", "answer", "output", "completion", "generation", "text", *CONVERSATIONS),
 }
-"""Synonyms of an item's texts, by its fields."""
+"""Usual column names of an item's texts, by the field of the item."""
 
 _ANSWERS = ("response", "answer", "output", "conversation", "messages")
 _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
-"""Usual names of the two answers of a pair, the left one and the right one."""
+"""Usual column names of the left and the right answer of a pair."""
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
-"""Reason for which a column of texts is not a judge."""
+"""Reason why a column of texts is not a judge."""
 
 HOLDS_WORDS = "holds words, but the judges give numbers; if it is a judge, name every --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
-"""A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
+"""Number of rows above which a column of consecutive whole numbers is a row number and not a judge."""
 
 
 @dataclass(frozen=True)
 class ScoreLayout:
-    """The columns of a table of scores; ``judge`` and ``score`` are None for a wide table."""
+    """Columns of a table of scores; ``judge`` and ``score`` are None for a wide table."""
 
     item: str | None
     judge: str | None = None
@@ -96,12 +96,12 @@ class ScoreLayout:
 
 @lru_cache(maxsize=4096)  # score files of a workspace repeat the same column names
 def plain(name: str) -> str:
-    """Return the form in which names are compared."""
+    """Return a name without case, spaces and punctuation, for comparisons of names."""
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Find the column with the usual name (the first synonym) or else another synonym; None if there is none.
+    """Return the column with the usual name (the first synonym) or another synonym, or None if there is no such column.
 
     Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file,
     and names the ``option`` with which the user can choose the column.
@@ -120,24 +120,24 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str)
 
 
 def split_item(names: Sequence[str], item: str) -> tuple[str, ...]:
-    """Split ``item`` at commas into the columns that together name an item; usually one column."""
+    """Split ``item`` at commas into the names of the columns that together identify an item."""
     return (item,) if item in names else tuple(name.strip() for name in item.split(","))
 
 
 def is_score(name: str) -> bool:
-    """Return whether a column has a usual name of scores."""
+    """Return whether the name of a column is a usual name of a score column."""
     return is_called(name, (*SCORE, *_CHOICE))
 
 
 def named(where: str, names: Sequence[str], column: str) -> str:
-    """Return the column that the user named; raise ``InputError`` if the table has none of that name."""
+    """Return the column that the user named, or raise ``InputError`` if the table has no such column."""
     if column not in names:
         raise InputError(f"{where}: no column {column!r}; the columns are {listed([repr(n) for n in names], 40)}")
     return column
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """Return the item column that the user named, or else the one with a usual name; None if there is none.
+    """Return the item column that the user named or that has a usual name, or None if there is no such column.
 
     The user may name several columns, separated by commas.
     """
@@ -148,7 +148,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column with this name or a synonym; if missing, ``InputError`` describes the expected ``shape``."""
+    """Return the column with one of the synonyms, or raise ``InputError`` with the expected ``shape`` of the table."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -161,9 +161,10 @@ def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
 def item_fields(
     where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
 ) -> dict[str, str]:
-    """Return the column of each field of an item except its id: the named column, or the one with the field's name.
+    """Return the column of each field of an item except its id.
 
-    If this finds neither prompt nor response, columns with usual names of texts are used.
+    The column of a field is the column that the user named or the column with the field's name. If this finds neither
+    prompt nor response, columns with usual names of texts are used.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(where, names, c) for f, c in named_columns.items()}
@@ -182,7 +183,7 @@ def item_fields(
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
     """Decide by the column names whether a table of scores is long or wide.
 
-    Raises ``InputError`` if a column is missing that the user named or that a long table needs.
+    Raises ``InputError`` if the table lacks a column that the user named or that a long table needs.
     """
     given = columns.model_fields_set
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
@@ -215,19 +216,19 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
     if judge is None:
         return (
             f"each row is one judge's score, but no column is called judge, nor {listed(JUDGE[1:], 20)}; "
-            "name the judge's with --judge (columns.judge in a workspace)"
+            "choose the column of judges with --judge (columns.judge in a workspace)"
         )
     return (
-        f"{judge!r} names the judge of each row, but no column is called score, nor {listed(SCORE[1:], 20)}; name the "
-        "column of scores with --score (columns.score in a workspace), or, if each judge has a column, name all of "
-        "them, each with --judge (columns.judge_columns)"
+        f"{judge!r} names the judge of each row, but no column is called score, nor {listed(SCORE[1:], 20)}; choose "
+        "the column of scores with --score (columns.score in a workspace), or, if each judge has a column, name all "
+        "judges, each with --judge (columns.judge_columns)"
     )
 
 
 def item_or_index(input_table: InputTable, item: str | None) -> str:
-    """Return the item column ``item``; if it is None, the only index column that does not just number the rows.
+    """Return the item column ``item``, or else the only index column whose values do not just number the rows.
 
-    Raises ``InputError`` if there is not exactly one such index.
+    Raises ``InputError`` if ``item`` is None and the table has not exactly one such index.
     """
     if item is not None:
         return item
@@ -237,7 +238,7 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
     if len(candidates) == 1:
         return candidates[0]
     raise InputError(
-        f"{input_table.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; name the item's with --item "
+        f"{input_table.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; choose a column with --item "
         f"(columns.item_id in a workspace); the columns are {listed([repr(name) for name in input_table.names], 40)}"
     )
 
@@ -248,7 +249,7 @@ def judge_columns(
     """Return the judges of a wide table, and each other column with the reason why it is not a judge.
 
     ``order`` holds words that are grades, the lowest first. Raises ``InputError`` if a column that the user named is
-    missing, the table is a long one without a score column, or there is no judge.
+    missing, the table is a long table without a score column, or the table has no judge.
     """
     others = [name for name in input_table.names if name not in (item, *item.split(","))]
     if columns.judge_columns:
@@ -285,7 +286,7 @@ def judge_columns(
 def why_no_judge(
     name: str, column: pa.ChunkedArray, drop: Collection[str] = (), order: Sequence[str] = ()
 ) -> str | None:
-    """Return the reason why a column of a wide table is not a judge; None if it is one."""
+    """Return the reason why a column of a wide table is not a judge, or None if the column is a judge."""
     if name in drop:
         return "as you asked"
     kind = column.type
@@ -312,7 +313,7 @@ def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
 
 
 def _why_by_name(name: str) -> str | None:
-    """Return the reason why a column's name shows that it is not a judge; None if there is none."""
+    """Return the reason why a column with this name is not a judge, or None if the column may be a judge."""
     if _UNNAMED.match(name):
         return "has no name, as an index has none"
     if is_index(name):
@@ -333,7 +334,7 @@ def _why_by_name(name: str) -> str | None:
 
 
 def is_called(name: str, synonyms: Sequence[str]) -> bool:
-    """Return whether a name equals one of the synonyms, in the form in which names are compared."""
+    """Return whether a name equals one of the synonyms, without regard to case, spaces and punctuation."""
     return plain(name) in _plain_forms(tuple(synonyms))
 
 
@@ -343,7 +344,7 @@ def _plain_forms(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def is_index(name: str) -> bool:
-    """Return whether a column has a usual name of an index."""
+    """Return whether the name of a column is a usual name of an index."""
     return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
 
 

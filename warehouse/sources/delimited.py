@@ -1,7 +1,6 @@
-"""Parser of text files with separated values: CSV, TSV and the exports of spreadsheets.
+"""Parser of text files with separated values, such as CSV, TSV and the exports of spreadsheets.
 
-pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, unclosed quotes, and line
-numbers for messages.
+pyarrow parses the file. Python's ``csv`` module finds the separator, unclosed quotes, and line numbers for messages.
 """
 
 import codecs
@@ -35,21 +34,21 @@ MISSING = (
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     *("-", "--", "none", "missing"),
 )
-"""Spellings of a missing number: the list of pandas, and other spellings that people use."""
+"""Spellings of a missing number: the list of pandas, and other usual spellings."""
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _HEXADECIMAL, _APOSTROPHE = re.compile(rb"\b0[xX][0-9a-fA-F]"), re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
-"""Patterns that are searched in the whole file, because pyarrow reads the text 0x1f (perhaps an id) as 31."""
+"""Patterns of hexadecimal numbers, which may be ids, and of apostrophes that protect a cell in a spreadsheet."""
 
 _SAMPLE_CHARACTERS = 1 << 16
 _BLOCK_BYTES = 1 << 25
-"""Size of the blocks that pyarrow parses, and the longest cell."""
+"""Size of the blocks that pyarrow parses, and maximum size of a cell, in bytes."""
 
 
 @dataclass(frozen=True)
 class _DelimitedText:
-    """The content of a file in UTF-8, with its own encoding, its separator and its decimal character."""
+    """Content of a text file in UTF-8, with the file's own encoding, separator and decimal character."""
 
     path: Path
     content: bytes
@@ -64,7 +63,7 @@ class _DelimitedText:
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield all records, the column names first, each with the number of its first line."""
+        """Yield all records, beginning with the column names, each with the number of its first line."""
         allow_long_fields()
         text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8", newline="")
         reader = csv.reader(text, delimiter=self.separator, strict=strict)
@@ -82,10 +81,10 @@ class _DelimitedText:
 
 
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
-    """Read a table from text with separated values; every record must have as many values as there are names.
+    """Read a table from a text file with separated values.
 
-    Raises ``InputError`` if the text has another encoding, records differ in length, quotes do not match, or names
-    are repeated.
+    Raises ``InputError`` if the text has another encoding, records differ in length, quotes do not match, or column
+    names are repeated.
     """
     from pyarrow import csv as arrow_csv
 
@@ -129,7 +128,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
 
 
 def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
-    """Read a file; raise ``InputError``, which names the line, if it is not text in its encoding."""
+    """Read a file as text, or raise ``InputError`` with the line if the file has another encoding."""
     with open_stream(path) as stream:
         content = bytes(stream.read())
     found = next((name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8")
@@ -143,7 +142,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
             line = content[: error.start].decode(encoding, "replace").count("\n") + 1
             place = f"line {line}, with the byte 0x{content[error.start]:02x},"
         raise InputError(
-            f"{path}: {place} is not {encoding.upper()}; save the file as UTF-8, or name its encoding with --encoding "
+            f"{path}: {place} is not {encoding.upper()}; save the file as UTF-8, or give its encoding with --encoding "
             "(reading.encoding in a workspace), such as cp1252"
         ) from error
     sample = text[:_SAMPLE_CHARACTERS]
@@ -151,15 +150,15 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
         raise InputError(f"{path}: the file is empty; it needs a header line and at least one row")
     if "\0" in sample:
         raise InputError(
-            f"{path}: holds NUL characters, as UTF-16 does where it is read as {encoding.upper()}; "
-            "save it as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace)"
+            f"{path}: holds NUL characters, so the file is perhaps UTF-16 and not {encoding.upper()}; save it as "
+            "UTF-8, or give its encoding with --encoding (reading.encoding in a workspace)"
         )
     separator = options.separator or _separator(sample, sample_is_file=len(sample) == len(text), kind=kind)
     return _DelimitedText(path, content, encoding, separator, options.decimal or ".")
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that splits the first records into the most values, equally many in each record."""
+    """Return the separator that splits the first records into the most values, with the same number in each record."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}
@@ -180,8 +179,8 @@ def _refuse_uneven(text: _DelimitedText, width: int) -> None:
     places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
     raise InputError(
         f"{text.path}: the header line has {width}, but there are {places}; give the whole file, "
-        "with the names of all columns in its first line; quote values that hold the separator, or name it with "
-        "--separator (reading.separator in a workspace)"
+        "with the names of all columns in its first line; quote values that contain the separator, or give the "
+        "separator with --separator (reading.separator in a workspace)"
     )
 
 
@@ -192,15 +191,15 @@ def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _check_quotes(text: _DelimitedText, rows: int) -> None:
-    """Read the file again, strictly: pyarrow reads everything after an unclosed quote as one value."""
+    """Raise ``InputError`` if a quote is not closed, because pyarrow then reads all text after it as one value."""
     counted = sum(1 for _ in text.records(strict=True)) - 1
     if counted != rows:
         raise InputError(
-            f"{text.path}: the quotes can be read in two ways, as {rows:,} rows or as {counted:,}; "
+            f"{text.path}: the quotes are ambiguous, with {rows:,} rows or with {counted:,} rows; "
             'close each quote, and write a quote inside a quoted value twice: ""'
         )
 
 
 def allow_long_fields() -> None:
-    """Let Python's ``csv`` accept values of more than 128 KiB, in the whole process."""
+    """Make Python's ``csv`` module accept values of more than 128 KiB, in the whole process."""
     csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

@@ -1,8 +1,7 @@
-"""The embedded demo: questions about countries, with answers of known quality and planted style.
+"""Items of the embedded demo: simulated answers to questions about countries, with known quality and planted style.
 
-Everything is simulated: a table of facts, answers with a random share of correct facts, and four style confounders
-(padding, list formatting, false citations, emoji) that are independent of quality. No constant was tuned to the results
-of an aggregator.
+A simulated answer has a random share of correct facts, and four style confounders (padding, list formatting, false
+citations, emoji) that are independent of quality. No constant was tuned to the results of an aggregator.
 """
 
 import numpy as np
@@ -63,11 +62,11 @@ _EMOJI = ("🌍", "✨", "🎉", "⭐")
 
 
 def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) -> list[ItemRecord]:
-    """Generate items with texts, gold and metadata of the planted style: one question per country, with twelve answers.
+    """Generate items of one question per country with twelve answers, gold labels and metadata of the planted style.
 
-    Gold is ten times the F1 score of the facts. Its precision is the share of the stated facts that are right, and its
-    recall is the share of the requested facts that are stated and right. With ``complete``, each answer states all
-    four facts, so its length does not depend on its quality.
+    The gold label is ten times the F1 score of the facts. Precision is the share of the stated facts that are right,
+    and recall is the share of the requested facts that are stated and right. With ``complete``, each answer states all
+    four facts, and the length of an answer does not depend on its quality.
     """
     rng = np.random.default_rng(seed)
     lowest = 1.0 if complete else 0.3

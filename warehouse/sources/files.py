@@ -1,4 +1,4 @@
-"""Items, scores, labels and families from tables.
+"""Readers of items, scores, labels and families from tables.
 
 Every reader accepts a file or a frame (``tables.read_input_table``), finds its columns by their names (``columns``),
 and calls ``report`` with a record of the role of each column.
@@ -46,15 +46,15 @@ from warehouse.sources.values import as_texts, identifiers, refuse_repeated, ref
 from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
 
 Report = Callable[[Reading], object]
-"""A function that receives the record of how a table was read."""
+"""Function that receives the record of how a table was read."""
 
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """The scores in a file, with items in the order of their first row.
+    """Scores in a file, with items in the order of their first row.
 
-    ``responses`` holds the texts that were scored, by judge and item; ``item_values`` holds other
-    columns. Both may be empty.
+    ``responses`` holds the texts that were scored, by judge and item; ``item_values`` holds other columns, by item.
+    Each mapping may be empty.
     """
 
     scores: ScoreMatrix
@@ -63,11 +63,11 @@ class RecordedTable:
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
-        """The row of each item."""
+        """Row number of each item in ``scores``."""
         return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
     def scores_of(self, judge: str, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return one judge's scores of these items, (m,); NaN if there is none."""
+        """Return the (m,) array of a judge's scores of the given items, where NaN marks a missing score."""
         if judge not in self.scores.judges:
             return np.full(len(item_ids), np.nan)
         row = np.fromiter((self.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
@@ -75,7 +75,7 @@ class RecordedTable:
 
 
 def ignore_reading(reading: Reading) -> None:
-    """Ignore the record of how a table was read."""
+    """Ignore the record of how a table was read; the default of ``report``."""
 
 
 @guarded_reader
@@ -85,11 +85,11 @@ def read_scores(
     options: ReadingOptions = AS_FOUND,
     report: Report = ignore_reading,
 ) -> RecordedTable:
-    """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
+    """Read recorded scores from a long table (item, judge, score) or a wide table (item, and one column per judge).
 
     Columns that ``columns`` does not name are found by their usual names. Raises ``InputError`` with the columns and
     lines if there is no item column, an id is empty, a score is not a finite number, an item and judge have two rows,
-    or there is no score at all.
+    or all scores are missing.
     """
     columns = columns or ScoreColumns()
     input_table, chosen = _open_scores(source, columns, options)
@@ -110,7 +110,7 @@ def read_scores(
 def recorded_judges(
     source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions = AS_FOUND
 ) -> list[str]:
-    """Return the judges of a score file, in the order of their first row, without checking the scores."""
+    """Return the names of the judges in a score file, without checking the scores."""
     columns = columns or ScoreColumns()
     input_table, chosen = _open_scores(source, columns, options)
     if chosen.judge is not None:
@@ -120,16 +120,16 @@ def recorded_judges(
 
 @guarded_reader
 def read_orders(source: TableSource, report: Report = ignore_reading) -> dict[str, ScoreMatrix]:
-    """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
+    """Read scores of pairs, separately for the two orders in which the texts were shown.
 
-    A score means the same in either order, such as how much better the item's first text is.
+    The table has the columns item, judge, order and score. A score has the same meaning in both orders.
     """
     input_table = read_input_table(source, lambda names: WantedColumns(frozenset(names)))
     orders = identifiers(input_table, named(input_table.name, input_table.names, "order"))
     if len(orders.names) != 2:
         raise InputError(
-            f"{input_table.name}: the column order has {len(orders.names)} orders; give exactly two, as a pair is "
-            "shown in two orders"
+            f"{input_table.name}: the column order must have exactly two values, because a pair is shown in two "
+            f"orders, got {len(orders.names)}"
         )
     matrices, readings = dict[str, ScoreMatrix](), list[Reading]()
     for k, name in enumerate(orders.names):
@@ -150,12 +150,12 @@ def read_items(
     item: str | None = None,
     report: Report = ignore_reading,
 ) -> list[ItemRecord]:
-    """Read items, in the order of the file.
+    """Read items from a table, in the order of the rows.
 
-    A field that ``columns`` does not name is taken from the column of the same name, if it exists. Only rows with the
+    A field that ``columns`` does not name is read from the column of the same name, if it exists. Only rows with the
     values in ``where`` are kept, and the columns in ``drop`` are not read. ``item`` is a further usual name of the item
     column, such as its name in the table of scores. Raises ``InputError`` if a named column is missing, an id is empty
-    or occurs twice, or gold is not finite.
+    or occurs twice, or a gold label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
 
@@ -182,7 +182,7 @@ def read_items(
         matches &= np.array([cell in (value, str(value)) for cell in input_table.table.column(column).to_pylist()])
     chosen = np.flatnonzero(matches)
     if not len(chosen):
-        raise InputError(f"{input_table.name}: no row matches `where` ({where}); correct it")
+        raise InputError(f"{input_table.name}: no row matches `where` ({where}); correct its columns or values")
     refuse_repeated_items(input_table, item, ids, rows=chosen)
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     notes += [f"kept with them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
@@ -201,7 +201,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """Return the texts of an item; without a prompt, the start of the conversation becomes the prompt."""
+    """Return the texts of an item, where the beginning of a conversation becomes a missing prompt."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -211,7 +211,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Return items with their values in the table of scores; the first of several item columns is the split unit."""
+    """Return items with their values in the table of scores, where the first item column gives the split unit."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()
@@ -221,7 +221,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """Return the items' texts, if a wide table of scores also has them, and the completed record of the reading."""
+    """Return items with the texts that a wide table of scores also has, and the completed record of the reading."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
     if reading.layout != "wide" or not texts:
         return [], reading
@@ -236,7 +236,7 @@ def texts_in_scores(
 
 
 class LabelCells(NamedTuple):
-    """One row of a table of labels; None for a cell that is empty or has no column."""
+    """Row of a table of labels, where None marks a cell that is empty or has no column."""
 
     item_id: str
     value: float
@@ -249,7 +249,7 @@ class LabelCells(NamedTuple):
 def read_label_cells(
     source: TableSource | Mapping[str, Any], item: str | None = None, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[LabelCells], Reading]:
-    """Read the rows of a table of labels that have a label; ``assets.labels`` interprets them.
+    """Read all rows with a label from a table of labels.
 
     An item may have several rows. ``item`` is a further usual name of the item column. Raises ``InputError`` if a
     column is missing, or a label or a probability is not a number.
@@ -277,7 +277,7 @@ def read_label_cells(
 
 
 def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
-    """Return a column as trimmed texts; None for an empty cell or a missing column."""
+    """Return a column as trimmed texts, where None marks an empty cell or a missing column."""
     if column is None:
         return [None] * input_table.table.num_rows
     values = input_table.table.column(column).to_pylist()
@@ -289,7 +289,7 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
 def read_families(
     source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, report: Report = ignore_reading
 ) -> dict[str, str]:
-    """Read families from a column of judges and a column of families, as {judge: family}, without empty ones."""
+    """Read the family of each judge from a table of judges and families, without judges that have no family."""
     table = of_mapping(source, "families", "judge", "family")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
     shape = "judges are a table of judge, family"
@@ -302,13 +302,13 @@ def read_families(
 
 
 def _item_column(where: str, names: Sequence[str], wanted: str | None, usual: str | None) -> str | None:
-    """Return the item column: ``wanted``, else ``usual`` if it exists, else one with a usual name."""
+    """Return the item column: ``wanted``, else ``usual`` if it exists, or else a column with a usual name."""
     is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
     return item_column(where, names, usual if is_usual else wanted)
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """Return the columns that may hold item ids and are read as text: the item's columns, or else every index."""
+    """Return the columns that are read as text because they may hold item ids: the item columns or all indexes."""
     return frozenset([name for name in names if is_index(name)] if item is None else split_item(names, item))
 
 
@@ -338,7 +338,7 @@ def _long(
         "several rows",
         cells,
         lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
-        "keep one of each, or their mean; fit each criterion by itself; where more columns name an item, name all "
+        "keep one row or the mean, fit each criterion separately, or, if several columns identify an item, name all "
         f"of them: --item {item},COLUMN",
     )
     matrix = np.full(shape, np.nan)
@@ -367,10 +367,10 @@ def _wide(
         input_table,
         item,
         items,
-        "a wide table has one row per item: keep one, or name all columns that name an item (--item id,COLUMN); of a "
-        "long table, name the columns of judges and scores (--judge, --score)",
+        "a wide table has one row per item: keep one row, or name all columns that name an item (--item "
+        "id,COLUMN); of a long table, name the columns of judges and scores (--judge, --score)",
     )
-    no_judge = "; leave out a column that is not a judge with --drop"
+    no_judge = "; exclude a column that is not a judge with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
     notes.append(_missing_scores(input_table, values))
     scores = ScoreMatrix(values, tuple(items.names), tuple(judges))
@@ -381,7 +381,7 @@ def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str
     """Return a sentence with the number of missing scores; raise ``InputError`` if all are missing."""
     missing = int(np.isnan(values).sum())
     if missing == values.size:
-        raise InputError(f"{input_table.name}: every score is missing; nothing can be aggregated")
+        raise InputError(f"{input_table.name}: every score is missing; give a table with scores")
     return f"missing scores: {missing:,} of {values.size:,}"
 
 

@@ -1,4 +1,4 @@
-"""Test sets from the Hugging Face hub, at a pinned revision."""
+"""Reader of test sets from the Hugging Face hub, at a pinned revision."""
 
 import hashlib
 import importlib
@@ -20,11 +20,11 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 
 
 def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
-    """Read the items of a data set; the path of a local one is relative to ``base``.
+    """Read the items of a data set from the Hugging Face hub or from a local folder, relative to ``base``.
 
-    ``further`` are columns, or paths into them, that become metadata; gold's numbers for words apply to them too.
+    ``further`` names columns, or paths into columns, that become metadata; ``gold.values`` also converts their words.
     Raises ``InputError`` if ``datasets`` is not installed, the data set cannot be loaded, a repository has no
-    revision, a column is missing, or gold is not a number.
+    revision, a column is missing, or a gold label is not a number.
     """
     name = f"data set {source.dataset!r}"
     rows = _load(source, base, name)
@@ -38,7 +38,7 @@ def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = (
 
     chosen = [(k, row) for k, row in enumerate(rows) if wanted(row)]
     if not chosen:
-        raise InputError(f"{name}: no row matches where: {source.where}; correct it")
+        raise InputError(f"{name}: no row matches where: {source.where}; correct its columns or values")
     if source.sample is not None and source.sample < len(chosen):
         draw = np.random.default_rng(source.seed).permutation(len(chosen))[: source.sample]
         chosen = [chosen[k] for k in sorted(draw)]
@@ -52,11 +52,11 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
-        raise InputError(f"{name}: reading it needs an extra; {how_to_install('huggingface')} ({error})") from error
+        raise InputError(f"{name}: CARE cannot read it; {how_to_install('huggingface')} ({error})") from error
     folder = resolve(source.dataset, base)
     if not folder.is_dir() and source.revision is None:
         raise InputError(
-            f"{name}: a repository needs revision: its commit, 40 hexadecimal digits, so that the items stay the same"
+            f"{name}: a repository needs a pinned commit; add revision: with the commit's 40 hexadecimal digits"
         )
     try:
         if source.files is not None:
@@ -121,30 +121,30 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
         return float(value)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name}: gold {path!r} holds {value!r}, which is not a number; add gold.values for words"
+            f"{name}: gold {path!r} holds {value!r}, which is not a number; convert words with gold.values"
         ) from error
 
 
 def _first(row: Any, paths: str, name: str) -> Any:
-    """Return the value at the first path that has one; paths are separated as in ``a.b | a.c``."""
+    """Return the value at the first path with a value, from paths such as ``a.b | a.c``."""
     values = [_at(row, path.strip(), name) for path in paths.split("|")]
     return next((value for value in values if value not in (None, "")), None)
 
 
 def _at(row: Any, path: str, name: str) -> Any:
-    """Return the value at a path, such as ``a.b[1].c``, in a row."""
+    """Return the value in a row at a path, such as ``a.b[1].c``."""
     value = row
     for key, position in _STEP.findall(path):
         try:
             value = value[int(position)] if position else value[key]
         except (KeyError, IndexError, TypeError) as error:
             columns = ", ".join(row) if isinstance(row, Mapping) else "nothing"
-            raise InputError(f"{name}: a row has no {path!r}; its columns are {columns}") from error
+            raise InputError(f"{name}: a row has no {path!r}; choose one of its columns: {columns}") from error
     return value
 
 
 def _text(value: Any, *, last: bool = False) -> str | None:
-    """Return a value as text for a judge; of a conversation all messages, or with ``last`` only its last answer."""
+    """Return a value as text for a judge, with all messages of a conversation or only the ``last`` answer."""
     messages = messages_of(value) if isinstance(value, list) else []
     if messages:
         return split_answer(messages)[1] if last else transcript(messages)

@@ -1,4 +1,4 @@
-"""A table from a file or a frame, with the place of each cell in the file."""
+"""Table from a file or a frame, with the place of each cell in the file."""
 
 import codecs
 import io
@@ -21,10 +21,10 @@ _LISTED_CELLS = 5
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """The columns of a table that a parser reads.
+    """Columns of a table that a parser reads.
 
-    ``as_text`` columns are read as text even if they look like numbers: the id ``007`` keeps its zeros. If ``only`` is
-    given, a format that allows it reads no others.
+    Columns in ``as_text`` are read as text even if they look like numbers: the id ``007`` keeps its zeros. If ``only``
+    is given, parsers of some formats read no other columns.
     """
 
     as_text: frozenset[str] = frozenset()
@@ -32,15 +32,15 @@ class WantedColumns:
 
 
 Plan = Callable[[Sequence[str]], WantedColumns]
-"""A function that receives a table's column names and returns the wanted ones."""
+"""Function that receives a table's column names and returns the wanted columns."""
 
 
 @dataclass(frozen=True)
 class InputTable:
-    """A table, whose column names are unique and not empty, and how it was read.
+    """Table with unique, non-empty column names, and with information on its parser.
 
     Every message begins with ``name``, the path of the file or the kind of frame. ``parser`` holds the parser's name
-    and settings, and ``notes`` its further decisions. ``locate`` turns row numbers, counted from 0, into places such
+    and settings, and ``notes`` its further decisions. ``locate`` converts row numbers, counted from 0, into places such
     as ``line 7``. ``unread`` holds unwanted columns that were skipped.
     """
 
@@ -57,7 +57,7 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Return the first five different values with their places, and the number of the others, for a message."""
+        """Return the first five distinct values with their places, and the number of other values, for a message."""
         first: dict[str, int] = {}
         times = Counter[str]()
         for row, value in zip(rows, values, strict=True):
@@ -74,18 +74,18 @@ class InputTable:
 
 
 def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
-    """Return the places of rows as lines of a file; ``first_lines`` yields the line where each row begins."""
+    """Return the line numbers of rows as texts; ``first_lines`` yields the line where each row begins."""
     lines = list(islice(first_lines, max(rows, default=-1) + 1))
     return [f"line {lines[row]}" for row in rows]
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """Open a file, which may be compressed, as text; raise ``InputError`` if there is no such encoding."""
+    """Open a file, which may be compressed, as text, or raise ``InputError`` if the encoding is unknown."""
     return io.TextIOWrapper(open_stream(path), encoding_of(path, encoding))
 
 
 def encoding_of(path: Path, name: str) -> str:
-    """Return the usual name of a text encoding; raise ``InputError`` if the name is unknown."""
+    """Return the usual name of a text encoding, or raise ``InputError`` if the encoding is unknown."""
     try:
         with io.TextIOWrapper(io.BytesIO(), name) as text:  # accepts encodings of text only
             return codecs.lookup(text.encoding).name
@@ -94,12 +94,12 @@ def encoding_of(path: Path, name: str) -> str:
 
 
 def open_stream(path: Path) -> pa.NativeFile:
-    """Open a file as bytes, decompressed if its name ends accordingly."""
+    """Open a file as bytes, which are decompressed if the file name ends in .gz, .bz2 or .zst."""
     return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
 
 
 def name_columns(names: Sequence[str]) -> list[str]:
-    """Return the names of columns, with an empty one replaced by ``unnamed column 3``."""
+    """Return the names of columns, with a replacement such as ``unnamed column 3`` for an empty name."""
     return [name if name.strip() else f"unnamed column {k + 1}" for k, name in enumerate(names)]
 
 

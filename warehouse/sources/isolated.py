@@ -1,4 +1,4 @@
-"""Run a parser in a separate process, which can run out of memory or time without harm to this one."""
+"""Separate process for a parser, which can run out of memory or time without harm to this process."""
 
 import subprocess
 import sys
@@ -15,11 +15,11 @@ resource.setrlimit(resource.RLIMIT_CPU, (seconds,) * 2)
 
 
 class IsolatedError(Exception):
-    """The other process failed; the message is the last line of its standard error."""
+    """Error of a separate process that failed; the message is the last line of its standard error."""
 
 
 class TooLargeError(IsolatedError):
-    """The other process exceeded its memory or time."""
+    """Error of a separate process that exceeded its memory or time."""
 
 
 def run_isolated(
@@ -31,10 +31,10 @@ def run_isolated(
     gigabytes: int = 0,
     seconds: int,
 ) -> bytes:
-    """Return what Python code writes to its standard output in another process without environment variables.
+    """Run Python code in another process without environment variables, and return its standard output.
 
     The code receives ``arguments`` as ``sys.argv[3:]`` and ``sent`` as standard input; it runs in ``folder``.
-    ``seconds`` limits its elapsed time and its processor time, ``gigabytes`` its memory. Raises
+    ``seconds`` limits its elapsed time and its processor time, and ``gigabytes`` limits its memory. Raises
     ``TooLargeError`` if a limit is exceeded, and ``IsolatedError`` if the code fails otherwise.
     """
     command = [sys.executable, "-I", "-c", _LIMITS + code, str(gigabytes), str(seconds), *arguments]

@@ -1,6 +1,6 @@
-"""Reader of a query's result: a ``.sql`` file with one SELECT for DuckDB.
+"""Reader of the result of a DuckDB query, from a ``.sql`` file with one SELECT.
 
-A query may come from an untrusted person. DuckDB itself restricts the files that it may open, by their resolved paths.
+A query may come from an untrusted person. DuckDB restricts the files that a query may open, by their resolved paths.
 """
 
 import importlib.metadata
@@ -38,7 +38,7 @@ with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
 
 
 def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read the result of one SELECT, which may read the files in its own folder and below.
+    """Run the SELECT in a ``.sql`` file, which may read files in its own folder and below, and return the result.
 
     DuckDB refuses every other file. Home expansion, extensions and network are off, links are resolved before the
     check, and the query cannot change these settings. The working directory is the folder, so a relative name means
@@ -46,13 +46,13 @@ def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     the file is not a single SELECT, or the query fails.
     """
     if importlib.util.find_spec("duckdb") is None:
-        raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives")
+        raise InputError(f"{path}: CARE cannot run the query; {how_to_install('sql')}, or save its result")
     folder = path.absolute().parent.resolve()
     try:
         answer = run_isolated(_RUNS_QUERY, folder=folder, sent=path.read_bytes(), seconds=_MAX_S)
     except TooLargeError as error:
         raise InputError(
-            f"{path}: the query takes more than {_MAX_S} s, or more memory than is free; save what it gives"
+            f"{path}: the query takes more than {_MAX_S} s, or more memory than is free; save its result"
         ) from error
     except IsolatedError as error:
         if str(error) == _NO_TABLE:

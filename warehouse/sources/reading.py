@@ -1,4 +1,4 @@
-"""The record of how a table was read: its parser, and the role of each column."""
+"""Record of how a table was read: its parser, and the role of each column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from care_ops.errors import listed as listed
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An unused column, and the reason why it is unused."""
+    """Column that was not used, and the reason why."""
 
     column: str
     why: str
@@ -19,7 +19,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table was read.
+    """Record of how a table was read.
 
     ``source`` is the path of the file, or the kind of frame; ``columns`` maps roles to columns, such as ``item`` ->
     ``id``; ``notes`` holds further decisions, as sentences.
@@ -39,7 +39,7 @@ class Reading:
         return replace(self, notes=(*self.notes, *sentences))
 
     def sentences(self) -> list[str]:
-        """Describe in sentences the parser, the roles of columns and the decisions, so that a person can check them."""
+        """Return sentences about the parser, the roles of columns and the decisions, which a person can check."""
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":

@@ -1,4 +1,4 @@
-"""Parsers of records of Python values: JSON, JSON lines and the sheets of a workbook.
+"""Parsers of JSON, JSON lines and the sheets of a workbook.
 
 A column whose values have one type keeps that type. A column with several types, such as ids that are numbers and
 words, becomes text.
@@ -22,7 +22,7 @@ from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
 _MAX_CELLS, _MAX_TIMES_FILLED = 2**24, 200
-"""Limits of a table: a number of cells that is always allowed, or this multiple of its filled cells."""
+"""Maximum size of a table: a number of cells that is always allowed, or a multiple of the filled cells."""
 
 _MAX_GB, _MAX_S = 4, 300
 _READS_SHEETS = """
@@ -32,7 +32,7 @@ book = CalamineWorkbook.from_path(sys.argv[3])
 cells = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
 json.dump(cells, sys.stdout, default=str)
 """
-"""Dates and durations become text; numbers and booleans stay what they are."""
+"""Script that prints the cells of a workbook as JSON, with dates and durations as text."""
 
 Record = dict[str, Any]
 
@@ -40,7 +40,7 @@ Record = dict[str, Any]
 def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """Read a table from lines of JSON objects, or from a JSON document that is a list of objects.
 
-    Raises ``InputError`` if a line is not a JSON object, an object has a key twice, or the document is another one.
+    Raises ``InputError`` if a line is not a JSON object, an object has a key twice, or a document is not such a list.
     """
     encoding = options.encoding or "utf-8-sig"
     with open_text(path, encoding) as text:
@@ -70,7 +70,7 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON; each lone surrogate, which UTF-8 cannot hold, becomes U+FFFD.
+    """Parse JSON, with U+FFFD for each lone surrogate, which UTF-8 cannot hold.
 
     Raises ``ValueError`` if the text is not JSON, or an object has a key twice.
     """
@@ -97,13 +97,13 @@ def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, A
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read a table from one sheet of an Excel or OpenDocument workbook; its first non-empty row has the names.
+    """Read a table from one sheet of an Excel or OpenDocument workbook, whose first non-empty row has the names.
 
     Raises ``InputError`` if ``python-calamine`` is not installed, the file is not a workbook, the sheet is empty, or
-    several sheets are not empty and none is named.
+    several sheets are not empty and the user has named no sheet.
     """
     if importlib.util.find_spec("python_calamine") is None:
-        raise InputError(f"{path}: workbooks need an extra; {how_to_install('excel')}, or save the sheet as CSV")
+        raise InputError(f"{path}: CARE cannot read workbooks; {how_to_install('excel')}, or save the sheet as CSV")
     sheets = _sheets(path)
     name = _chosen_sheet(path, sheets, options.sheet)
     rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]
@@ -119,7 +119,7 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
 
 
 def _sheets(path: Path) -> dict[str, list[list[Any]]]:
-    """Read the cells of each sheet in a separate process, because a workbook of a few kB can take any memory."""
+    """Read the cells of all sheets in a separate process, because a small workbook can need much memory."""
     try:
         cells = run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MAX_GB, seconds=_MAX_S)
     except TooLargeError as error:
@@ -135,7 +135,7 @@ def _sheets(path: Path) -> dict[str, list[list[Any]]]:
 
 def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | None) -> str:
     if wanted is not None and wanted not in sheets:
-        raise InputError(f"{path}: there is no sheet {wanted!r}; the sheets are {', '.join(map(repr, sheets))}")
+        raise InputError(f"{path}: there is no sheet {wanted!r}; choose one of {', '.join(map(repr, sheets))}")
     filled = [name for name, rows in sheets.items() if any(cell != "" for row in rows for cell in row)]
     if wanted is None and len(filled) > 1:
         raise InputError(
@@ -146,7 +146,7 @@ def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | 
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
-    """Turn a column of whole numbers into integers, which workbooks do not have: the id is 7 and not 7.0."""
+    """Convert a column of whole numbers into integers, because a workbook stores the id 7 as 7.0."""
     try:
         return column.cast(pa.int64()) if pa.types.is_floating(column.type) else column
     except pa.ArrowInvalid:
@@ -154,7 +154,7 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
-    """Return a JSON object as a dictionary; raise ``ValueError`` if it has a key twice."""
+    """Return a JSON object as a dictionary, or raise ``ValueError`` if the object has a key twice."""
     record = dict(pairs)
     if len(record) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -172,7 +172,7 @@ def _objects(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
 
 
 def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
-    """Turn records into a table, in batches that bound the number of Python objects in memory."""
+    """Convert records into a table, in batches that limit the number of Python objects in memory."""
     parts: list[tuple[int, dict[str, pa.Array]]] = []
     names: dict[str, None] = {}
     waiting, filled, rows = iter(records), 0, 0
@@ -189,7 +189,7 @@ def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Return values as an array of their type, or as text if they have several types; true does not become 1."""
+    """Return values as an array of their type, or as text if they have several types (true does not become 1)."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)

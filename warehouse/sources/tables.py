@@ -1,4 +1,4 @@
-"""Reader of any input as one Arrow table: files of many kinds, queries, and frames in memory.
+"""Reader of files of many kinds, queries and frames in memory, each as one Arrow table.
 
 The ending of a file's name decides its parser, and its first bytes must agree.
 """
@@ -40,7 +40,7 @@ _OF_FRAMES = "give each column one kind of value, numbers (pandas.to_numeric) or
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """A frame with Arrow's PyCapsule interface, as pandas, polars, pyarrow and DuckDB have them."""
+    """Frame with Arrow's PyCapsule interface, such as a frame of pandas, polars, pyarrow or DuckDB."""
 
     def __arrow_c_stream__(self, _requested_schema: object | None = None, /) -> object: ...
 
@@ -52,7 +52,7 @@ R = TypeVar("R")
 
 
 def guarded_reader(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a reader of a table source: limit its memory, and raise its unexpected errors as ``InputError``."""
+    """Decorate a reader of tables to limit its memory and to raise its unexpected errors as ``InputError``."""
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,7 +72,7 @@ def read_input_table(
 
     A file may be CSV or similar text, JSON, JSON lines, Parquet, Arrow, a workbook, or a ``.sql`` file with a query for
     DuckDB; text and JSON may be compressed. A frame is any object with ``__arrow_c_stream__``. ``plan`` receives the
-    names of the columns before values are parsed, and returns the wanted ones. ``options`` take precedence over the
+    names of the columns before values are parsed, and returns the columns to read. ``options`` take precedence over the
     content. Raises ``InputError`` if the file is missing, unknown, unreadable or empty, or two columns share a name.
     """
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
@@ -90,7 +90,7 @@ def _with_names(where: str, table: pa.Table) -> pa.Table:
 
 
 def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without a dictionary, except one of texts; bytes that are valid text become text."""
+    """Return a column of a usual type: dictionaries only of texts, and bytes that are valid text as text."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         inner, chunks = kind.value_type, column.chunks
@@ -107,9 +107,9 @@ def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     if not path.exists():
-        raise InputError(f"{path}: no such file")
+        raise InputError(f"{path}: no such file; correct the path")
     if not path.is_file():
-        raise InputError(f"{path}: not a file")
+        raise InputError(f"{path}: is not a file; give the path of a file")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = bool(suffixes) and suffixes[-1] in COMPRESSED
     kind = (suffixes[-2] if len(suffixes) > 1 else "") if compressed else (suffixes or [""])[-1]
@@ -129,7 +129,7 @@ def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _refuse_another_kind(path: Path, suffix: str) -> None:
-    """Raise ``InputError`` if the first bytes of a file show that its name is wrong."""
+    """Raise ``InputError`` if the first bytes of a file contradict the ending of its name."""
     with path.open("rb") as file:
         start = file.read(8)
     for first, (what, suffixes) in _FIRST_BYTES.items():
@@ -164,7 +164,7 @@ def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _bounded(path: Path, parts: Iterable[pa.Table]) -> pa.Table:
-    """Join the parts of a file; raise ``InputError`` if they are too large for the file."""
+    """Join the parts of a file, or raise ``InputError`` if they are too large for the size of the file."""
     kept, unpacked = list[pa.Table](), 0
     for part in parts:
         unpacked += part.nbytes
@@ -174,7 +174,7 @@ def _bounded(path: Path, parts: Iterable[pa.Table]) -> pa.Table:
 
 
 def _validated(table: pa.Table) -> pa.Table:
-    """Return the table if its buffers are consistent; an inconsistent one would crash the process on use."""
+    """Return the table, or raise an Arrow error if its buffers are inconsistent and would crash the process."""
     table.validate(full=True)
     return table
 
@@ -187,13 +187,13 @@ _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
     **dict.fromkeys(EXCEL, read_workbook),
     ".sql": read_query,
 }
-"""The parser for each ending of a file's name."""
+"""Parsers by the ending of a file's name."""
 
 
 def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, values: str) -> TableSource:
-    """Return a mapping or pandas series as a table of two columns, called ``what`` in messages; others are unchanged.
+    """Return a mapping or pandas series as a table of two columns, and any other source unchanged.
 
-    The keys become text, as ids do everywhere: 1000 becomes ``1000``.
+    The keys become text, as all ids do. Messages call the table ``what``.
     """
     given: Any = source
     if isinstance(source, Mapping):
@@ -206,7 +206,7 @@ def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, v
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    """Return the table of a frame; lists with several kinds of values, such as messages, become JSON."""
+    """Return a frame as an Arrow table, with JSON for lists of several kinds of values, such as messages."""
     try:
         return pa.table(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -221,8 +221,8 @@ def _from_frame(frame: object) -> InputTable:
     package = kind.__module__.partition(".")[0].lstrip("_")
     if not isinstance(frame, ArrowStream) or len(getattr(frame, "shape", "of two")) == 1:
         raise InputError(
-            f"cannot read a {package} {kind.__name__}: give the path of a file, or a frame with __arrow_c_stream__, "
-            "as pandas, polars, pyarrow and DuckDB have them"
+            f"CARE cannot read a {package} {kind.__name__}: give the path of a file, or a frame with "
+            "__arrow_c_stream__, such as a frame of pandas, polars, pyarrow or DuckDB"
         )
     name = f"{package} {kind.__name__}"
     # The size of another library's buffers is unknown, so only pyarrow's own can be validated.

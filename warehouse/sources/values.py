@@ -1,4 +1,4 @@
-"""Columns of names, such as ids and judges, as the distinct names and the name of each row."""
+"""Columns of names, such as ids and judges, encoded as distinct names and the index of each row's name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,20 +12,20 @@ from warehouse.sources.input_table import InputTable
 
 
 class Identifiers(NamedTuple):
-    """The distinct names of a column in the order of their first row, and the index of each row's name, (rows,)."""
+    """Distinct names of a column in the order of their first row, and the (rows,) array of each row's index."""
 
     names: list[str]
     codes: NDArray[np.int32]
 
 
 def identifiers(input_table: InputTable, column: str) -> Identifiers:
-    """Read a column as names; they are trimmed if the column's own name has spaces around it.
+    """Return the distinct names in a column, trimmed if the column's own name has spaces around it.
 
     Raises ``InputError`` if a row has no name, or two names differ only in the spaces around them.
     """
     kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
-        raise InputError(f"{input_table.name}: {column} holds {kind}, but names are needed; make it a column of text")
+        raise InputError(f"{input_table.name}: {column} holds {kind}, but must hold names; make it a column of text")
     names, codes = distinct(input_table.table.column(column))
     if column != column.strip():
         names = [name.strip() for name in names]
@@ -33,7 +33,7 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
     if empty.any():
         rows = np.flatnonzero(empty[codes]).tolist()
         places = ", ".join(input_table.locate(rows[:10])) + (f" and {len(rows) - 10:,} more" if len(rows) > 10 else "")
-        raise InputError(f"{input_table.name}: {column} is empty in {places}; every row needs one")
+        raise InputError(f"{input_table.name}: {column} is empty in {places}; fill the column in every row")
     refuse_spaces(input_table, column, names)
     if len(set(names)) == len(names):
         return Identifiers(names, codes)
@@ -78,7 +78,7 @@ def refuse_repeated(
     remedy: str,
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` if a code occurs twice; the message has up to five examples, ``described`` by first row."""
+    """Raise ``InputError`` with up to five examples, ``described`` by their first row, if a code occurs twice."""
     rows = np.arange(len(codes)) if rows is None else rows
     repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
     if not repeated:
@@ -90,14 +90,14 @@ def refuse_repeated(
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column holds text."""
+    """Return whether an Arrow type is text, or a dictionary of texts."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _name(value: Any) -> str:
-    """Return a value as a name; empty for None and NaN."""
+    """Return a value as a name, which is empty for None and NaN."""
     return "" if value is None or value != value else str(value)
 
 
