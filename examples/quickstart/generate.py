@@ -10,10 +10,10 @@ import random
 from pathlib import Path
 
 LENGTH_BIAS = {"amber": 0.0, "birch": 0.2, "cedar": 1.0, "delta": 0.8}
-"""Points that a judge of this vendor adds for each standard deviation of length."""
+"""Points that each vendor's judges add for each standard deviation of length."""
 
 SKILL = {"v1": 0.45, "v2": 0.65}
-"""Chance that a statement of this system is correct."""
+"""Probability that a statement of each system is correct."""
 
 TOPICS = (
     "sourdough",
@@ -38,7 +38,7 @@ FILLER = (
 
 
 def answer(rng: random.Random, topic: str, right: int, fillers: int) -> str:
-    """Return an answer with five statements, of which so many are right, and so many sentences that say nothing."""
+    """Return an answer with five statements, ``right`` of them correct, and ``fillers`` sentences without content."""
     sentences = [f"Statement {k + 1} about {topic} is {'correct' if k < right else 'wrong'}." for k in range(5)]
     rng.shuffle(sentences)
     return " ".join(sentences + [rng.choice(FILLER) for _ in range(fillers)])
