@@ -213,9 +213,9 @@ def _changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
 
 
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
-    """Yield an alert if no nightly run has ended by its deadline since the ``last`` one (seconds since 1970)."""
+    """Yield an alert if the deadline of the nightly run after the ``last`` one (seconds since 1970) has passed."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
-        yield Alert("night late", f"The last nightly run ended {(time.time() - last) / 3600:.0f} hours ago.")
+        yield Alert("night late", f"The last nightly run began {(time.time() - last) / 3600:.0f} hours ago.")
 
 
 def report_conditions(

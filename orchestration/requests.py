@@ -1,4 +1,4 @@
-"""Run requests of the daemon's sensor: the stale partitions that are ready."""
+"""Run requests of the daemon's sensor for stale partitions whose inputs are ready."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from orchestration.instance import (
 from orchestration.plan import TRIED_AGAIN, Tried, find_stale, plan, ready
 
 _ATTEMPTS = 2
-"""How often the daemon requests the same partition under the same version."""
+"""Largest number of requests for a partition under the same version."""
 
 _IS_NEW_S = 3600.0
-"""A sensor that has never run before ignores a nightly run that began longer ago."""
+"""Age in seconds above which the first tick of a sensor ignores a nightly run."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Cursor:
     Attributes
     ----------
     tried : dict name -> (version, times)
-        ``Tried.asked``.
+        Value of ``Tried.asked``.
     run_began : float or None
         Start of the last nightly run; partitions that failed before it may be requested once more.
     at_work : bool
@@ -66,8 +66,8 @@ def request_stale(
     Parameters
     ----------
     only_nightly : bool
-        Request nothing outside of a nightly run, which begins with the asset `night` and ends when nothing of it is
-        left to be requested, under way or in a batch of an endpoint.
+        Request nothing outside of a nightly run. The run begins with the asset `night`, and ends when no partition
+        is left to be requested, in progress or in a batch of an endpoint.
     """
     follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)

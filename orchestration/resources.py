@@ -25,7 +25,7 @@ _PUBLISHED = (
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
-    """The workspace in a folder. Each run reads it, and waits while a command changes it.
+    """Resource that reads the workspace in a folder for each run, and waits while a command changes it.
 
     The first run rebuilds a database that is missing, damaged or of an earlier release. Assets get the ``Workspace``,
     not this resource.
@@ -36,7 +36,7 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Workspace]:
-        """Share the workspace's lock with other runs, then read the workspace."""
+        """Hold the workspace's lock together with other runs, and yield the workspace."""
         from assets.state.rebuild import needs_rebuild
 
         root = Path(self.folder)
@@ -60,7 +60,7 @@ class PublishedScores(dg.ConfigurableIOManager):
     folder: str = Field(description="Absolute path of the folder of care.yaml.")
 
     def load_input(self, context: dg.InputContext) -> "pyarrow.Table":
-        """Return the rows of the partition's test set."""
+        """Return the published scores of the partition's test set."""
         from orchestration.stores import read_workspace
 
         with read_workspace(Path(self.folder)).warehouse.reader() as connection:
@@ -69,7 +69,7 @@ class PublishedScores(dg.ConfigurableIOManager):
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Raise ``InputError``, because CARE's assets write their own files and return no value."""
         raise InputError(
-            f"{context.asset_key.to_user_string()}: an asset of CARE returns no value; use another IO manager"
+            f"{context.asset_key.to_user_string()} was not stored: this IO manager stores no values; use another one"
         )
 
 
@@ -79,6 +79,6 @@ def _rebuild(root: Path, say: Say) -> None:
 
     with locked_workspace(root, "the rebuild of the database") as workspace:
         if needs_rebuild(workspace):
-            say("the database is gone, damaged or of an earlier release; it is rebuilt from the parts")
+            say("the database is missing, damaged or of an earlier release; CARE rebuilds it from the stored parts")
             for judge, why in rebuild_warehouse(workspace).items():
                 say(f"the scores of judge {judge} are left out of the database: {why}")

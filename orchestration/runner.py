@@ -1,4 +1,4 @@
-"""``care run``: materialise stale partitions until none is stale.
+"""Runner of ``care run``, which materialises stale partitions until no partition is stale.
 
 Runs go to the workspace's own Dagster instance, so the UI shows them. ``plan`` decides which partitions are
 ready, as for the daemon.
@@ -68,7 +68,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class Outcome:
-    """The outcome of a ``care run``.
+    """Outcome of a ``care run``.
 
     Attributes
     ----------
@@ -111,20 +111,20 @@ def run_stale(
     Parameters
     ----------
     selection : str, optional
-        Dagster's asset selection syntax; only these assets.
+        Assets in Dagster's selection syntax; by default all assets except experiments.
     testset, judge : str, optional
         Only partitions of this test set or judge.
     progress : callable, optional
         Called before each run with the launch, its number, and the number of launches in this step.
     again : (asset, partition), optional
-        Materialised first, stale or not.
+        Partition to materialise first, even if it is not stale.
 
     Raises
     ------
     InputError
         The selection is not in Dagster's syntax, or selects nothing.
     KeyboardInterrupt
-        A signal has ended it.
+        A signal has ended the run.
     """
     scope, outcome = Scope(_selected_assets(defs, selection), testset, judge, by_name=selection is not None), Outcome()
     with _interruptible() as raise_if_interrupted, closing(workspace.workers):
@@ -149,7 +149,7 @@ def run_stale(
 def run_launches(
     defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, launches: Sequence[Launch]
 ) -> Outcome:
-    """Run these launches in order, up to the first failure; the caller holds the workspace's lock."""
+    """Run the ``launches`` in order until the first failure; the caller must hold the workspace's lock."""
     outcome = Outcome()
     end_abandoned_runs(workspace, instance)
     follow_partitions(workspace, instance)
@@ -161,7 +161,7 @@ def run_launches(
 
 @dataclass(frozen=True)
 class Scope:
-    """Assets and partitions of a narrowed ``care run``; ``by_name`` if a person selected the assets."""
+    """Assets and partitions that a ``care run`` covers; ``by_name`` is True if a user selected the assets."""
 
     assets: set[str]
     testset: str | None
@@ -185,7 +185,7 @@ def _steps(
     outcome: Outcome,
     again: Partition | None,
 ) -> Iterator[list[Launch]]:
-    """Yield the runs of each step until nothing is stale or everything was tried once; complete the outcome.
+    """Yield the runs of each step until no partition is stale or all were tried once; complete the outcome.
 
     Partitions that a killed run may have written without an event in Dagster (``unreported``) are materialised again.
     """
@@ -212,7 +212,7 @@ def _steps(
             experiments = set[str]()
         yield launches
     else:
-        _logger.warning("After %d steps there is still work; the next `care run` continues.", _MOST_STEPS)
+        _logger.warning("Some assets are still stale after %d steps; run `care run` again to continue.", _MOST_STEPS)
         return
     if outcome.materialised:
         report_unchanged(workspace, instance, stale)
@@ -225,7 +225,7 @@ def _steps(
 
 
 def _missing_input(workspace: Workspace, scope: Scope, stale: Mapping[Partition, StalePartition]) -> str | None:
-    """Return the first stale stage out of scope, of a test set without a fit, before the last selected stage."""
+    """Return the first stale stage that a selection leaves out but a test set without a fit needs; None without one."""
     last = max((ORDER.index(asset) for asset in scope.assets if asset not in _INDEPENDENT), default=0)
     for one in sorted(stale.values(), key=lambda one: ORDER.index(one.asset)):
         names = one.testsets or (split_partition(one.asset, str(one.partition))[1] or "",)
@@ -245,13 +245,13 @@ def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
         raise InputError(f"--select {selection}: not in Dagster's syntax; write key:panel or group:fit") from error
     found = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
     if not found:
-        raise InputError(f"--select {selection}: names no asset; write, for example, key:panel or group:fit")
+        raise InputError(f"--select {selection} names no asset; write, for example, key:panel or group:fit")
     return found
 
 
 @contextmanager
 def _interruptible() -> Generator[Callable[[], None]]:
-    """Raise ``KeyboardInterrupt`` after a signal, at the end or where the yielded function is called.
+    """Raise ``KeyboardInterrupt`` after a signal, when the yielded function is called or the block fails.
 
     Dagster may treat the signal as a failed step, and DuckDB as an error of a query.
     """
@@ -277,7 +277,7 @@ def _interruptible() -> Generator[Callable[[], None]]:
 
 
 class _Executor:
-    """Run launches in this process, or in a worker's process if it is sent there."""
+    """Executor of launches in this process, or in the worker process to which it is sent."""
 
     def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance) -> None:
         self._job, self._workspace, self._instance = defs.resolve_job_def(IMPLICIT_ASSET_JOB), workspace, instance
@@ -286,7 +286,7 @@ class _Executor:
         return _executor_of_worker, (replace(self._workspace, dask=DaskConfig(workers=0)),)
 
     def __call__(self, launch: Launch) -> tuple[list[Partition], dict[Partition, str]]:
-        """Run one launch; return the materialised partitions, and the reason of each failed one."""
+        """Run one launch; return the materialised partitions, and the reason for each failed partition."""
         _logger.info("Running %s.", launch.label)
         result = self._job.execute_in_process(
             instance=self._instance,
@@ -312,11 +312,11 @@ class _Executor:
 
 _of_worker: dict[Path, _Executor] = {}
 _until_worker_ends = ExitStack()
-"""The executor of this process, where it is a worker of a run, and its open instance."""
+"""Executors of this process by workspace, if it is a worker of a run, and the open Dagster instance."""
 
 
 def _executor_of_worker(workspace: Workspace) -> _Executor:
-    """Return this worker's executor."""
+    """Return the executor of this worker process for a workspace."""
     if workspace.root not in _of_worker:
         workspace.workers.place = f"Dask ({LOCAL})"
         instance = _until_worker_ends.enter_context(workspace_instance(workspace))
@@ -327,7 +327,7 @@ def _executor_of_worker(workspace: Workspace) -> _Executor:
 def _executing(
     executor: _Executor, workspace: Workspace, launches: Sequence[Launch], outcome: Outcome
 ) -> Generator[Launch]:
-    """Yield each launch, then run it and add its result; fits use local workers if that saves time.
+    """Yield each launch, then add its result to the outcome; fits use local workers if that saves time.
 
     If the workspace has a store, this process holds its lease and does all the work.
     """

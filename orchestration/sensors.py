@@ -35,7 +35,7 @@ _WATCHED_EVERY_S = 30
 """Seconds between two comparisons of sources, which may be large; settings and runs are compared sooner."""
 
 _RUNS_LOOKED_AT_EVERY_S = 5
-"""What follows from a run or a new judge is requested soon; the comparison costs little."""
+"""Seconds between two comparisons of settings and runs, which take little time."""
 
 
 def build_sensors(
@@ -135,7 +135,7 @@ def _stale_assets_sensor(
         seen = record_of(Cursor, json.loads(context.cursor or "{}"))
         now, moment = time.time(), _moment(folder, context.instance)
         if moment == seen.moment and now - seen.looked_at < _WATCHED_EVERY_S:
-            return dg.SkipReason("no run has ended and no file of the workspace has changed since the last look")
+            return dg.SkipReason("no run has ended and no file of the workspace has changed since the last check")
         settings = read_settings(folder)
         only_nightly = settings.nightly is not None and not settings.on_change
         seen = replace(seen, moment=moment, looked_at=now)
@@ -143,7 +143,7 @@ def _stale_assets_sensor(
         if asked:  # a run may begin and end before the next tick, which would then find the same moment
             seen = replace(seen, moment="")
         cursor = json.dumps(asdict(seen))
-        return dg.SensorResult(asked, None if asked else "nothing is to be requested", cursor)
+        return dg.SensorResult(asked, None if asked else "no stale partition can be requested now", cursor)
 
     return stale_assets_sensor
 
@@ -169,7 +169,7 @@ def _alert_on_failure(
         try:
             workspace = load()
         except CareError as error:  # `workspace_sensor` reports it
-            context.log.info(f"nothing is noted of the failed run, since the workspace cannot be read: {error}")
+            context.log.info(f"the failure of this run is not recorded, because the workspace cannot be read: {error}")
             return
         causes = failures_of_run(workspace, context.instance, run, failures)
         note_failures_of_run(workspace, causes)

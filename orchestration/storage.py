@@ -1,4 +1,4 @@
-"""Dagster's storage of a workspace: SQLite files that stay open."""
+"""Storage of a workspace's Dagster instance: SQLite files that stay open."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _StorageOfDagster, _EventsOfDagster, _RunsOfDagster = sqlite_storages()
 
 _BUSY_S = 60.0
-"""How long a commit waits for another process."""
+"""Seconds for which a commit waits for another process."""
 
 _MOST_ENGINES = 8
-"""Open files of run logs: a run writes to its own log, the index and the list of runs."""
+"""Largest number of open engines: a run writes to its own log, the index and the list of runs."""
 
 
 class _Engines:
-    """SQLAlchemy engines of SQLite files by address; the least recently used engine is closed."""
+    """SQLAlchemy engines of SQLite files by URL; the least recently used engines are closed."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Engine] = {}
@@ -49,7 +49,7 @@ class _Engines:
             yield connection
 
     def dispose(self) -> None:
-        """Close all files."""
+        """Close all engines and their files."""
         with self._lock:
             while self._kept:
                 self._kept.popitem()[1].dispose()
@@ -109,7 +109,7 @@ class Storage(_StorageOfDagster):
         return cls(inst_data=inst_data, **config_value)
 
     def register_instance(self, instance: dg.DagsterInstance) -> None:
-        """Register the instance of this storage."""
+        """Register the Dagster instance that uses this storage."""
         super().register_instance(instance)
         for storage in (self._events, self._runs):
             if not storage.has_instance:
@@ -117,10 +117,10 @@ class Storage(_StorageOfDagster):
 
     @property
     def event_log_storage(self) -> _EventLog:
-        """Return the storage of events."""
+        """Storage of events."""
         return self._events
 
     @property
     def run_storage(self) -> _Runs:
-        """Return the storage of runs."""
+        """Storage of runs."""
         return self._runs

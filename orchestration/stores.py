@@ -1,4 +1,4 @@
-"""Workspaces whose data lie in a store: commands first fetch new data into their folder.
+"""Workspaces whose data lie in a remote store; commands first fetch new data into a local copy.
 
 Dagster's record of runs stays on the machine that writes it. ``care run`` puts a snapshot of it into the store. The
 next machine reads from it which partitions were materialised.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy
 
 _RUNS = "record of runs"
-"""Name in the index of the snapshot that the folder has written or was restored from."""
+"""Index entry for the snapshot of Dagster's record of runs that this folder last wrote or restored."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def read_workspace(root: Path) -> Workspace:
 def store_lease(
     workspace: Workspace, who: str, say: Callable[[str], object], patience: float | None, *, is_only: bool
 ) -> Generator[None]:
-    """Hold the lease of the workspace's store, if it has one: one machine writes at a time.
+    """Hold the write lease of the workspace's store, if it has one, because one machine may write at a time.
 
     ``who`` names this process to other machines. ``say`` is called once with the holder's name, and after ``patience``
     seconds, if given, the wait is given up. The record of runs is restored only if no other process of this
@@ -117,7 +117,7 @@ def _take_over_record_of_runs(workspace: Workspace, copy: StoreCopy) -> None:
         entry.replace(target)
     fetched.rmdir()
     copy.index.keep(_RUNS, tag)
-    _log.info("Dagster's record of runs was taken over from %s.", copy.address)
+    _log.info("Dagster's record of runs was restored from %s.", copy.address)
 
 
 def _catch_up(workspace: Workspace, copy: StoreCopy) -> None:

@@ -36,7 +36,7 @@ def schema() -> dict[str, Any]:
 
 
 def _blocks() -> Iterator[str]:
-    """Yield a block of lines for each setting of the first level."""
+    """Yield the lines of each top-level setting as one block of text."""
     for name, entry in Settings.model_fields.items():
         value = entry.get_default(call_default_factory=True)
         kind: Any = entry.annotation if value is None else type(value)
@@ -68,7 +68,7 @@ def _lines_of(kind: Any, value: Any, indent: str) -> Iterator[str]:
 
 
 def _line(name: str, value: Any, description: str, indent: str) -> str:
-    """Return the description of a setting, as comments, and its value."""
+    """Return the YAML of a setting: its description as comments, and its value."""
     comments = textwrap.wrap(description, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
     plain = json.loads(TypeAdapter(Any).dump_json(value))
     text = yaml.safe_dump(plain, default_flow_style=True, width=_WIDTH * 10).removesuffix("...\n").strip()

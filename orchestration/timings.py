@@ -1,4 +1,4 @@
-"""Time of each day's runs (UTC) by stage, from Dagster's record of steps."""
+"""Duration of each day's runs (UTC) by stage, from Dagster's record of steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assets.workspace import Workspace
 from orchestration.alert_causes import partition_of
 
 BETWEEN = "between stages"
-"""Time between steps: finding what is stale, starting, waiting."""
+"""Name of the time between steps, in which CARE finds stale partitions, starts runs or waits."""
 
 _LONG_GAP_S = 3600.0
 """A longer gap is not counted as time between stages."""
@@ -22,7 +22,7 @@ _LONG_GAP_S = 3600.0
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a run, with the first partition of its range; times in seconds since 1970."""
+    """Finished step of a run, with the first partition of its range; times are in seconds since 1970."""
 
     asset: str
     partition: str
@@ -32,12 +32,12 @@ class Step:
 
     @property
     def seconds(self) -> float:
-        """Return the duration."""
+        """Duration of the step."""
         return self.ends - self.begins
 
 
 def steps_by_day(workspace: Workspace, instance: dg.DagsterInstance, since: datetime) -> dict[str, list[Step]]:
-    """Return the finished steps of this workspace by date (UTC), the latest last."""
+    """Return the finished steps of this workspace by date (UTC), in order of date."""
     status, found = dg.DagsterRunStatus, defaultdict[str, list[Step]](list)
     ended = dg.RunsFilter(updated_after=since, statuses=[status.SUCCESS, status.FAILURE, status.CANCELED])
     for record in instance.get_run_records(ended):
@@ -51,7 +51,7 @@ def steps_by_day(workspace: Workspace, instance: dg.DagsterInstance, since: date
 
 
 def stages(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """Return the seconds of each stage and between stages, the longest first, with its longest partition."""
+    """Return the seconds of each stage and between stages, longest first, with each stage's longest partition."""
     seconds, longest, until = defaultdict[str, float](float), dict[str, Step](), 0.0
     for step in sorted(steps, key=lambda step: step.begins):
         seconds[step.asset] += step.seconds

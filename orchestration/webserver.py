@@ -6,7 +6,7 @@ from typing import Any
 
 
 def own_pages(app: Any) -> Any:
-    """Wrap an ASGI app: refuse requests of foreign pages, changes by GET, and display in a foreign frame."""
+    """Wrap an ASGI app to refuse requests from foreign pages, changes by GET, and display in foreign frames."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 
@@ -20,7 +20,7 @@ def own_pages(app: Any) -> Any:
         if not reason:
             await app(scope, receive, partial(unframed, send))
         elif scope["type"] == "http":
-            await PlainTextResponse(f"Refused: {reason}; open the address that `care ui` printed.", 403)(
+            await PlainTextResponse(f"Refused: {reason}; open the URL that `care ui` printed.", 403)(
                 scope, receive, send
             )
         else:
@@ -30,10 +30,10 @@ def own_pages(app: Any) -> Any:
 
 
 def refusal_of(scope: Any) -> str:
-    """Return why a request is refused; empty for requests by this server's own pages and by programs.
+    """Return why to refuse a request; an empty string for requests by this server's own pages and by programs.
 
     Dagster answers requests of any origin, so a foreign page could launch runs through a person's browser. Only parsed
-    headers, methods and paths are compared: an encoded address or a second header changes nothing.
+    headers, methods and paths are compared: an encoded URL or a second header changes nothing.
     """
     from starlette.datastructures import Headers
 
@@ -43,23 +43,23 @@ def refusal_of(scope: Any) -> str:
     of_graphql = "graphql" in scope["path"].split("/")
     hosts, sites = headers.getlist("host"), headers.getlist("sec-fetch-site")
     if len(hosts) != 1:
-        return "the request names no host, or several"
+        return "the request must name exactly one host"
     if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
-        return "it comes from a page of another origin"
+        return "the request comes from a page of another origin"
     # A link on another page or in a mail may open a page here, which changes nothing.
     opens_page = method == "GET" and headers.get("sec-fetch-dest") == "document" and not of_graphql
     if not opens_page and not {"same-origin", "none"}.issuperset(sites):
-        return "it comes from a page of another site"
+        return "the request comes from a page of another site"
     if scope["type"] == "websocket" or method in ("GET", "HEAD"):
         shows_graphiql = not scope["query_string"] and "text/html" in headers.get("accept", "")
-        return "" if scope["type"] == "websocket" or not of_graphql or shows_graphiql else "GraphQL is asked by POST"
+        return "" if scope["type"] == "websocket" or not of_graphql or shows_graphiql else "GraphQL needs POST"
     if [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")] != ["application/json"]:
-        return "its content type is not application/json"
+        return "the request's content type must be application/json"
     return ""
 
 
 def main(arguments: list[str]) -> None:
-    """Run Dagster's webserver with these arguments."""
+    """Run Dagster's webserver with command-line arguments, for browsers of this machine only."""
     from dagster_webserver.cli import cli
     from dagster_webserver.webserver import DagsterWebserver
     from starlette.middleware import Middleware

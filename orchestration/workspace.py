@@ -1,4 +1,4 @@
-"""Settings of care.yaml, and reading a workspace's files into a ``Workspace``."""
+"""Settings of care.yaml, and functions that read a workspace's files into a ``Workspace``."""
 
 import os
 import re
@@ -40,7 +40,7 @@ FULL_SIZE = "CARE_FULL_SIZE"
 
 
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
-"""Fields of ``FitConfig`` that care.yaml does not set: a test set or, for the last one, the profile does."""
+"""Fields of ``FitConfig`` that care.yaml does not set: the profile sets ``placement``, a test set the others."""
 
 RETIRED = {
     "panel.max_mode_share": 0.95,
@@ -82,15 +82,15 @@ MOVED = {
 """New places of former settings."""
 
 GROUPS_OF_FIT = {"structure": StructureConfig}
-"""Groups of ``FitConfig`` whose settings are written into ``fit`` itself."""
+"""Groups of ``FitConfig`` whose settings are direct children of ``fit`` in care.yaml."""
 
 
 def _grouped(fit: Any) -> Any:
-    """Group the flat settings of ``fit`` as ``FitConfig`` groups them."""
+    """Group the flat settings of ``fit`` in care.yaml as ``FitConfig`` groups them."""
     if not isinstance(fit, dict):
         return fit
     for name in fit.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
-        advice = "a test set declares it" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
+        advice = "declare it in a test set" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
         advice = "write `profile: paper`" if name == "placement" else advice
         raise ValueError(f"{name} does not belong here; {advice}")
     settings = with_profile(fit)
@@ -101,7 +101,7 @@ def _grouped(fit: Any) -> Any:
 
 def _on_this_machine(path: str) -> str:
     if names_an_address(path):
-        raise ValueError(f"{path} is an address; give a path of this machine, or one that is mounted here")
+        raise ValueError(f"{path} is a URL; give a local path, or the path of a mounted folder")
     return path
 
 
@@ -109,17 +109,17 @@ LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
 """Path of a file or folder on this machine."""
 
 COPY = "data"
-"""Folder next to care.yaml for the copy of a store."""
+"""Name of the folder next to care.yaml that holds the local copy of a store."""
 
 
 class _Declared(BaseModel):
-    """A group of settings in care.yaml; unknown ones are refused."""
+    """Group of settings in care.yaml; unknown settings are refused."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class NightlySettings(_Declared):
-    """``nightly``: when a daemon materialises stale assets, and its deadline."""
+    """Settings of ``nightly``: the time at which a daemon materialises stale assets, and the deadline."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
@@ -132,7 +132,7 @@ class NightlySettings(_Declared):
     @classmethod
     def _known(cls, zone: str) -> str:
         if zone not in available_timezones():
-            raise ValueError(f"no time zone {zone!r}; give one like Europe/Berlin")
+            raise ValueError(f"there is no time zone {zone!r}; give a name such as Europe/Berlin")
         return zone
 
     @field_validator("days")
@@ -142,7 +142,7 @@ class NightlySettings(_Declared):
         return days
 
     def cron(self) -> str:
-        """Return the start as a cron string."""
+        """Return the start of nightly runs as a cron expression."""
         return f"{self._minutes % 60} {self._minutes // 60} * * {self.days}"
 
     def deadline_after(self, last: float) -> float:
@@ -157,13 +157,13 @@ class NightlySettings(_Declared):
 
     @property
     def _minutes(self) -> int:
-        """Return the start in minutes after midnight."""
+        """Start of nightly runs in minutes after midnight."""
         hour, minute = self.at.split(":")
         return 60 * int(hour) + int(minute)
 
 
 def _weekdays(days: str) -> frozenset[int]:
-    """Return the days of the week of a field of cron; 0 and 7 are Sunday.
+    """Return the weekdays in the day-of-week field of a cron expression; Sunday is 0.
 
     Raises ``ValueError`` if the field is not valid.
     """
@@ -175,7 +175,7 @@ def _weekdays(days: str) -> frozenset[int]:
                 f"{days!r} is not a list of weekdays; write them as in cron, such as 1-5 for Monday to Friday"
             )
         if dash and first > last:
-            raise ValueError(f"{part} ends before it begins; 0 is Sunday and so is 7, so 5-7 is Friday to Sunday")
+            raise ValueError(f"{part} ends before it begins; Sunday is 0 and 7, so write 5-7 for Friday to Sunday")
         found.update(day % 7 for day in range(int(first), int(last or first) + 1))
     return frozenset(found)
 
@@ -184,29 +184,29 @@ _ADDRESS = r"(slack\+)?https?://\S+"
 
 
 class AlertSettings(_Declared):
-    """``alerts``: where alerts are sent."""
+    """Settings of ``alerts``: the recipients of alerts."""
 
     webhook: str | None = Field(
         default=None,
-        description="https address that gets each alert as JSON, or ${NAME} from the environment; slack+https://... "
+        description="https URL that receives each alert as JSON, or ${NAME} from the environment; slack+https://... "
         "gets it in Slack's format",
     )
     file: LocalPath | None = Field(default=None, description="file that gets a line of JSON for each alert")
     heartbeat: str | None = Field(
-        default=None, description="address, or ${NAME}, that gets a post after each successful nightly run"
+        default=None, description="URL, or ${NAME}, that receives a POST request after each successful nightly run"
     )
 
     @field_validator("webhook", "heartbeat")
     @classmethod
     def _usable(cls, address: str | None, info: ValidationInfo) -> str | None:
         if address is not None and not re.match(rf"^({_ADDRESS}|\$\{{\w+\}})$", address):
-            raise ValueError(f"{info.field_name} must be an https address, or ${{NAME}} for one in the environment")
+            raise ValueError(f"{info.field_name} must be an https URL, or ${{NAME}} for a URL in the environment")
         return address
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return an address, which may come from the environment.
+        """Return the URL of a setting, which may come from an environment variable.
 
-        Raises ``InputError`` if the environment variable is not set, or holds no address.
+        Raises ``InputError`` if the environment variable is not set, or holds no URL.
         """
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
@@ -219,7 +219,7 @@ class AlertSettings(_Declared):
             )
         if not re.fullmatch(_ADDRESS, address):
             raise InputError(
-                f"alerts.{setting}: the environment variable {name} does not hold an https address; correct it"
+                f"alerts.{setting}: the environment variable {name} does not hold an https URL; correct it"
             )
         return address
 
@@ -229,7 +229,7 @@ class Settings(_Declared):
 
     data: Annotated[str, AfterValidator(lambda path: usable_address(path) if names_an_address(path) else path)] = Field(
         default="data",
-        description="folder of parts, warehouse, fits and reports; or the address of a store that holds them, like "
+        description="folder of parts, warehouse, fits and reports; or the URL of a store that holds them, like "
         "s3://bucket/path; the folder `data` is then a copy of the store (docs/deployment.md)",
     )
     panel: AdmissionRule = AdmissionRule()
@@ -257,7 +257,7 @@ class Settings(_Declared):
 
 
 def load_workspace(root: Path) -> Workspace:
-    """Read care.yaml, the test sets and the judges.
+    """Read the workspace in a folder: care.yaml, the test sets and the judges.
 
     Raises ``InputError`` if a file is missing or invalid; the message names file and field.
     """
@@ -289,7 +289,7 @@ def load_workspace(root: Path) -> Workspace:
 
 
 def data_folder(root: Path, settings: Settings) -> Path:
-    """Return the data folder on this machine. With a store, it is a copy."""
+    """Return the data folder on this machine; it is a copy if the data lie in a store."""
     return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
 
 
@@ -301,7 +301,7 @@ def read_settings(root: Path) -> Settings:
     """
     path = root / CARE_YAML
     if not path.exists():
-        raise InputError(f"{path}: no such file; `care init {root}` makes a workspace")
+        raise InputError(f"{path}: no such file; `care init {root}` creates a workspace")
     content = load_yaml(path, RETIRED, MOVED)
     try:
         settings = Settings.model_validate(content)
@@ -419,10 +419,10 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
         return
     if known.engine.recorded_as not in (None, column):
         raise InputError(
-            f"{path}: {known.engine.recorded_as!r} and {column!r} would be one judge {judge!r}; rename one"
+            f"{path}: the judges {known.engine.recorded_as!r} and {column!r} would both be {judge!r}; rename one"
         )
     if not known.engine.needs.recordings:
-        raise InputError(f"{path}: judge {judge!r} is recorded here, but a judge of that name has a YAML file")
+        raise InputError(f"{path}: judge {judge!r} is recorded here, but also has a YAML file; rename one")
     if family is not None and known.family is not None and family != known.family:
         raise InputError(
             f"{path}: judge {judge!r} declares family {family!r} here and {known.family!r} elsewhere; declare one "

@@ -1,1 +1,1 @@
-"""The command line ``care``: one file per group of commands, put together in ``app``."""
+"""Command line ``care``, with a module for each group of commands; ``app`` combines the groups."""

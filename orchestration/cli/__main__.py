@@ -1,4 +1,4 @@
-"""``python -m orchestration.cli``."""
+"""Entry point of ``python -m orchestration.cli``."""
 
 from orchestration.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The dialogue of ``care label`` in a terminal: permitted answers, screen, keys and typed numbers."""
+"""Dialogue of ``care label`` in a terminal: permitted answers, screen, keys and typed numbers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _GOOD = "Is this answer good?"
 
 @dataclass(frozen=True)
 class Answers:
-    """The permitted answers to a question about an item.
+    """Permitted answers to a question about an item.
 
     Attributes
     ----------
     keys : mapping key -> label
-        Empty if a number is typed.
+        Label of each key; empty if raters type a number.
     words : mapping key -> str
         Text of a key, by default its label.
     scale : (lo, hi), optional
@@ -45,18 +45,18 @@ class Answers:
     scale: tuple[float, float] | None = None
 
     def offered(self) -> str:
-        """Return the answers in one line, for the terminal."""
+        """Return the permitted answers in one line, for the terminal."""
         if self.scale is not None and not self.keys:
             return f"type a number from {self.scale[0]:g} to {self.scale[1]:g}, then Enter; {_COMMANDS}"
         texts = [f"{key} = {self.words[key]}" if key in self.words else key for key in self.keys]
         return f"press {', '.join(texts)}; {_COMMANDS}"
 
     def buttons(self) -> list[tuple[str, str, str]]:
-        """Return (key, label, text) of each key, for a page."""
+        """Return (key, label, text) of each permitted answer, for the buttons of a page."""
         return [(key, f"{label:g}", self.words.get(key, key)) for key, label in self.keys.items()]
 
     def written(self) -> str:
-        """Return the labels in one line, for a table."""
+        """Return the permitted labels in one line, for raters who fill in a table."""
         if self.scale is not None:
             return f"{self.scale[0]:g} to {self.scale[1]:g}"
         return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
@@ -76,7 +76,7 @@ class Answers:
 def answers_for(
     wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
 ) -> Answers:
-    """Return the answers that ``--answers`` permits; by default answers for pairs, good or bad, or a scale.
+    """Return the answers that ``--answers`` permits; by default, answers that fit pairs or the scale of the scores.
 
     ``wanted`` has keys and labels, as y=1,n=0, or a range, as 1-5; ``scale`` is the scale of the scores. A higher
     score of ``pairs`` favours the left answer, or the right one if ``higher_is_right``. Raises ``InputError`` if
@@ -86,7 +86,7 @@ def answers_for(
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
         lo, hi = float(found[1]), float(found[2])
         if not lo < hi:
-            raise InputError(f"--answers is {wanted!r}; a range begins with its lowest label")
+            raise InputError(f"--answers is {wanted!r}, but a range must begin with its lowest label")
         return _graded(lo, hi, f"from {lo:g} ({lowest}) to {hi:g} ({highest})" if pairs else None)
     if wanted is not None:
         return Answers(_PAIR if pairs else "How good is this answer?", *_chosen_keys(wanted))
@@ -134,7 +134,7 @@ def refuse_without_terminal(export: str, take_back: str) -> None:
 
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
-    """Ask about one item after another; a skipped item is asked once more at the end of the session."""
+    """Ask for the label of one item after another; items that were skipped in earlier sessions come last."""
     from warehouse.fits import now
 
     passed: list[int] = []
@@ -160,7 +160,7 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
 
 
 def _next(file: LabelFile, items: Container[str], passed: Sequence[int]) -> int | None:
-    """Return the next row without a label, or a row that was skipped before this session."""
+    """Return the index of the next row to label; rows that were skipped in earlier sessions come last."""
     known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]  # another session may add rows
     waiting = (k for k, row in known if row.waits)
     skipped = (k for k, row in known if row.skipped and k not in passed)
@@ -195,6 +195,6 @@ def _answer(answers: Answers) -> str | float:
 
 
 def labelling_progress(file: LabelFile) -> str:
-    """Return how many items are labelled."""
+    """Return the number of labelled and skipped items as text."""
     labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
     return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")

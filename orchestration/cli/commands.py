@@ -1,4 +1,4 @@
-"""Base class of commands: refuses repeated options, and prints errors as messages."""
+"""Base classes of commands, which refuse repeated options and print errors as messages."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 class _Command(TyperCommand):
-    """A command that refuses a repeated option, because click would use only the last value."""
+    """Command that refuses a repeated option, because click would use only its last value."""
 
     @errors_as_messages()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ def _one_word_a_scale(words: list[str]) -> list[str]:
 
 
 class Commands(typer.Typer):
-    """A group of such commands."""
+    """Group of commands that refuse repeated options and print errors as messages."""
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a function as a command, with the arguments of ``typer.Typer.command``."""

@@ -1,4 +1,4 @@
-"""``care doctor``: check whether a workspace can run."""
+"""Command ``care doctor``, which checks whether a workspace can run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     state, place = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
     rows.append(_row("data folder", state, place))
     space = "ok" if free > _LOW_DISK_GB else "warns" if free else "fails"
-    rows.append(_row("disk", space, f"{free:.0f} GB free" if free else "no space left; free some"))
+    rows.append(_row("disk", space, f"{free:.0f} GB free" if free else "no space is left; free some space"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
     texts = dict[str, set[str]]()
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name, texts)]
@@ -91,7 +91,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
-    """Return rows for problems of a test set, and note which texts it has."""
+    """Return a row for each problem of a test set, and store the names of its texts in ``texts``."""
     from assets.judging.forecast import available_texts
     from assets.sources import has_all_scored, read_source
 
@@ -109,7 +109,7 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
 
 
 def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """Return how the earlier checks read each file of a test set."""
+    """Return a row for each file of a test set that describes how the file was read."""
     from assets.sources import readings
 
     return [
@@ -119,7 +119,7 @@ def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 
 def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[dict[str, str]]:
-    """Return rows for problems that may stop a judge, or for the reason why it gave no score."""
+    """Return a row for each problem that may stop a judge, and for each reason why it gave no score."""
     from assets.judge_keys import judge_key
     from assets.judging.failures import why_nothing_came
     from assets.judging.forecast import check_texts, scale_warning
@@ -146,12 +146,12 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
 
 def _ray(loaded: Workspace) -> dict[str, str]:
     cluster = loaded.ray.cluster()
-    embedded = "none is named; judging with mode ray starts an embedded one"
+    embedded = "no cluster is named; judging with mode ray starts an embedded cluster"
     return _row("ray cluster", "ok", embedded if cluster is None else f"{cluster}, by {loaded.ray.source()}")
 
 
 def _store(loaded: Workspace) -> list[dict[str, str]]:
-    """Return a row about the store of the data, which has just answered; none without a store."""
+    """Return a row that describes the store of the data; an empty list without a store."""
     if loaded.copy is None:
         return []
     holder = loaded.copy.lease.holder()

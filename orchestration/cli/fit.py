@@ -1,4 +1,4 @@
-"""``care fit``: aggregate a file of scores; no workspace needed."""
+"""Command ``care fit``, which aggregates a table of scores without a workspace."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def fit(
 
 
 def _remedies(context: typer.Context, out: Path) -> Remedies:
-    """List the next steps as commands that can be copied unchanged."""
+    """Return the possible next steps, with commands that can be copied unchanged."""
     from assets.report.to_label import FILE
     from care_ops.results.verdict import Remedies, Step
 
@@ -129,7 +129,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 
 
 def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: bool, everything: bool) -> None:
-    """Print the verdict and the page; with ``everything`` also each method and the judge weights."""
+    """Print the verdict and the path of the page; with ``everything``, print each method and the judge weights too."""
     from assets.table.files import PAGE
     from assets.table.rows import aggregate_rows, agreement_with_gold, in_words
 
@@ -154,7 +154,7 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
 
 
 def _print_weights(page: ReportData) -> None:
-    """List the judges with the largest weights; the others are in judges.parquet and on the page."""
+    """Print the judges with the largest weights; judges.parquet and the page list all judges."""
     from assets.table.rows import judge_rows
 
     weighted = [row for row in judge_rows(page) if row["weight"] is not None]

@@ -1,4 +1,4 @@
-"""``care fits``: kept fits of a test set, and which one is published."""
+"""Commands ``care fits``, which list, compare and publish the kept fits of a test set."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _publish(
     why: str,
     end: str,
 ) -> None:
-    """Publish a fit of a test set as ``publish`` decides, and update the pages."""
+    """Publish the fit of a test set that ``publish`` chooses, and update the pages."""
     from orchestration.locks import locked_workspace
 
     with locked_workspace(workspace, command) as loaded:

@@ -1,4 +1,4 @@
-"""``care history``: the time of each day's runs, by stage."""
+"""Command ``care history``, which prints the duration of each day's runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def history(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show time, steps, questions, tokens and dollars for each day (UTC) of a month."""
+    """Show duration, steps, questions, tokens and dollars for each day (UTC) of the last 30 days."""
     from orchestration.instance import workspace_instance
     from orchestration.stores import read_workspace
     from orchestration.timings import stages, steps_by_day

@@ -1,4 +1,4 @@
-"""``care import``: convert other tools' files into tables of scores and items."""
+"""Command ``care import``, which converts other tools' files into tables of scores and items."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,7 @@ def import_(
     out: Out,
     items: Items = None,
 ) -> None:
-    """Turn another tool's files into a table of scores, and one of items."""
+    """Convert another tool's files into a table of scores and, with --items, a table of items."""
     from warehouse.importers.registry import read_import
     from warehouse.spreadsheets import write_file
 

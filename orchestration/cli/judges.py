@@ -1,4 +1,4 @@
-"""``care judges``: list, write, test and retest judges."""
+"""Commands ``care judges``, which list, write, test and retest judges."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def new(
         files = judge_files(find(panel), shared, as_paper=profile == "paper")
     else:
         if name is None or sum(given is not None for given in (model, program, file)) != 1:
-            raise InputError("give a name and one of --model, --program or --file; or a --panel")
+            raise InputError("no judge is named; give a name and one of --model, --program or --file, or give --panel")
         if file is not None and not (workspace / file).exists() and Path(file).exists():  # as it is seen from here
             file = os.path.relpath(Path(file).absolute(), workspace.absolute())
         settings = asked | {"model": model} if model else {"kind": "program", "program": program, "file": file}
@@ -96,7 +96,7 @@ def new(
 
 
 def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> None:
-    """Raise ``InputError`` if settings are wrong, or the program or file is missing."""
+    """Raise ``InputError`` if a judge's settings are wrong, or its program or file is missing."""
     from pydantic import ValidationError
 
     from judges.engines.base import Context
@@ -112,7 +112,7 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
 
 
 def _write_new(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the missing files of judges, and print which ones exist."""
+    """Write the judge files that do not exist yet, and print the names of the existing ones."""
     from assets.report.names import refuse_alike
 
     if outside := [name for name in files if {"/", "\\"} & {*name}]:
@@ -127,7 +127,7 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
             (folder / f"{judge}.yaml").write_text(text, encoding="utf-8")
     console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}")
     if existing:
-        console.print(f"left as they are: {', '.join(existing)}")
+        console.print(f"unchanged, because they exist: {', '.join(existing)}")
 
 
 judges.command("pin")(pin)
@@ -200,11 +200,11 @@ def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
             style="red",
         )
         raise typer.Exit(1)
-    errors.print(f"passes: it scores the good answer {spread:g} above the bad one", style="green")
+    errors.print(f"passes: the judge scores the good answer {spread:g} above the bad one", style="green")
     if length_gain is not None and length_gain > spread:
         errors.print(
-            f"but it scores the bad answer with padding {length_gain - spread:g} above the good one: it may reward "
-            "length",
+            f"but the judge scores the padded bad answer {length_gain - spread:g} above the good one: it may "
+            "reward length",
             style="yellow",
         )
 
@@ -236,7 +236,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
     if found is None:
         console.print(f"{name}: the judge has no scores yet; run `care run` first")
     elif found.moved is None:
-        console.print(f"{name}: it answered none of {found.items} items")
+        console.print(f"{name}: the judge answered none of {found.items} items")
     else:
         by = f" (answered by {found.answered_by})" if found.answered_by else ""
         console.print(f"{name}: {found.message}{by}")

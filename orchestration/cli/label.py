@@ -1,4 +1,4 @@
-"""``care label``: label items in the terminal, on a page or in a spreadsheet.
+"""Command ``care label``, which collects labels in the terminal, on a page or in a spreadsheet.
 
 Raters see the texts of items in random order, without scores and systems.
 """
@@ -30,7 +30,7 @@ _TABLE = Path("to_fill_in.csv")
 
 @dataclass(frozen=True)
 class _Subject:
-    """Items to label, their scores (if any), and the scale of a score.
+    """Items to label, with their scores (if any) and the scale of a score.
 
     A higher score of a pair favours the right answer if ``higher_is_right``, otherwise the left one.
     """
@@ -43,7 +43,7 @@ class _Subject:
     higher_is_right: bool = False
 
     def answers(self, wanted: str | None) -> Answers:
-        """Return the permitted answers."""
+        """Return the permitted answers to the question about an item."""
         pairs = any(item.response_2 for item in self.items.values())
         return answers_for(wanted, self.scale, pairs=pairs, higher_is_right=self.higher_is_right)
 
@@ -119,7 +119,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
         scale = None if panel is None else scale_of_grades(panel)
         return _Subject(records, panel, TableConfig().fit, scale, output or Path("labels.csv"))
     if scores is not None:
-        raise InputError("--scores goes with --items; a workspace has its own scores")
+        raise InputError("--scores needs --items; a test set of a workspace already has scores")
     loaded = read_workspace(root)
     spec = loaded.testset(str(testset))
     folder = loaded.fit_folder(spec.name)
@@ -131,7 +131,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
 
 
 def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int, seed: int) -> None:
-    """Add the missing rows."""
+    """Add rows to a file of labels: newly drawn items, and items for second labels."""
     from assets.table.label_file import texts_of
     from assets.table.labelling import rows_to_label, second_labels
 
@@ -154,7 +154,7 @@ def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
     # The file of labels has the sampling of the items, so the table's notes on sampling are not printed.
     labels = read_labels(table, report=lambda reading: tables.print_reading(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
-    console.print(f"{filled} labels taken, and {repeated} second labels; {labelling_progress(file)}")
+    console.print(f"{filled} labels and {repeated} second labels imported; {labelling_progress(file)}")
     _print_effect(subject, file)
 
 
@@ -168,7 +168,7 @@ def _print_effect(subject: _Subject, file: LabelFile) -> None:
         return
     effect = label_effect(subject.panel, subject.config, FitLabels.of(read_labels(file.path)))
     if effect is not None:
-        console.print(f"{effect.sentence()}; fit with them: --labels {file.path}")
+        console.print(f"{effect.sentence()}; to fit with the labels, give --labels {file.path}")
 
 
 def _write_out(
@@ -188,17 +188,17 @@ def _write_out(
         texts = [texts_of(subject.items[row.item_id]) for row in waiting]
         rows = [(blinded(row.item_id), row.drawn, row.probability, t) for row, t in zip(waiting, texts, strict=True)]
         write_label_page(path, rows, COLUMNS, answers.question, answers.buttons(), answers.scale)
-        todo = "whoever opens it in a browser labels them and downloads a table, which is taken back with: "
+        todo = "open the page in a browser, label the items and download a table; import the table with: "
     else:
         write_bytes(path, exported(path, waiting, subject.items))
-        todo = f"fill in `label` ({answers.written()}), and take it back with: "
+        todo = f"fill in `label` ({answers.written()}), and import the table with: "
     file.write()
     take_back = _typed_with(context, imported=returned(path) if page else path)
     console.print(f"{len(waiting)} items written to {path}; {todo}{take_back}")
 
 
 def _typed_with(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
-    """Return the current command with --export or --import."""
+    """Return the current command line with other values of --export and --import."""
     return typed_again(context, export=export, html=None, imported=imported)
 
 

@@ -38,13 +38,13 @@ _WIDTH = None if sys.stdout.isatty() else 160  # tables are not cut if the outpu
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 Why = Annotated[bool, typer.Option("--why", help="Print every reason for a verdict, with numbers.")]
 Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
-"""Shared options."""
+"""Options that several commands share."""
 
 _CONTROLS = {k: f"\\x{k:02x}" for k in (*range(32), *range(127, 160)) if chr(k) not in "\n\r\t"}
 
 
 class _Console(Console):
-    """Print control characters of texts and names, such as escape sequences, as text."""
+    """Console that prints control characters of texts and names, such as escape sequences, as text."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(text.translate(_CONTROLS), **options)
@@ -62,7 +62,7 @@ PIPELINE = {
 
 @contextmanager
 def errors_as_messages() -> Generator[None]:
-    """Print a ``CareError``, an error of the disk or a missing package as one message, and exit with its code."""
+    """Print a ``CareError``, a disk error or a missing package as one message, and exit with its code."""
     try:
         yield
     except CareError as error:
@@ -70,7 +70,7 @@ def errors_as_messages() -> Generator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in PIPELINE:
             raise
-        message, code = f"this needs {error.name}, part of the pipeline; {how_to_install('pipeline')}", 1
+        message, code = f"this command needs the missing package {error.name}; {how_to_install('pipeline')}", 1
     except Exception as error:
         refused = refusal(error)
         if refused is None:
@@ -86,7 +86,7 @@ def errors_as_messages() -> Generator[None]:
 def print_logs(*, verbose: bool) -> None:
     """Print the logs of CARE's modules on standard error: warnings, or everything if ``verbose``.
 
-    By itself Python prints only warnings outside of Dagster's runs, which capture their logs.
+    Without this function, Python prints only warnings, and only outside of Dagster's runs.
     """
     for package in PACKAGES:
         logger = logging.getLogger(package)
@@ -97,7 +97,7 @@ def print_logs(*, verbose: bool) -> None:
 
 
 def keep_standard_error() -> None:
-    """Print errors, logs and progress on the present standard error from now on.
+    """Print all later errors, logs and progress on the current standard error.
 
     Dagster redirects standard error into a file during a step, so late warnings would be lost and progress would stop.
     """
@@ -108,7 +108,7 @@ def keep_standard_error() -> None:
 
 
 class _ConsoleHandler(logging.Handler):
-    """Print log records on the console for errors, above a progress bar."""
+    """Handler that prints log records on the console for errors, above a progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
@@ -137,7 +137,7 @@ _STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waitin
 
 
 def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, everything: bool = False) -> None:
-    """Print a verdict, wrapped on a terminal; ``name`` is the test set, if there are several."""
+    """Print a verdict, wrapped on a terminal, after the ``name`` of the test set if there are several."""
     first, *more = verdict.lines(everything=everything)
     commands = {f"        {step.command}" for step in verdict.next_steps}
     for number, line in enumerate([first if name is None else f"{name}: {first}", *more]):

@@ -1,4 +1,4 @@
-"""``care judges pin``, ``care testsets pin``: write the commits of repositories into YAML files."""
+"""Commands ``care judges pin`` and ``care testsets pin``, which write commits of repositories into YAML files."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from care_ops.errors import CareError, InputError
 from orchestration.cli.output import Root, console, errors
 
 _OF = {"model": "judge", "dataset": "test set"}
-"""What names a repository of this kind."""
+"""Part of a workspace that names a repository of each kind."""
 
 
 def pin(
@@ -50,7 +50,7 @@ def pin_testsets(
 def _pin(
     folder: Path, names: Sequence[str], kind: Literal["model", "dataset"], unpinned: Callable[[Path], str | None]
 ) -> None:
-    """Pin the named files, or all, whose repository has no revision and is not a local folder."""
+    """Pin each named file, or every file, whose repository has no revision and is not a local folder."""
     from judges.hub import look_up
 
     failed = pinned = 0
@@ -70,8 +70,8 @@ def _pin(
         console.print(f"{path.stem}: {repository} at {revision}")
         if gated:
             console.print(
-                f"  its terms must be accepted: open the page of {repository} on the hub with your account, accept "
-                f"them, and give that account's token in HF_TOKEN to whatever runs the {_OF[kind]}"
+                f"  its terms must be accepted: accept them on the page of {repository} on the hub with your account, "
+                f"and set HF_TOKEN to a token of that account where the {_OF[kind]} is used"
             )
     unknown = sorted(set(names) - {path.stem for path in folder.glob("*.yaml")})
     if unknown:

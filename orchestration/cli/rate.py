@@ -1,4 +1,4 @@
-"""``care rate`` and ``care gate``: rates of systems from scores and a few labels."""
+"""Commands ``care rate`` and ``care gate``: rates of systems from scores and a few labels."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def rate(
     from care_ops.results.rates import KINDS, labels_needed
 
     if sequential and width is not None:
-        raise InputError("--width is only for intervals of one look; leave out either --width or --sequential")
+        raise InputError("--width applies only to intervals for one look; leave out either --width or --sequential")
     if workspace is not None:
         tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         if labels is None:
@@ -191,14 +191,14 @@ def gate(
 
 
 def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: bool) -> None:
-    """Print how far each system is behind the best, by the published answer."""
+    """Print the difference of each system from the best system, by the published scores."""
     from assets.report.gather import gather
     from assets.results.comparison import compared_in
     from orchestration.stores import read_workspace
 
     loaded, columns = read_workspace(root), tuple(system or ())
     if not loaded.systems_of(testset, columns):
-        raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
+        raise InputError(f"test set {testset!r} declares no systems; name their column with --system, or in its YAML")
     data, published = gather(loaded, testset), loaded.fits.published(testset)
     assert data.fit_version is not None  # of a test set of a workspace
     if published is None:
@@ -224,7 +224,7 @@ def _of_workspace(
     *,
     gate: bool = False,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's panel, labels and settings; exit if they differ from a kept fit's.
+    """Return a test set's panel, labels and settings; exit if judges or labels differ from those of a kept fit.
 
     A ``gate`` also exits if a judge has changed.
     """

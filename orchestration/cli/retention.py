@@ -1,4 +1,4 @@
-"""``care admin backup``, ``restore``, ``gc`` and ``forget``."""
+"""Commands ``care admin backup``, ``restore``, ``gc`` and ``forget``."""
 
 import shlex
 from contextlib import nullcontext, suppress
@@ -67,9 +67,7 @@ def forget(
     console.print(f"CARE does not change your own files, so these may still hold it: {own_files}; backups of data/")
     labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
-        console.print(
-            f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you"
-        )
+        console.print(f"{labels} still labels it; CARE no longer reads that label, so remove its rows yourself")
 
 
 def backup(
@@ -91,7 +89,7 @@ def backup(
         files, size = write_backup(loaded, file)
     if outside:
         listed = ", ".join(sorted(outside))
-        console.print(f"not in the backup, because it is outside of {loaded.root}: {listed}; keep a copy of it")
+        console.print(f"not in the backup, because they are outside of {loaded.root}: {listed}; keep copies of them")
     target = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
     console.print(
         f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore {shlex.quote(str(file))}{target} "

@@ -1,4 +1,4 @@
-"""``care run``: bring a workspace up to date."""
+"""Command ``care run``, which brings a workspace up to date."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def run(
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Print a sentence and exit with 130 if a person interrupts the block."""
+    """Print a message and exit with 130 if the user interrupts the block."""
     try:
         yield
     except KeyboardInterrupt:
@@ -108,7 +108,7 @@ def _interruptible() -> Generator[None]:
 
 
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
-    """Send alerts about failures, about tasks for a person, and about resolved alerts."""
+    """Send alerts about failures, conditions that need a person, and resolved alerts."""
     from assets.judging.bill import latest_bill_message
     from orchestration.alert_causes import failure_cause, notifier_of, report_conditions, report_failures
     from orchestration.instance import workspace_instance
@@ -127,7 +127,7 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
 
 
 def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
-    """Return the verdict on every test set with its failures, and update pages and index."""
+    """Store the failures of a run, and return the verdict on every test set; update pages and index if they differ."""
     from assets.report.report_index import write_verdicts
     from assets.report.verdicts import current_verdicts, index_differs, note_failures
     from orchestration.alert_causes import testset_of_failure
@@ -199,7 +199,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
                 f"{loaded.root} is served by a deployment whose {launcher} would treat the runs of this command as "
                 "lost; materialise assets in Dagster's UI, or wait for the daemon, which materialises stale ones"
             )
-        task = display.add_task("looking for what is stale", total=None)
+        task = display.add_task("searching for stale assets", total=None)
 
         def progress(launch: Launch, number: int, total: int) -> None:
             display.update(task, description=launch.label, completed=number, total=total)
@@ -302,7 +302,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
         + (f" and what {', '.join(unpriced)} cost (set price_in and price_out in their files)" if unpriced else "")
         + f", {duration(sum(known))} one judge after the other"
-        + ("" if len(known) == len(rows) else ", and those that were never measured here")
+        + ("" if len(known) == len(rows) else ", plus the time of judges that were never measured here")
     )
     for sentence in _limits_passed(workspace, rows):
         console.print(sentence)
@@ -317,15 +317,15 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
         dollars[row.judge] += row.dollars or 0.0
     for purse in purses(workspace):
         if purse.spent + purse.perhaps + sum(dollars.values()) > purse.limit:
-            yield f"the spend limit stops this run before all is asked: {purse}"
+            yield f"a spend limit stops this run before all is asked: {purse}"
     for judge, cost in dollars.items():
         limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
         if limit is not None and cost > limit:
-            yield f"not all of it will be asked of {judge} in one run: spend_limit in its file is {limit} US dollars"
+            yield f"judge {judge} will not get all questions in one run: spend_limit in its file is {limit} US dollars"
 
 
 def duration(seconds: float) -> str:
-    """Format a time in the largest unit in which it is at least one."""
+    """Format a duration in the largest unit in which it is at least 1."""
     for length, unit in ((3600, "h"), (60, "min")):
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""``care init``: create a workspace; ``care admin schema``: JSON schemas of its files."""
+"""Commands ``care init``, which creates a workspace, and ``care admin schema``, which prints JSON schemas."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def init(
     quoted = shlex.quote(str(folder))
     if (folder / "care.yaml").exists():
         add = f"; `care testsets add --from {scores} --workspace {quoted}` adds a test set to it" if scores else ""
-        raise InputError(f"{folder / 'care.yaml'}: there is a workspace already{add or '; choose another folder'}")
+        raise InputError(f"{folder / 'care.yaml'} exists already{add or '; choose another folder'}")
     if scores is not None and template is not None:
         raise InputError("--from and --template cannot be combined; leave out one of them")
     if scores is not None:
@@ -87,9 +87,9 @@ def init(
         "demo": f"care run --workspace {quoted}",
         "endpoints": "set the keys that judges/*.yaml name, check the models there; then "
         f"care doctor --workspace {quoted} and care run --dry-run --workspace {quoted}",
-        "empty": f"test sets into {folder / 'testsets'} (care testsets add), and judges (care judges new)",
+        "empty": f"add test sets to {folder / 'testsets'} (care testsets add), and judges (care judges new)",
     }
-    console.print(f"made {folder}; next: {following[template]}")
+    console.print(f"created {folder}; next: {following[template]}")
 
 
 def _folders(folder: Path) -> None:
@@ -107,13 +107,13 @@ def testset_of(
     form: tables.Form,
     name: str | None,
 ) -> str:
-    """Write a test set from a table of scores; return its name."""
+    """Write the file of a test set from a table of scores; return the name of the test set."""
     from assets.table.as_testset import Declared, testset_name, testset_yaml
 
     name, of_scales = testset_name(scores, name), tables.declared_scales(scale)
     file = folder / "testsets" / f"{name}.yaml"
     if file.exists():
-        raise InputError(f"{file}: there is such a test set already; delete it, or give the new one another name")
+        raise InputError(f"{file} exists already; delete it, or give the new test set another name")
     table = tables.read_table(scores, items, judges, None, form, of_scales)
     file.parent.mkdir(parents=True, exist_ok=True)
     written = testset_yaml(folder, name, table, scores, items, Declared(*of_scales, system, form.columns, form.reading))

@@ -1,4 +1,4 @@
-"""``care status``, ``report``, ``ui`` and ``care admin daemon``."""
+"""Commands ``care status``, ``report``, ``ui`` and ``care admin daemon``."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _print_status(
 
 
 def _failed_judges(loaded: Workspace) -> set[str]:
-    """Return the judges whose last run failed. Importing Dagster takes longer than all else here."""
+    """Return the judges whose last run failed; the import of Dagster is slow, so it is done only here."""
     if not (loaded.data / "dagster" / "history").exists() and "DAGSTER_HOME" not in os.environ:
         return set()  # nothing has run, and `status` must not create a record
     from assets.partitions import JUDGES
@@ -176,13 +176,13 @@ def daemon(workspace: Root = Path()) -> None:
 
 
 def _become_daemon(environment: dict[str, str], *arguments: str) -> None:
-    """Execute ``orchestration.daemon`` in this process, which keeps the lock of the workspace's daemon."""
+    """Replace this process by ``orchestration.daemon``, which keeps the lock of the workspace's daemon."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in background jobs
     os.execve(sys.executable, [sys.executable, "-m", _DAEMON, *arguments], environment)
 
 
 def _as_daemon(folder: Path) -> dict[str, str]:
-    """Hold the lock of the workspace's daemon; return the environment of its processes."""
+    """Acquire the lock of the workspace's daemon; return the environment variables of its processes."""
     from orchestration.instance import dagster_home, deployed_home
     from orchestration.locks import hold_daemon_lock
     from orchestration.stores import read_workspace

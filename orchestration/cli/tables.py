@@ -1,4 +1,4 @@
-"""Shared options of commands that read tables, and printing how a table was read."""
+"""Options that commands for tables share, and functions that print how a table was read."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ SETTINGS = {
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
 } | {"profile": (Literal["care", "paper"], "paper: the paper's algorithms as written, and its baselines.")}
-"""Options that are settings of a fit or of admission by the same names, with type and help."""
+"""Options with the names of settings of a fit or of judge admission, with type and help."""
 
 _SEVERAL = {
     "not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature.",
 }
-"""Options that can be repeated, and their further help."""
+"""Repeatable options, with additional help."""
 
 _OFTEN = ("not_quality", "cut", "seed")
 """Settings that every help shows; ``--help-all`` shows the others."""
@@ -88,7 +88,7 @@ R = TypeVar("R")
 
 
 class Form(NamedTuple):
-    """Columns and format of a table, and the options that were given."""
+    """Columns and format of a table, and the names of the given options."""
 
     columns: ScoreColumns
     reading: ReadingOptions
@@ -96,7 +96,7 @@ class Form(NamedTuple):
 
 
 def with_form(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options ``OF_FILES`` to a command, which gets their values as ``form``."""
+    """Add the options ``OF_FILES`` to a command, and pass their values to it as ``form``."""
 
     def form(given: dict[str, Any]) -> Form:
         columns = score_columns(given["item"], given["judge"], given["score"], given["drop"])
@@ -108,7 +108,7 @@ def with_form(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def with_settings(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options ``SETTINGS`` to a command, which gets the given ones as the dict ``settings``."""
+    """Add the options ``SETTINGS`` to a command, and pass the given values to it as the dict ``settings``."""
 
     def settings(given: dict[str, Any]) -> Settings:
         return {name: value for name, value in given.items() if value is not None and name != "help_all"}
@@ -140,7 +140,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """Add options to a command, which gets their values ``together`` as its argument ``name``."""
+    """Add options to a command, and pass it ``together(values)`` as its argument ``name``."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:
@@ -164,7 +164,7 @@ def _plain(name: str, hint: Any) -> Any:
 
 
 def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
-    """Return the parameter of an option; None stands for the default."""
+    """Return the signature parameter of an option, with None as its default."""
     text = f"{text} {_SEVERAL.get(name, '')}".rstrip()
     word = f"--{name.replace('_', '-')}"
     option = Annotated[kind | None, typer.Option(word, help=escape(text), show_default=False, **shown)]
@@ -172,7 +172,7 @@ def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
 
 
 def refuse_given(why: str, form: Form, **options: object) -> None:
-    """Raise ``InputError`` with the reason ``why`` if one of the ``options`` or of the form was given."""
+    """Raise ``InputError`` with the reason ``why`` if any of ``options``, or any option of ``form``, was given."""
     given = [f"--{name}" for name, value in options.items() if value] + list(form.given)
     if given:
         raise InputError(f"{given[0]} {why}")

@@ -1,4 +1,4 @@
-"""``care testsets``: list the catalog of benchmarks, and add test sets to a workspace."""
+"""Commands ``care testsets``, which list the catalog of benchmarks and add test sets to a workspace."""
 
 from pathlib import Path
 from typing import Annotated
@@ -78,11 +78,11 @@ def add_testset(
     for each in catalog.names() if name is None else [name]:
         text, path = catalog.text(each), folder / f"{each}.yaml"
         if path.exists() and not every:
-            raise InputError(f"{path}: there is such a test set already; delete it first")
+            raise InputError(f"{path} exists already; delete it first")
         if not path.exists():
             path.write_text(text, encoding="utf-8")
             console.print(f"wrote {path}")
-    console.print("`care testsets pin` writes the commits of data sets; a run needs them", style="yellow")
+    console.print("before a run, `care testsets pin` must write the commits of data sets", style="yellow")
 
 
 testsets.command("pin")(pin_testsets)

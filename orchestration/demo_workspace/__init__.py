@@ -17,7 +17,7 @@ from warehouse.sources.demo import FACTS
 _FOLDER = Path(__file__).parent
 
 JUDGES: dict[str, dict[str, Any]] = load_yaml(_FOLDER / "judges.yaml")
-"""What each judge is like; the file explains the words."""
+"""Parameters of each simulated judge; ``judges.yaml`` explains them."""
 
 
 def testset_files() -> dict[str, str]:
@@ -26,9 +26,9 @@ def testset_files() -> dict[str, str]:
 
 
 def judge_files(seed: int = 0) -> dict[str, str]:
-    """Return the files of the judges' folder by name: settings and program of each judge.
+    """Return the texts of each simulated judge's settings and program, by file name.
 
-    Another ``seed`` draws other beliefs and moods.
+    The ``seed`` determines the random beliefs and moods of the judges.
     """
     files: dict[str, str] = {}
     for name, judge in JUDGES.items():

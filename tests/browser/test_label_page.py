@@ -153,9 +153,9 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
     assert [row["label"] for row in rows] == [deserved[row["item_id"]] for row in rows]
     assert {(row["rater"], row["drawn"], row["probability"]) for row in rows} == {("ann", "random", "")}
 
-    typed = re.search(r"taken back with: (care label .*)$", output)[1]
+    typed = re.search(r"the table with: (care label .*)$", output)[1]
     assert f"--import {folder / 'page-labelled.csv'}" in typed
-    assert "20 labels taken, and 0 second labels; 20 of 20 labelled" in care(*shlex.split(typed)[1:])
+    assert "20 labels and 0 second labels imported; 20 of 20 labelled" in care(*shlex.split(typed)[1:])
     kept = rows_of(folder / "labels.csv")
     assert [(row["label"], row["rater"]) for row in kept] == [(row["label"], row["rater"]) for row in rows]
     by_hand = [(item, value, "random") for item, value in deserved.items() if item in {row["item_id"] for row in rows}]
@@ -197,7 +197,7 @@ def test_no_text_of_an_item_is_run_and_each_is_shown_unchanged(folder, opened, t
     rows = rows_of(saved(page, folder, "page-labelled.csv"))
     assert {row["item_id"] for row in rows} == {line["item_id"] for line in lines}
     assert {row["rater"] for row in rows} == {'Ann "the, <b>reader</b>"'}
-    assert "6 labels taken" in label(folder, "--import", folder / "page-labelled.csv", items="items.jsonl")
+    assert "6 labels and" in label(folder, "--import", folder / "page-labelled.csv", items="items.jsonl")
     blocked = """() => {
         document.body.append(Object.assign(document.createElement("script"), {textContent: "window.harm = 3"}));
         document.body.insertAdjacentHTML("beforeend", "<img src=data:, onerror='window.harm = 4'>");

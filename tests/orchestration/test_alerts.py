@@ -326,8 +326,8 @@ def test_the_heartbeat_is_sent_once_and_only_without_failures(hook, tmp_path):
 @pytest.mark.parametrize(
     ("care", "what"),
     [
-        ("alerts: {webhook: 'ftp://x'}", "https address"),
-        ("alerts: {heartbeat: 'ftp://x'}", "heartbeat must be an https address"),
+        ("alerts: {webhook: 'ftp://x'}", "https URL"),
+        ("alerts: {heartbeat: 'ftp://x'}", "heartbeat must be an https URL"),
         ("alerts: {webhook: '${NOT_SET_ANYWHERE}'}", "NOT_SET_ANYWHERE is not set"),
         ("nightly: {zone: Mars/Olympus}", "no time zone"),
         ("nightly: {days: '9'}", "is not a list of weekdays"),
@@ -347,7 +347,7 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
     post(settings, ALERT)
     assert [each["what"] for each in taken] == [ALERT.what]
     monkeypatch.setenv("CARE_TEST_HOOK", "a secret that is no address")
-    with pytest.raises(InputError, match="CARE_TEST_HOOK does not hold an https address") as caught:
+    with pytest.raises(InputError, match="CARE_TEST_HOOK does not hold an https URL") as caught:
         post(settings, ALERT)
     assert "secret" not in str(caught.value)
 

@@ -92,7 +92,7 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     typed("init", str(tmp_path / "ws"), "--from", str(table))
     care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
     reported = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
-    assert f"not in the backup, because it is outside of {tmp_path / 'ws'}: {table}; keep a copy" in reported
+    assert f"not in the backup, because they are outside of {tmp_path / 'ws'}: {table}; keep copies" in reported
     assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in reported
     before = sorted(tmp_path.iterdir())
     shown = typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path), "--check")

@@ -77,7 +77,7 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     forecast = json.loads(care("run", "--workspace", folder, "--dry-run", "--json"))
     assert {row["questions"] for row in forecast} == {0}
     assert "asks no judge" in care("run", "--workspace", folder, "--dry-run")
-    assert "there is a workspace already" in care("init", folder, "--from", tables / "scores.csv", code=2)
+    assert "care.yaml exists already" in care("init", folder, "--from", tables / "scores.csv", code=2)
 
 
 def test_a_table_without_items_brings_its_own(tables):
@@ -172,7 +172,7 @@ def test_a_workspace_gets_a_second_table_as_a_test_set_of_its_own(tables):
     more = ("--workspace", folder, "--from", tables / "scores.csv")
     advised = " ".join(care("init", folder, "--from", tables / "scores.csv", code=2).split())
     assert f"care testsets add --from {tables / 'scores.csv'} --workspace {folder}" in advised
-    assert "there is such a test set already" in care("testsets", "add", *more, code=2)
+    assert "exists already; delete it" in care("testsets", "add", *more, code=2)
     assert "test set again, 90 items" in care("testsets", "add", "again", *more, "--scale", "hundred=0:100")
     workspace = load_workspace(folder)
     assert sorted(workspace.testsets) == ["again", "scores"]
@@ -291,7 +291,7 @@ def test_judges_with_odd_names_are_fitted(tables):
     assert panel.families == {"llama 70b": "meta", "a b": "meta"}
     assert not np.isnan(panel.values).any()
     path.write_text(path.read_text().replace("gpt-a", "a, b"))
-    assert "'a, b' and 'a|b' would be one judge 'a b'; rename one" in " ".join(
+    assert "'a, b' and 'a|b' would both be 'a b'; rename one" in " ".join(
         care("run", "--workspace", folder, code=2).split()
     )
 

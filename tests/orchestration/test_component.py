@@ -56,7 +56,7 @@ def test_a_folder_without_a_workspace_is_refused_in_a_sentence(project):
     with pytest.raises(Exception, match="CareWorkspaceComponent") as caught:
         mount(project, "nowhere")
     assert isinstance(caught.value.__cause__, InputError)
-    assert "no care.yaml here; correct `workspace`, or make one with `care init" in str(caught.value.__cause__)
+    assert "has no care.yaml; correct `workspace`, or create a workspace with `care init" in str(caught.value.__cause__)
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_two_workspaces_of_one_project_have_two_prefixes(project, tmp_path):
     for same in ("  key_prefix: [team_a]\n", "  key_prefix: team_a\n"):
         with pytest.raises(Exception, match="CareWorkspaceComponent") as caught:
             mount(project, "../../../../other", same, "second")
-        assert "two workspaces have the same prefix of keys; give each its own `key_prefix`" in str(
+        assert "two workspaces have the same key prefix; give each a different `key_prefix`" in str(
             caught.value.__cause__
         )
 

@@ -165,10 +165,8 @@ def test_a_command_outside_of_the_deployment_names_the_missing_variables(tmp_pat
     for name in ("HOST", "DB", "USER", "PASSWORD"):
         monkeypatch.delenv(f"DAGSTER_POSTGRES_{name}", raising=False)
     printed = " ".join(care(folder, "status", code=1).split())
-    assert (
-        "needs DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER" in printed
-    )
-    assert "from the environment, but they are not set" in printed
+    unset = "DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER"
+    assert f"needs environment variables that are not set: {unset}; run" in printed
 
 
 def test_each_guarantee_names_a_test():

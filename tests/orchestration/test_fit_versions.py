@@ -302,7 +302,7 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     assert any("fit_version=" in name for name in files_that_name(folder, item))
 
     output = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())
-    assert f"still labels it: {folder / 'people.csv'}" in output
+    assert f"{folder / 'people.csv'} still labels it" in output
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
     assert len(kept.fits.fit_versions("one")[-1].inputs.labels) == 26

@@ -103,7 +103,7 @@ def test_a_missing_price_is_reported(workspace_after_run, endpoint):
     path.write_text(path.read_text().replace("price_in: 2.0", "spend_limit: 0.0002, price_in: 2.0"))
     printed = " ".join(care(workspace_after_run, "run", "--dry-run").split())
     assert "before all is asked: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in printed
-    assert "not all of it will be asked of api in one run: spend_limit in its file is 0.0002 US dollars" in printed
+    assert "judge api will not get all questions in one run: spend_limit in its file is 0.0002 US dollars" in printed
     assert "and what unpriced cost (set price_in and price_out in their files)" in printed
 
 

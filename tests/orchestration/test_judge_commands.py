@@ -50,7 +50,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
     assert judges["api"].engine.api_key_env == "OTHER_KEY"
     before = (folder / "judges" / "qwen.yaml").read_text()
     other = ("--model", "other", "--revision", "b" * 40)
-    assert "left as they are: qwen" in care("judges", "new", "qwen", *other, "--workspace", folder)
+    assert "unchanged, because they exist: qwen" in care("judges", "new", "qwen", *other, "--workspace", folder)
     assert (folder / "judges" / "qwen.yaml").read_text() == before
 
 
@@ -122,7 +122,7 @@ def test_probes_of_a_program(folder):
     verdict = json.loads(care("judges", "test", "length", "--workspace", folder, "--json"))[0]
     assert verdict["length_gain"] > 0  # the dummy pays for padding
     assert {p["probe"] for p in verdict["probes"]} >= {"good", "bad", "empty", "long and bad"}
-    assert "passes: it scores the good answer" in care("judges", "test", "length", "--workspace", folder)
+    assert "passes: the judge scores the good answer" in care("judges", "test", "length", "--workspace", folder)
 
 
 def test_probes_of_a_judge_that_answers_nothing(folder):

@@ -235,12 +235,12 @@ def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
     exported = fill_in(folder / "out.csv", 1)
     assert list(exported[0]) == ["item_id", "prompt", "response", "label", "drawn", "probability"]
     assert care(folder, "--import", folder / "out.csv", "--rater", "ann")[1].endswith(
-        "8 labels taken, and 0 second labels; 8 of 8 labelled"
+        "8 labels and 0 second labels imported; 8 of 8 labelled"
     )
     assert {row["rater"] for row in rows_of(path)} == {"ann"}
-    assert "0 labels taken, and 0 second labels" in care(folder, "--import", folder / "out.csv", "--rater", "ann")[1]
+    assert "0 labels and 0 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "ann")[1]
     fill_in(folder / "out.csv", 0)
-    assert "0 labels taken, and 8 second labels" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
+    assert "0 labels and 8 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
     labels = read_labels(path)
     assert (len(labels), len(labels.sample), set(labels.values.values())) == (16, 8, {0.5})
     write(folder / "out.csv", ("item_id", "label"), [("nobody", 1)])
@@ -256,7 +256,7 @@ def test_labelling_hides_the_system(folder):
         assert not re.search("gpt|llama", path.read_text())
     exported = fill_in(folder / "out.csv", 1)
     assert len({row["item_id"] for row in exported}) == 8
-    assert "8 labels taken" in care(folder, "--import", folder / "out.csv")[1]
+    assert "8 labels and 0 second" in care(folder, "--import", folder / "out.csv")[1]
     assert {row["item_id"] for row in rows_of(folder / "labels.csv")} == {f"{q} / {s}" for q, s, _, _ in asked}
 
 
@@ -269,7 +269,7 @@ def test_a_page_goes_out_blind_with_what_waits_in_the_order_of_the_terminal(fold
     """In a browser: ``tests/browser/test_label_page.py``."""
     scores = ["--scores", folder / "scores.csv"]
     message = care(folder, *scores, "--count", 8, "--html", folder / "page.html")[1]
-    typed = re.search(r"taken back with: (care label .*)$", message)[1]
+    typed = re.search(r"the table with: (care label .*)$", message)[1]
     assert typed.endswith(f"--import {folder / 'page-labelled.csv'}")
     assert "--html" not in typed
     rows, given = rows_of(folder / "labels.csv"), given_on(folder / "page.html")
@@ -382,7 +382,7 @@ def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp
 def test_what_is_wrong_is_named(folder):
     cases = {
         ("--answers", "q=1,n=0"): "--answers is 'q=1,n=0'; give single keys",
-        ("--answers", "12-1"): "--answers is '12-1'; a range begins with its lowest label",
+        ("--answers", "12-1"): "--answers is '12-1', but a range must begin with its lowest label",
         (): "this command needs a terminal to ask in",
         ("--count", 50): "--count is 50, but there are only 40 items; lower it",
         ("--html", folder / "out.csv"): "a page is written to a file whose name ends in .html",

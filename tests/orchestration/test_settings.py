@@ -95,7 +95,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
     ("text", "sentence"),
     [
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
-        ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
+        ("fit: {cut: 3}", "cut does not belong here; declare it in a test set"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
         ("panel: {min_gain: 0.1}", "panel.min_gain is no longer a setting: it is always 0.25; delete the line"),
         (
@@ -106,7 +106,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ('nightly: {at: "25:00"}', "nightly.at: '25:00' is no time of day; give hours and minutes, like 02:00"),
         *(
-            (text, "address; give a path of this machine, or one that is mounted here")
+            (text, "URL; give a local path, or the path of a mounted folder")
             for text in (
                 "alerts: {file: s3://bucket/alerts.jsonl}",
                 "labels: {one: https://host/labels.csv}",
