@@ -1,7 +1,7 @@
 """Causes of alerts: failed runs, and the state of test sets, judges and nightly runs.
 
-``care run`` reports everything at its end. Runs of Dagster's daemon end one by one, so sensors report their failures
-and the state afterwards.
+``care run`` reports all causes when it ends. Runs of Dagster's daemon end at different times, so sensors report their
+failures and the state of the workspace.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _PATIENCE_S = 30.0
 _log = logging.getLogger(__name__)
 
 _NOT_IN_VERDICT = ("scores", "judge_inference", "canary")
-"""Assets whose failure is not part of a verdict: a judge that failed lacks scores, and no fit needs a canary."""
+"""Assets whose failures no verdict mentions: a failed judge only lacks scores, and no fit needs a canary."""
 
 _CONDITIONS = ("held back", "model changed", "system changed", "night late")
-"""Kinds of alerts that follow from the state of the workspace; others are reported when they happen."""
+"""Kinds of alerts that describe the state of the workspace; alerts of other kinds report failures."""
 
 _KIND_OF = {
     **dict.fromkeys(("items", "gold"), "source failed"),
@@ -56,29 +56,29 @@ _KIND_OF = {
     "canary": "canary failed",
     **dict.fromkeys((*EXPERIMENTS, "experiments"), "experiment failed"),
 }
-"""Kind of alert where an asset, or its step, failed."""
+"""Kind of the alert for a failure of each asset or step."""
 
 _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
-"""Assets of the steps that have other names than theirs."""
+"""Assets of each step whose name is not the name of an asset."""
 
 _UNMADE = " could not be made: "
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """Return the partition of a run, or the first partition of its range; empty without one."""
+    """Return the partition of a run, or the first partition of its range; an empty string if it has none."""
     return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
 
 
 def testset_of_failure(asset: str, partition: str | None) -> str | None:
-    """Return the test set whose verdict mentions the failure of a partition; None without one."""
+    """Return the test set whose verdict mentions the failure of an asset's partition; None if no verdict does."""
     if not partition or asset in _NOT_IN_VERDICT:
         return None
     return split_partition(asset, partition)[1]
 
 
 def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
-    """Store the failures of a daemon's run for the verdicts on their test sets."""
+    """Store the failures of a Dagster run for the verdicts on the failed test sets."""
     from assets.report.verdicts import note_failure
 
     for cause in causes:
@@ -89,7 +89,7 @@ def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
 
 
 def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
-    """Forget the failures of assets that are no longer stale."""
+    """Delete the stored failures of assets that are no longer stale."""
     from assets.report.verdicts import known_failures, note_failures
 
     for testset, state in known.items():
@@ -101,7 +101,7 @@ def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -
 
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:
-    """Hold the lease of the workspace's store, if it has one, because a sensor holds no lock."""
+    """Return a context manager that holds the write lease of the workspace's remote store, if it has one."""
     return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, is_only=False)
 
 
@@ -113,9 +113,9 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 
 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
-    """Report failures, except the consequences of failures that are already reported.
+    """Report failures that do not follow from a failure that is already reported.
 
-    Scores are not reported if their judge failed; a judge is not reported if another failure has the same reason.
+    Failed scores are omitted if their judge failed; a failed judge is omitted if an open alert has the same reason.
     """
     causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
     for cause in _grouped_by_reason(causes):
@@ -129,7 +129,7 @@ def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
 
 
 def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
-    """Merge the alerts of judges that failed for the same reason into one alert that names all of them."""
+    """Yield the alerts, with a single alert for all judges that failed for the same reason."""
     alike: dict[tuple[str, str], list[Alert]] = {}
     for cause in causes:
         reason = _unnamed(cause.what.partition(_UNMADE)[2]) if cause.kind == "judge failed" else cause.what
@@ -141,16 +141,16 @@ def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
 
 
 def _unnamed(reason: str) -> str:
-    """Return a reason without numbers and quoted text, such as names of judges and models."""
+    """Return the reason for a failure without numbers and quoted text, such as names of judges and models."""
     return without_counts(re.sub(r"'[^']*'|\"[^\"]*\"", "''", reason))
 
 
 def failures_of_run(
     workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]
 ) -> list[Alert]:
-    """Return the failures of a run, each with its own reason.
+    """Return an alert for each failed partition of a run, with its own reason.
 
-    Without a failed step, the process of the run was lost.
+    If no step failed, the process of the run was lost, and its first unfinished asset gets the alert.
     """
     found: list[Alert] = []
     for event in failures:
@@ -172,14 +172,14 @@ def failures_of_run(
 
 
 def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether a run materialises an asset of this workspace. Other projects may use the same Dagster."""
+    """Return whether a run materialises an asset of this workspace; other projects may share its Dagster instance."""
     keys = [key.to_user_string() for key in run.asset_selection or ()]
     names = keys or [name for name, _ in materialisations(instance, run.run_id, planned=True)]
     return any(workspace_mount.asset(name) in ASSETS for name in names)
 
 
 def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
-    """Yield an alert for each fit that waits for a person, once its report is written."""
+    """Yield an alert for each fit that awaits review and whose report is written."""
     from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import HeldDocument
 
@@ -194,7 +194,7 @@ def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Itera
 
 
 def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Alert]:
-    """Yield an alert for each judge whose canary found another model."""
+    """Yield an alert for each judge whose latest canary check found that its model has changed."""
     for judge in watched(workspace):
         records = dg.AssetRecordsFilter(workspace.mount.key("canary"), asset_partitions=[judge])
         latest = instance.fetch_materializations(records, limit=1).records
@@ -205,7 +205,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 
 
 def _changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
-    """Yield an alert for each test set with a system that now answers differently."""
+    """Yield an alert for each test set that contains a system whose answers have changed."""
     for testset, verdict in current.items():
         changes = [reason.sentence for reason in verdict.reasons if reason.topic == "system changed"]
         if changes:
@@ -225,7 +225,7 @@ def report_conditions(
     current: Mapping[str, Verdict],
     nightly: NightlySettings | None,
 ) -> None:
-    """Report a late nightly run, blocked fits and changed judges; resolve alerts whose cause is over."""
+    """Report late nightly runs, blocked fits, and changed judges and systems; resolve alerts whose cause is over."""
     from orchestration.instance import last_nightly_run
     from orchestration.plan import find_stale
 
@@ -247,7 +247,7 @@ def report_conditions(
 
 
 def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, stale: Collection[Partition]) -> bool:
-    """Return whether a failed partition was materialised since, or is no longer stale."""
+    """Return whether the failed partition of an alert was materialised after the alert, or is no longer stale."""
     asset = str(alert.asset)
     if asset in ORDER and asset not in EXPERIMENTS:
         return (asset, alert.partition) not in stale
@@ -259,5 +259,5 @@ def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, 
 
 
 def notifier_of(workspace: Workspace, settings: AlertSettings) -> Notifier:
-    """Build the notifier of a workspace, which holds the store's lease for each change of the alert log."""
+    """Build the notifier of a workspace; it holds the lease of the remote store while it changes the alert log."""
     return Notifier(settings, workspace.root, workspace.data, partial(_store, workspace))

@@ -1,4 +1,4 @@
-"""Alerts: a JSON document when a person must act, and another one when the cause is resolved.
+"""Alerts to people: a JSON document when a person must act, and another document when the cause is resolved.
 
 An alert is sent once, and again if its reason changes. ``alerts.json`` in the data folder holds the open alerts.
 """
@@ -32,51 +32,51 @@ _FILE = "alerts.json"
 Severity = Literal["critical", "error", "warning"]
 
 KINDS: dict[str, tuple[Severity, str]] = {
-    "workspace unreadable": ("critical", "Correct the file that the sentence names; nothing is built before."),
+    "workspace unreadable": ("critical", "CARE builds nothing until you correct the file that the message names."),
     "night late": (
         "critical",
-        "See whether the daemon and its machine run; `care run` builds what is missing.",
+        "Check that the daemon and its machine are running; `care run` builds what is missing.",
     ),
-    "run lost": ("error", "See why its process ended (memory, a lost machine); `care run` continues from there."),
+    "run lost": ("error", "Find out why its process ended (memory, a lost machine); `care run` continues its work."),
     "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
-    "judge failed": ("error", "Fix what the sentence names (server, file, limit); fits go without it until then."),
-    "scores failed": ("error", "See which items the judge has no score of; `care run` asks about them again."),
+    "judge failed": ("error", "Fix the server, file or limit that the message names; fits omit this judge until then."),
+    "scores failed": ("error", "Find the items without a score of this judge; `care run` asks about them again."),
     "fit failed": ("error", "Correct what the message names; until then readers see the former fit."),
     "page failed": ("error", "Correct what the message names; until then readers see the former page."),
     "run failed": ("error", "Correct what the message names; `care run` tries it again."),
     "held back": ("warning", "Look at the new fit and accept it, or correct what its checks name."),
-    "model changed": ("warning", "Change `revision` in the judge's file, or pin the fit until you have."),
-    "system changed": ("warning", "Look at its latest answers; accepting the fit makes them the usual ones."),
-    "canary failed": ("warning", "See whether the judge's server answers; the next run asks it again."),
-    "experiment failed": ("warning", "Read the message; no fit waits for an experiment."),
+    "model changed": ("warning", "Change `revision` in the judge's file, or pin the published fit until then."),
+    "system changed": ("warning", "Review the system's latest answers; accepting the fit makes them the reference."),
+    "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
+    "experiment failed": ("warning", "Correct what the message names; no fit waits for an experiment."),
 }
-"""Severity of each kind of alert, and the advice where there is none more specific."""
+"""Severity of each kind of alert, and the advice if the alert has no specific advice."""
 
 
 class AlertError(CareError):
-    """Raised if a webhook did not accept an alert; a webhook that ``answered`` may accept another alert."""
+    """Error raised if a webhook does not accept an alert; ``answered`` is True if the server sent a response."""
 
     answered = False
 
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert: the keys of the JSON document, which also has ``text`` for a chat.
+    """Alert with the fields of its JSON document; the document also has ``text`` for a chat.
 
-    Attributes
-    ----------
-    kind : str
-        One of ``KINDS``.
-    what : str
-        A sentence.
-    testset, judge : str or None
-    link : str or None
-        Address of the test set's page.
-    asset, partition : str or None
-        The failed asset and partition.
-    workspace, severity, since, key : str
-        Name of the folder; one of critical, error, warning; time in ISO 8601; a key that is equal for the same cause.
-    state : {"open", "resolved"}
+        Attributes
+        ----------
+        kind : str
+    Key of ``KINDS``.
+        what, what_to_do : str
+            Sentence about the cause, and advice.
+        testset, judge : str or None
+        link : str or None
+            URL of the test set's page.
+        asset, partition : str or None
+            The failed asset and partition.
+        workspace, severity, since, key : str
+            Name of the folder; critical, error or warning; time in ISO 8601; identifier of the cause.
+        state : {"open", "resolved"}
     """
 
     kind: str
@@ -95,7 +95,7 @@ class Alert:
 
     @property
     def text(self) -> str:
-        """Return the alert in one line, for a chat or a mail."""
+        """Alert in one line, for a chat or an email."""
         if self.state == "resolved":
             return f"CARE: {self.workspace}: resolved: {self.what}"
         return f"CARE: {self.workspace} needs a person. {self.what} {self.what_to_do}"
@@ -103,7 +103,7 @@ class Alert:
 
 @dataclass
 class AlertLog:
-    """Document ``alerts.json``: open alerts and unsent states by key, and the nightly run of the last heartbeat."""
+    """Contents of ``alerts.json``: open alerts and unsent states by key, and the start of the last reported run."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
     unsent: dict[str, str] = field(default_factory=dict[str, str])
@@ -111,7 +111,7 @@ class AlertLog:
 
 
 class Notifier:
-    """Send each alert once, and once that it is resolved; do nothing if care.yaml names no recipient."""
+    """Sender of alerts: it sends each alert when it opens and when it is resolved, if care.yaml names a recipient."""
 
     def __init__(
         self,
@@ -136,19 +136,19 @@ class Notifier:
 
     @property
     def has_recipient(self) -> bool:
-        """Return whether a file, a webhook or a heartbeat is named."""
+        """Return whether care.yaml names a file, a webhook or a heartbeat."""
         return any((self._settings.file, self._settings.webhook, self._settings.heartbeat))
 
     @property
     def open(self) -> Mapping[str, Alert]:
-        """Return the open alerts by their keys."""
+        """Open alerts by key."""
         unsent = self._log.unsent
         return {key: alert for key, alert in self._log.open.items() if unsent.get(key) != "resolved"}
 
     def report(self, cause: Alert) -> bool:
-        """Open an alert, and append it to the file, unless it is open; return whether it must be sent.
+        """Record an alert unless it is already open, and return whether it must be sent.
 
-        An open alert gets the new reason. A failure is sent again if its reason differs by more than numbers.
+        An open alert gets the new reason. A failure must be sent again if its reason differs in more than numbers.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self.has_recipient:
@@ -173,7 +173,7 @@ class Notifier:
             log.unsent[alert.key] = alert.state
 
     def send(self) -> None:
-        """Send all unsent alerts to the webhook, including those of other processes.
+        """Send the unsent alerts of all processes to the webhook.
 
         Raises ``AlertError`` if an alert was not accepted; the next call sends the remaining alerts.
         """
@@ -190,7 +190,7 @@ class Notifier:
             raise failed
 
     def _mark_sent(self, alert: Alert) -> None:
-        """Store that an alert is sent."""
+        """Record that an alert was sent, and remove the alert from the log if it is resolved."""
         with self._changed() as log:
             log.unsent.pop(alert.key, None)
             if alert.state == "resolved":
@@ -201,7 +201,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve open alerts whose cause is over; drop alerts that were never sent."""
+        """Resolve the open alerts for which ``is_over`` returns True; an alert that was never sent is not sent."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -210,12 +210,12 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a nightly run needs a heartbeat: none was sent, nothing failed, no fit awaits review."""
+        """Return whether a nightly run needs a heartbeat: none was sent, nothing failed, and no fit awaits review."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
     def send_heartbeat(self, began: float, bill: str = "") -> None:
-        """Post to a dead man's switch that a nightly run succeeded, with the cost of its judges."""
+        """Report a successful nightly run and the cost of its judges to the heartbeat URL."""
         document = {"workspace": self._root.name, "night": began, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
         with self._changed() as log:
@@ -223,7 +223,7 @@ class Notifier:
 
     @contextmanager
     def _changed(self) -> Generator[AlertLog]:
-        """Change the current log, because another sensor may have changed it since it was read."""
+        """Read the alert log again, because another process may have changed it; yield it, then write it."""
         with self._hold():
             self._log = self._read()
             yield self._log
@@ -231,12 +231,12 @@ class Notifier:
 
 
 def without_counts(reason: str) -> str:
-    """Return a reason without its numbers, except for the status of an HTTP response."""
+    """Return the reason for an alert without its numbers, except the status code of an HTTP response."""
     return re.sub(r"(?<!HTTP )\b\d[\d.,]*", "", reason)
 
 
 def opened(cause: Alert, workspace: str) -> Alert:
-    """Complete an alert with its severity and advice, its time and its key."""
+    """Return a cause completed with the severity, advice, time and key of its alert."""
     severity, advice = KINDS[cause.kind]
     return replace(
         cause,
@@ -249,7 +249,7 @@ def opened(cause: Alert, workspace: str) -> Alert:
 
 
 def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
-    """Append an alert to the file in care.yaml, if there is one."""
+    """Append an alert as a line of JSON to the file that care.yaml names, if it names one."""
     if settings.file is not None:
         path = resolve(settings.file, root)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -259,7 +259,7 @@ def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
 
 
 def post(settings: AlertSettings, alert: Alert) -> None:
-    """Send an alert to the webhook in care.yaml, if there is one.
+    """Send an alert to the webhook that care.yaml names, if it names a webhook.
 
     Raises ``AlertError`` after three attempts without success.
     """
@@ -299,7 +299,7 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Return why a step failed, without the stack: CARE's own message, or the message of the first error."""
+    """Return why a step failed, without a stack trace: CARE's own message, or the message of the first error."""
     failure = event.step_failure_data
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         return str(failure.user_failure_data.description)
@@ -315,5 +315,5 @@ def failure_message(event: dg.DagsterEvent) -> str:
 
 
 def _class_names(kind: type[Exception]) -> set[str]:
-    """Return the names of an exception and of all that are derived from it."""
+    """Return the names of an exception class and of all its subclasses."""
     return {kind.__name__}.union(*(_class_names(derived) for derived in kind.__subclasses__()))

@@ -12,7 +12,7 @@ from orchestration.workspace import CARE_YAML
 
 
 class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
-    """One CARE workspace, with its assets, sensors, schedules and asset checks.
+    """Component of a CARE workspace, with its assets, sensors, schedules and asset checks.
 
     Attributes
     ----------
@@ -30,20 +30,20 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """Return ``key_prefix`` as a tuple."""
+        """Components of ``key_prefix`` as a tuple."""
         return (self.key_prefix,) if isinstance(self.key_prefix, str) else self.key_prefix
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the workspace's definitions.
+        """Return the Dagster definitions of the workspace.
 
         Raises ``InputError`` if there is no workspace in the folder, or another component has the same prefix.
         """
         folder = (Path(context.path) / self.workspace).resolve()
         if not (folder / CARE_YAML).is_file():
             raise InputError(
-                f"{folder}: no {CARE_YAML} here; correct `workspace`, or make one with `care init {folder}`"
+                f"{folder} has no {CARE_YAML}; correct `workspace`, or create a workspace with `care init {folder}`"
             )
         every = context.component_tree.get_all_components(type(self))
         if [each.prefix for each in every].count(self.prefix) > 1:
-            raise InputError(f"{folder}: two workspaces have the same prefix of keys; give each its own `key_prefix`")
+            raise InputError(f"{folder}: two workspaces have the same key prefix; give each a different `key_prefix`")
         return build_defs(folder, key_prefix=self.prefix, watch=self.watch)

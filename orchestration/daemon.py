@@ -21,7 +21,7 @@ _INHERITED = 1024
 
 
 def main(arguments: list[str]) -> None:
-    """Start the code server, and become the daemon once it answers."""
+    """Start Dagster's code server, then replace this process by Dagster's daemon once the server's socket exists."""
     daemon, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="care-"))
     workspace = folder / "workspace.yaml"
     server = f"{{socket: {folder / 'code'}, location_name: {_module('definitions')}}}"
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _serve(daemon: int, folder: Path, webserver: list[str]) -> None:
-    """Run a code server and restart it if it dies; end with the daemon, and end the daemon with the webserver."""
+    """Keep a code server running until the daemon ends; end the daemon if the webserver ends."""
     os.setsid()  # it outlives the daemon until the others have ended
     os.closerange(3, _INHERITED)  # among them the daemon's lock
     # `code-server` reloads the definitions on a click on Reload.

@@ -1,6 +1,6 @@
-"""Undocumented calls of Dagster, each with its reason and the request for a public interface.
+"""Calls of undocumented interfaces of Dagster, each with its reason and its upstream issue.
 
-``tests/orchestration/test_dagster_internals.py`` tries each of them, and ``test_house.py`` holds that no other module
+``tests/orchestration/test_dagster_internals.py`` tests each call, and ``test_house.py`` checks that no other module
 imports ``dagster._*`` or ``dagster_shared``.
 """
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from dagster._core.launcher import CheckRunHealthResult as RunHealth
 
 IMPLICIT_ASSET_JOB = "__ASSET_JOB"
-"""Name of the job of all assets: a schedule needs a job whose assets have different partitions.
+"""Name of Dagster's job of all assets: a sensor needs a job whose assets have different partitions.
 
 https://github.com/dagster-io/dagster/issues/10404
 """
 
 _DAEMON_SILENCE_S = 90.0
-"""The daemon writes a heartbeat every 30 seconds."""
+"""Seconds without a heartbeat after which a daemon counts as dead; it writes a heartbeat every 30 seconds."""
 
 _CLAIM_AGAIN_S = 0.5
 
 
 def sqlite_storages() -> tuple[Any, Any, Any]:
-    """Return Dagster's storage classes on SQLite: for everything, for events and for runs.
+    """Return Dagster's three SQLite storage classes: the whole storage, the event log and the runs.
 
-    ``storage`` derives from them, to keep engines open: https://github.com/dagster-io/dagster/issues/30172.
+    The module ``storage`` derives from them, to keep engines open: https://github.com/dagster-io/dagster/issues/30172.
     """
     from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
     from dagster._core.storage.runs.sqlite import SqliteRunStorage
@@ -44,7 +44,7 @@ def sqlite_storages() -> tuple[Any, Any, Any]:
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
     """Return the decorated function of an asset, because a mount renames the asset's step and not only its key.
 
-    No issue known.
+    No upstream issue is known.
     """
     compute: Any = asset.op.compute_fn
     return compute.decorated_fn
@@ -52,9 +52,9 @@ def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
 
 @contextmanager
 def pool_slots(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Generator[None]:
-    """Wait for and hold a slot in each of these pools, in the same order in all steps.
+    """Wait for a slot in each of the ``pools``, in the given order, and hold the slots until the block ends.
 
-    An asset names one pool for all of its partitions: https://github.com/dagster-io/dagster/issues/17422.
+    Dagster supports only one pool for all partitions of an asset: https://github.com/dagster-io/dagster/issues/17422.
     """
     from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 
@@ -77,7 +77,7 @@ def pool_slots(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Gener
 def materialisations(
     instance: dg.DagsterInstance, run_id: str, *, planned: bool = False
 ) -> list[tuple[str, str | None]]:
-    """Return asset and partition of everything that a run materialised, or planned to materialise.
+    """Return (asset, partition) of all that a run materialised or, if ``planned``, will materialise.
 
     A planned range has no partition. Events that a step logs itself are not in ``ExecuteInProcessResult.all_events``.
     ``fetch_materializations`` has no filter for one run: https://github.com/dagster-io/dagster/pull/14237.
@@ -89,16 +89,16 @@ def materialisations(
 
 
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
-    """Return whether a daemon of this instance, perhaps in another container, sent a heartbeat lately.
+    """Return whether a daemon of this instance, perhaps in another container, has sent a heartbeat recently.
 
-    No issue known.
+    No upstream issue is known.
     """
     heartbeats = instance.get_daemon_heartbeats().values()
     return any(time.time() - heartbeat.timestamp < _DAEMON_SILENCE_S for heartbeat in heartbeats)
 
 
 def run_health(run: dg.DagsterRun) -> RunHealth:
-    """Return, for Dagster's run monitoring, whether the code server still works on a run.
+    """Return the health of a run for Dagster's run monitoring: running, or unknown to its code server.
 
     A code server that does not answer may be slow or restarting, so its runs count as running. Dagster's default
     launcher has no such check, and the classes that a check returns are not exported. No issue known.
@@ -125,7 +125,7 @@ def run_health(run: dg.DagsterRun) -> RunHealth:
 
 
 def end_run_as_failed(instance: dg.DagsterInstance, run: dg.DagsterRun, reason: str) -> None:
-    """Mark a run whose process is gone as failed, and free its slots in pools.
+    """Mark a run whose process has ended as failed, and free its slots in pools.
 
     The daemon does this only for runs that it launched: https://github.com/dagster-io/dagster/issues/3239.
     """

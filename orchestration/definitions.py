@@ -56,11 +56,11 @@ ASSETS = (
 
 
 JOBS = {
-    "night": (("night",), "Begins a nightly run: the sensor requests once more what failed before."),
-    "judge": (("judge_inference",), "Asks one judge about all items without a score, of all its test sets."),
-    "refit": (FIT, "Fits a test set again, from its panel to its page, stale or not."),
+    "night": (("night",), "Begins a nightly run, in which the sensor requests failed partitions once more."),
+    "judge": (("judge_inference",), "Asks one judge about all items without a score, in all its test sets."),
+    "refit": (FIT, "Fits a test set again, from its panel to its page, even if nothing is stale."),
 }
-"""Jobs by name: their assets, which have the same partitions, and a description."""
+"""Jobs by name, each with its assets, which have the same partitions, and a description."""
 
 
 def build_defs(
@@ -70,7 +70,7 @@ def build_defs(
     key_prefix: str | Sequence[str] = (),
     watch: bool = False,
 ) -> dg.Definitions:
-    """Return the definitions of a workspace, without an executor.
+    """Return the Dagster definitions of a workspace, without an executor.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def build_defs(
         Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads it
         again, so a new judge needs no restart; changes of `nightly`, `on_change` or `owners` need a reload.
     workspace : Workspace or WorkspaceResource, optional
-        Given to the assets instead of the folder.
+        Workspace that the assets get instead of reading the folder.
     key_prefix : str or sequence of str
         Prefix of all asset keys, and of the names of sensors, schedules, jobs, resource, pools and partitions, for
         several workspaces in one code location.
     watch : bool
-        Start the sensors of partitions and alerts also without `nightly` or `on_change`. They ask no judge.
+        Start the sensors of partitions and alerts also without `nightly` or `on_change`. These sensors ask no judge.
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
     folder = Path(root or os.environ.get("CARE_WORKSPACE", ".")).absolute()
@@ -111,7 +111,7 @@ def build_defs(
 
 
 def nightly_schedule(mount: Mount, nightly: NightlySettings | None) -> dg.ScheduleDefinition:
-    """Return the schedule that begins a nightly run, stopped without `nightly` in care.yaml."""
+    """Return the schedule that begins nightly runs; it is stopped if care.yaml has no `nightly`."""
     status, settings = dg.DefaultScheduleStatus, nightly or NightlySettings.model_construct()
     return dg.ScheduleDefinition(
         name=mount.name("nightly"),

@@ -1,4 +1,4 @@
-"""Dagster instance of a workspace, its own or a deployment's, and the runs in it."""
+"""Dagster instance of a workspace, either its own or a deployment's, and the runs of the instance."""
 
 import logging
 import os
@@ -52,13 +52,13 @@ _SETTINGS = (
 """``dagster.yaml`` of a workspace's own instance."""
 
 _MOST_LEFT_OUT = 300
-"""Most partitions of scores that are reported as left out: each event takes some milliseconds."""
+"""Largest number of partitions of scores reported as left out; each event takes some milliseconds."""
 
 KEEP_RUNS_DAYS = 90
-"""Days after which Dagster's record of a run is deleted."""
+"""Number of days after which Dagster's record of a run is deleted."""
 
 _MOST_DELETED = 1000
-"""Old runs that are deleted at a time: each takes some milliseconds, and a tick of the daemon has a minute."""
+"""Largest number of old runs deleted at once: each takes some milliseconds, and a sensor's tick has a minute."""
 
 _logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ _logger = logging.getLogger(__name__)
 def deployed_home(workspace: Workspace) -> Path | None:
     """Return ``DAGSTER_HOME`` of the deployment that this process is part of, or None.
 
-    A deployment sets ``CARE_WORKSPACE`` too. Without it, ``DAGSTER_HOME`` may belong to another project.
+    A deployment also sets ``CARE_WORKSPACE``. Otherwise, ``DAGSTER_HOME`` may belong to another project.
     """
     home, served = os.environ.get("DAGSTER_HOME"), os.environ.get("CARE_WORKSPACE")
     if not home or not served or Path(served).resolve() != workspace.root.resolve():
@@ -80,7 +80,7 @@ def instance_home(workspace: Workspace) -> Path:
 
 
 def dagster_home(workspace: Workspace) -> Path:
-    """Return the folder of the workspace's own Dagster instance, after writing its settings where they differ."""
+    """Write the settings of the workspace's own Dagster instance if they differ, and return its folder."""
     from warehouse.storage import write_bytes
 
     home = workspace.data / "dagster"
@@ -92,7 +92,7 @@ def dagster_home(workspace: Workspace) -> Path:
 
 @contextmanager
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
-    """Open the Dagster instance of the deployment of this process, or otherwise the workspace's own.
+    """Open the Dagster instance of this process's deployment or, without a deployment, the workspace's own instance.
 
     Raises ``WarehouseError`` if its settings or storage are damaged or cannot be read or written, or its database
     does not answer.
@@ -121,7 +121,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 
 def _unreachable_storage() -> tuple[type[Exception], ...]:
-    """Return the exception class of an unreachable database; empty if dagster-postgres is not installed."""
+    """Return a tuple with the exception class of an unreachable database; empty without dagster-postgres."""
     try:
         from dagster_postgres.utils import DagsterPostgresException
     except ImportError:
@@ -139,7 +139,7 @@ def _opened(home: Path) -> dg.DagsterInstance:
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
         if unset := _unset_variables(error):
             raise WarehouseError(
-                f"{home / 'dagster.yaml'} needs {', '.join(unset)} from the environment, but they are not set; run the "
+                f"{home / 'dagster.yaml'} needs environment variables that are not set: {', '.join(unset)}; run the "
                 "command in a container of the deployment, or set them as the deployment does"
             ) from None
         reason = str(error).strip().splitlines()[0]
@@ -149,7 +149,7 @@ def _opened(home: Path) -> dg.DagsterInstance:
 
 
 def _remove_half_made(history: Path) -> None:
-    """Remove a storage without any run that a kill left incomplete.
+    """Delete an incomplete Dagster storage that a killed process left and that contains no run.
 
     Dagster creates the tables of events only if their file is missing, and writes their version last.
     """
@@ -159,7 +159,7 @@ def _remove_half_made(history: Path) -> None:
 
 
 def _holds(database: Path, table: str) -> bool:
-    """Return whether a database has rows in a table, or is damaged. Opening it reports the damage."""
+    """Return whether a table has rows, or its database is damaged; Dagster reports damage when it opens the file."""
     try:
         with closing(sqlite3.connect(database)) as connection:
             return connection.execute(f"SELECT 1 FROM {table}").fetchone() is not None
@@ -177,8 +177,8 @@ def _unset_variables(error: Exception) -> list[str]:
 
 def _unreachable(home: Path, reason: str) -> str:
     return (
-        f"{home / 'dagster.yaml'}: the database of Dagster cannot be used ({' '.join(reason.split())}); see whether it "
-        "runs and what its address and password are, and run `dagster instance migrate` after an upgrade"
+        f"{home / 'dagster.yaml'}: Dagster's database cannot be used ({' '.join(reason.split())}); check that it runs "
+        "and that its URL and password are correct, and run `dagster instance migrate` after an upgrade"
     )
 
 
@@ -186,14 +186,14 @@ def _damaged(home: Path, reason: str) -> str:
     reason = reason.splitlines()[0]
     return (
         f"{home}: Dagster's storage cannot be used ({reason}); `care doctor --repair` moves it away and `care run` "
-        "makes a new one; no score is lost"
+        "creates a new storage; no score is lost"
     )
 
 
 def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> set[tuple[str, str | None]]:
     """Mark runs whose process was killed as failed.
 
-    Until then they count as in progress, block what depends on them, and keep their slots in pools. The caller holds
+    Unmarked, they count as in progress, block dependent assets, and keep their slots in pools. The caller holds
     the workspace's lock, so an unfinished run of another ``care run`` was killed. Other runs belong to the daemon: they
     are abandoned once no daemon is alive, unless they wait for the caller or have just started.
 
@@ -212,7 +212,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
             continue
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
         unreported |= planned_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
-        end_run_as_failed(instance, run, "whoever launched this run was killed")
+        end_run_as_failed(instance, run, "the process that launched this run was killed")
         if workspace.warehouse.usable():  # otherwise it is rebuilt
             with workspace.warehouse.writer() as connection:  # it may lack the bills of the run
                 workspace.bills.load(connection)
@@ -220,7 +220,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
 
 
 def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
-    """Return the launcher whose health check would end a run of ``care run``; empty without one.
+    """Return the name of a launcher whose health check would end runs of ``care run``, or an empty string.
 
     A deployment's run monitoring asks its launcher for the process of each run. ``K8sRunLauncher`` finds no pod for a
     run of a command, so the run is marked as failed; ``WatchedRunLauncher`` lets it continue.
@@ -237,7 +237,7 @@ def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED)
 
 
 def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Add partitions for new judges and test sets, and delete the partitions of removed ones."""
+    """Add partitions for new judges and test sets, and delete the partitions of removed judges and test sets."""
     for definition, names in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
         kind = workspace.mount.name(str(definition.name))
         known = set(instance.get_dynamic_partitions(kind))
@@ -252,7 +252,7 @@ def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> Non
 def report_unchanged(
     workspace: Workspace, instance: dg.DagsterInstance, stale: Container[tuple[str, str | None]]
 ) -> None:
-    """Report current judges and scores to Dagster if its record has them as stale or missing.
+    """Report up-to-date judges and scores to Dagster if Dagster lists them as stale or missing.
 
     In Dagster's partition mapping a judge depends on the items of all test sets, even of test sets that it does not
     score. Dagster also has a partition of scores for each judge on each test set.
@@ -279,7 +279,7 @@ def report_unchanged(
 
 
 def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> float | None:
-    """Return the time of the last materialisation of `night`, in seconds since 1970."""
+    """Return the start of the last nightly run, in seconds since 1970; None if there was none."""
     event = instance.get_latest_materialization_event(mount.key("night"))
     return None if event is None else event.timestamp
 
@@ -311,7 +311,7 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
 
 
 def _holds_current_version(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Return whether a run has a partition's latest materialisation, or one with the same data version."""
+    """Return whether a run has a partition's latest materialisation, or a materialisation with its data version."""
     for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
         if (event := entry.asset_materialization) is None:
             continue
@@ -330,7 +330,7 @@ def _version(event: dg.AssetMaterialization) -> str | None:
 
 
 def unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:
-    """Return the unfinished runs, optionally only those with these ``tags``."""
+    """Return the records of unfinished runs, optionally only of runs with the given ``tags``."""
     status = dg.DagsterRunStatus
     unfinished = [status.QUEUED, status.NOT_STARTED, status.STARTING, status.STARTED, status.CANCELING]
     return instance.get_run_records(dg.RunsFilter(statuses=unfinished, tags=tags or {}))

@@ -1,6 +1,6 @@
-"""The run launcher of a deployment, which ``deploy/dagster.yaml`` names.
+"""Run launcher of a deployment, which ``deploy/dagster.yaml`` names.
 
-Dagster's own launcher starts a run as a process of the code server and never looks after it again. If the code server
+Dagster's own launcher starts a run as a process of the code server and never checks it again. If the code server
 is killed, with all of its processes, the run counts as started for ever. This launcher lets Dagster's run monitoring
 ask the code server whether it still works on a run. A run that it does not know is marked as failed, and Dagster's run
 retries start it again; ``max_runtime_seconds`` ends the runs of a code server that never answers.
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher, which also checks whether the process of a run still exists."""
+    """Dagster's default launcher, which also checks whether the code server still works on a run."""
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Let Dagster's run monitoring call ``check_run_worker_health``."""
+        """True, which lets Dagster's run monitoring call ``check_run_worker_health``."""
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> RunHealth:
-        """Return whether the code server that got the run still works on it."""
+        """Return the health of a run, as its code server reports it."""
         return run_health(run)

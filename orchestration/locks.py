@@ -31,22 +31,22 @@ from orchestration.workspace import load_workspace
 from warehouse.remote.address import locks_at_once
 
 PATIENCE = "CARE_LOCK_WAIT"
-"""Environment variable: for how many seconds a command waits for others to end their work on the workspace."""
+"""Environment variable with the seconds that a command waits for other processes to release the workspace."""
 
 _PATIENCE_S = 3600.0
 
 _WORKING, _WAITING = "working", "waiting"
-"""Folders of the notes."""
+"""Folders for notes of processes that hold the workspace, and of processes that wait for it."""
 
 Say = Callable[[str], object]
-"""Print a sentence for a person."""
+"""Function that prints a sentence for a person."""
 
 _logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
-    """Lock a workspace exclusively for a command that changes it, then read it."""
+    """Lock a workspace exclusively for a command that changes it, and yield the workspace."""
     workspace = load_workspace(root)
     with exclusive_lock(workspace, what) as waited:
         yield load_workspace(root) if waited else workspace
@@ -54,9 +54,9 @@ def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
 
 @contextmanager
 def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
-    """Lock the workspace exclusively; while waiting, name the processes that hold the lock on standard error.
+    """Lock the workspace exclusively; while waiting, print which processes hold the lock.
 
-    Yields whether it had to wait, because the workspace may have changed meanwhile. ``what`` names this command to
+    Yields whether the caller had to wait, because the workspace may have changed meanwhile. ``what`` names this command to
     other processes that wait for it. Raises ``WarehouseError``, with the holders' names, after an hour or
     ``CARE_LOCK_WAIT`` seconds.
     """
@@ -67,7 +67,7 @@ def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
 
 @contextmanager
 def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
-    """Share the workspace's lock with other runs of Dagster; wait while a command holds it.
+    """Hold the workspace's lock together with other Dagster runs; wait while a command holds it.
 
     ``say`` is called once, with the command that this run waits for. ``run_id`` may be empty.
     """
@@ -82,7 +82,7 @@ def runs_that_wait(workspace: Workspace) -> set[str]:
 
 
 def hold_daemon_lock(workspace: Workspace) -> int:
-    """Hold the lock for the only daemon of a workspace until this process, or the program it executes, ends.
+    """Acquire the lock of a workspace's daemon until this process, or the program that it executes, ends.
 
     Returns the lock's descriptor, which that program inherits. Raises ``WarehouseError`` if there is a daemon.
     """
@@ -96,7 +96,7 @@ def hold_daemon_lock(workspace: Workspace) -> int:
 
 @contextmanager
 def opening(home: Path) -> Generator[None]:
-    """Keep other processes from opening Dagster's storage.
+    """Hold a lock that keeps other processes from opening Dagster's storage.
 
     If two processes create the storage at once, it is broken permanently.
     """
@@ -112,7 +112,7 @@ def opening(home: Path) -> Generator[None]:
 def _held(
     workspace: Workspace, mode: int, who: str, say: Say, run_id: str = "", patience: float | None = None
 ) -> Generator[bool]:
-    """Wait for the workspace's lock and hold it; yield whether others held it at first.
+    """Wait for the workspace's lock and hold it; yield whether the caller had to wait.
 
     ``say`` is called once, with the holders. The note of a wait stays until the lock is taken. Raises
     ``WarehouseError`` after ``patience`` seconds.
@@ -144,13 +144,13 @@ def _held(
 
 
 def _holders(folder: Path) -> str:
-    """Return the holders' names from their notes; a new holder may not have written its note yet."""
+    """Return the names of the processes that hold the workspace; ``another command`` if no note names them."""
     return ", ".join(note["who"] for note in _living(folder / _WORKING)) or "another command"
 
 
 @contextmanager
 def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
-    """Keep a note with the name of this process; it is valid while it is locked."""
+    """Write a note with the name of this process, and keep the note locked until the block ends."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
@@ -169,7 +169,7 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
 
 
 def _living(folder: Path) -> list[dict[str, Any]]:
-    """Return the notes of living processes, oldest first, and remove the others."""
+    """Return the notes of living processes, oldest first, and delete the notes of processes that ended."""
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
         with suppress(FileNotFoundError), path.open("r+") as file:  # its process may remove it just now
@@ -181,7 +181,7 @@ def _living(folder: Path) -> list[dict[str, Any]]:
 
 
 def _folder(workspace: Workspace) -> Path:
-    """Return the folder of locks and notes; create it on first use."""
+    """Return the folder of locks and notes, and create the folder on first use."""
     folder = workspace.data / "dagster" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -193,4 +193,4 @@ def _patience() -> float:
     with suppress(ValueError):
         if float(text) >= 0:
             return float(text)
-    raise InputError(f"{PATIENCE}={text}: give the seconds that a command waits for others, 0 for none")
+    raise InputError(f"{PATIENCE}={text} is not a number of seconds; set how long a command may wait, 0 for not at all")

@@ -1,10 +1,10 @@
-"""Names of the loggers of our packages.
+"""Names of the loggers of CARE's packages.
 
-Commands print their records (``cli.output``), and Dagster keeps them with the run (``instance``).
+Commands print the log records (``cli.output``), and Dagster keeps them with the run (``instance``).
 """
 
 PACKAGES = tuple(
     f"{__name__.removesuffix('orchestration.logs')}{package}"
     for package in ("care_ops", "judges", "warehouse", "assets", "orchestration")
 )
-"""Our packages, by their full names if they are installed inside another package."""
+"""Full names of CARE's packages, which may be installed inside another package."""

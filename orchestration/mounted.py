@@ -1,4 +1,4 @@
-"""Assets of a workspace under a prefix of keys.
+"""Assets of a workspace under a prefix of their asset keys.
 
 Each asset is defined once, without a prefix. Here it gets its key and a step that reads the workspace from a resource,
 claims the pools of its judges and returns only what is selected.
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 RESOURCE, PUBLISHED = "care_workspace", "care_published"
 
 GPU = "gpu"
-"""Pool of runs whose judges load a model here; the workspaces of a machine share it."""
+"""Pool of runs whose judges load a model on this machine; all its workspaces share the pool."""
 
 
 def mounted(
     asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = (), *, in_pool: bool = True
 ) -> dg.AssetsDefinition:
-    """Return an asset of the workspace at ``root`` under the names of a mount, with its owners.
+    """Return an asset with the key prefix of a mount and with its owners, for the workspace at ``root``.
 
     Without ``in_pool`` its steps do not wait for a slot in its pool, because DuckDB's own lock separates writers.
     """
@@ -95,7 +95,7 @@ def _check(spec: dg.AssetCheckSpec, mount: Mount, partitions: dg.PartitionsDefin
 
 
 def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -> dg.PartitionsDefinition[Any] | None:
-    """Return the same dimensions with this workspace's partition keys."""
+    """Return an asset's partitions definition with the key prefix of a mount."""
     if definition is None or not mount.prefix:
         return definition
     judges, testsets = (dg.DynamicPartitionsDefinition(name=mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
@@ -121,7 +121,7 @@ def _pool_slots(
 def _selected(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition, result: dg.MaterializeResult
 ) -> Iterable[dg.MaterializeResult | dg.AssetCheckResult]:
-    """Return the selected part of a result: an asset with its checks, or only checks."""
+    """Return the selected part of an asset's result: the asset with its checks, or only its checks."""
     name = result.asset_key.path[-1] if result.asset_key else asset.key.path[-1]
     key, chosen = workspace.mount.key(name), {check.name for check in context.selected_asset_check_keys}
     checks = [check for check in result.check_results or () if check.check_name in chosen]

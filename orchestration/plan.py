@@ -1,4 +1,4 @@
-"""Plan which stale partitions are materialised next, in which runs, for ``care run`` and the daemon."""
+"""Plan of the runs that materialise stale partitions, for ``care run`` and the daemon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assets.workspace import Workspace
 
 ORDER = ("items", "gold", "judge_inference", "canary", "scores", *FIT, "report_index", *EXPERIMENTS)
-"""Assets in the order of their runs: an asset comes after those that it reads."""
+"""Assets in the order of their runs: each asset follows its inputs."""
 
 ASSETS = (*ORDER, "night")
 """All assets of a workspace."""
@@ -32,36 +32,36 @@ RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster
 """Tags of a run that materialises a range of partitions."""
 
 REASON = "care/reason"
-"""Tag of a run: why its first partition is built."""
+"""Tag of a run with the reason for building its first partition."""
 
 _LONGEST_TAG = 200
 
 TRIED_AGAIN = "care/tried_again"
-"""Tag, "true", of runs whose failures the daemon requests once more."""
+"""Tag of runs whose failed partitions the daemon requests once more; its value is "true"."""
 
 LAUNCHED_BY, CARE_RUN = "care/launched_by", "care run"
 """Tag of the runs that ``care run`` starts, and its value."""
 
 NO_RETRY = {"dagster/max_retries": "0"}
-"""Tags of runs that Dagster does not retry, because ``care run`` or the sensor does."""
+"""Tags of runs that Dagster must not retry, because ``care run`` or the sensor retries them."""
 
 _RANGES = ("judge_inference", "scores")
-"""Assets of which neighbouring partitions share a run: a new workspace would start thousands otherwise."""
+"""Assets whose neighbouring partitions share a run; otherwise, a new workspace would start thousands of runs."""
 
 _INPUTS = {
     **{"moments": ("panel",), "structure": ("moments",), "aggregates": ("structure",)},
     **dict.fromkeys(("review", *RESULTS), ("aggregates",)),
     "report": ("review", *RESULTS),
 }
-"""Direct inputs of each asset of a test set's fit, among those of the fit."""
+"""Direct inputs of each asset of a test set's fit, without inputs from outside the fit."""
 
 _KNOWN_AFTER_RUN = ""
-"""Version of a partition requested in one run with its inputs, until that run has ended."""
+"""Placeholder for the version of a partition that is requested in one run with its inputs, until the run ends."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One run: assets that share a partition or a range of partitions (None without partitions).
+    """Run to be started: assets that share a partition or a range of partitions (None if unpartitioned).
 
     ``why`` is the reason for its first partition.
     """
@@ -77,19 +77,19 @@ class Launch:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Return the tags of the run: its range of partitions, the reason, and that Dagster does not retry it."""
+        """Tags of the run: its range of partitions, its reason, and the tag that prevents retries by Dagster."""
         why = {REASON: self.why[:_LONGEST_TAG]} if self.why else {}
         ends = {RANGE_START_TAG: str(self.partitions[0]), RANGE_END_TAG: str(self.partitions[-1])}
         return {**(ends if self.is_range else {}), **why, **NO_RETRY}
 
     @property
     def keys(self) -> list[Partition]:
-        """Return the partitions that the run materialises."""
+        """Partitions that the run materialises, as (asset, partition)."""
         return [(asset, partition) for asset in self.assets for partition in self.partitions]
 
     @property
     def label(self) -> str:
-        """Return a label for people, such as ``panel > moments mine`` or ``scores x 12``."""
+        """Label of the run for people, such as ``panel > moments mine`` or ``scores x 12``."""
         assets, first = " > ".join(self.assets), self.partitions[0]
         if len(self.partitions) > 1:
             return f"{assets} x {len(self.partitions)}"
@@ -112,7 +112,7 @@ def plan(
     *,
     stale: Mapping[Partition, StalePartition] = MappingProxyType({}),
 ) -> list[Launch]:
-    """Group partitions into runs, in ``ORDER``, with the reason; leave out deleted partitions.
+    """Group partitions into runs, sorted by ``ORDER``, and omit deleted partitions.
 
     Judges that wait for a GPU do not share a run with others. Assets of the same test set share a run. Each experiment
     has its own run, so finished experiments are kept if a later one fails.
@@ -136,12 +136,12 @@ def plan(
 
 
 def _neighbours(names: Sequence[str], wanted: Set[str | None]) -> list[list[str]]:
-    """Return the longest consecutive stretches of wanted names."""
+    """Return each longest stretch of consecutive names that are all wanted."""
     return [[*stretch] for is_wanted, stretch in groupby(names, wanted.__contains__) if is_wanted]
 
 
 def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Split scores into rectangles that a range can cover: neighbouring judges x neighbouring test sets."""
+    """Split partitions of scores into blocks of neighbouring judges and neighbouring test sets, one for each run."""
     wanted = {judge: {name for name in testsets if str(slice_key(judge, name)) in slices} for judge in judges}
     for columns, rows in groupby(judges, wanted.__getitem__):
         grouped = [*rows]
@@ -150,7 +150,7 @@ def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequen
 
 
 def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
-    """Return the partitions that a run will materialise, from its tags."""
+    """Return the partitions that a run will materialise, as its tags state."""
     assets = [asset for key in run.asset_selection or () if (asset := mount.asset(key.to_user_string()))]
     if RANGE_START_TAG not in run.tags:
         return {(asset, run.tags.get("dagster/partition")) for asset in assets}
@@ -165,19 +165,19 @@ def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = 
 
 
 def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the judges and the test sets that Dagster knows of a workspace."""
+    """Return the names of a workspace's judges and test sets for which Dagster has partitions."""
     judges, testsets = (instance.get_dynamic_partitions(mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
     return judges, testsets
 
 
 def _between(names: Sequence[str], first: str | None, last: str | None) -> Sequence[str]:
-    """Return the names from one to another; empty if one of them was deleted."""
+    """Return the names from ``first`` to ``last``; an empty list if either name was deleted."""
     return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
 
 
 @dataclass
 class Tried:
-    """How often each stale partition was requested under its version, at most ``most`` times.
+    """Counts of the requests for each stale partition under its version, with ``most`` as the limit.
 
     ``asked`` maps "asset partition" to (version, times).
     """
@@ -196,11 +196,11 @@ class Tried:
                 self.asked[name] = one.version, times
 
     def may_ask(self, one: StalePartition) -> bool:
-        """Return whether a partition may be requested (again)."""
+        """Return whether a partition may still be requested."""
         return self.times(one) < (1 if one.only_waits else self.most)
 
     def times(self, one: StalePartition) -> int:
-        """Return how often a partition was requested under its version."""
+        """Return the number of requests for a partition under its version."""
         version, times = self.asked.get(_name(one.key), (one.version, 0))
         return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
 
@@ -221,7 +221,7 @@ def find_stale(
 ) -> dict[Partition, StalePartition]:
     """Return all stale partitions, including the index if a verdict has changed, and optionally today's canaries.
 
-    The states of the test sets may be ``known``. A judge with missing scores has no canary.
+    ``known`` holds the states of the test sets, computed if None. A judge with missing scores gets no canary.
     """
     from assets.report.staleness import StalePartition, stale_partitions, states
     from assets.report.verdicts import current_verdicts, index_differs
@@ -246,7 +246,7 @@ def find_stale(
 def ready(
     workspace: Workspace, stale: Mapping[Partition, StalePartition], tried: Tried, busy: Collection[Partition] = ()
 ) -> list[StalePartition]:
-    """Return the stale partitions that can be materialised now, except those of unfinished runs (``busy``).
+    """Return the stale partitions that can be materialised now, except partitions of unfinished runs (``busy``).
 
     A judge waits for the items of all its test sets, because it is loaded once. A fit waits for items and scores,
     except failed ones. An asset is requested in one run with its stale inputs.

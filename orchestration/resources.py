@@ -69,7 +69,7 @@ class PublishedScores(dg.ConfigurableIOManager):
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Raise ``InputError``, because CARE's assets write their own files and return no value."""
         raise InputError(
-            f"{context.asset_key.to_user_string()} was not stored: this IO manager stores no values; use another one"
+            f"{context.asset_key.to_user_string()} was not stored: this stores nothing; use another IO manager"
         )
 
 

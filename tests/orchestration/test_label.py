@@ -294,12 +294,12 @@ def test_a_table_of_labels_is_merged_once(folder):
     write(folder / "ann.csv", COLUMNS, message)
     write(folder / "bob.csv", COLUMNS, [(*row[:4], "bob", "2026-11-26T10:00:00+00:00") for row in message])
     take = ("--rater", "me", "--import")
-    assert "2 labels taken, and 0 second labels; 2 of 2" in care(folder, *take, folder / "ann.csv")[1]
+    assert "2 labels and 0 second labels imported; 2 of 2" in care(folder, *take, folder / "ann.csv")[1]
     assert [row["rater"] for row in rows_of(folder / "labels.csv")] == ["ann", "ann"]
     assert [row["labelled_at"][:23] for row in rows_of(folder / "labels.csv")] == [row[5][:23] for row in message]
     care(folder, "--repeat", 1, "--count", 2, "--html", folder / "again.html")
-    assert "0 labels taken, and 0 second labels; 2 of 3" in care(folder, *take, folder / "ann.csv")[1]
-    assert "1 labels taken, and 1 second labels; 4 of 4" in care(folder, *take, folder / "bob.csv")[1]
+    assert "0 labels and 0 second labels imported; 2 of 3" in care(folder, *take, folder / "ann.csv")[1]
+    assert "1 labels and 1 second labels imported; 4 of 4" in care(folder, *take, folder / "bob.csv")[1]
     assert sorted((label.rater, label.value) for label in read_labels(folder / "labels.csv").given) == [
         ("ann", 0),
         ("ann", 1),
@@ -318,7 +318,7 @@ def test_a_session_that_is_open_keeps_what_others_have_labelled_meanwhile(folder
     skips, ann = LabelFile.read(path), LabelFile.read(path)
     first = ann.rows[0].item_id
     fill_in(folder / "out.csv", 0)
-    assert "6 labels taken" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
+    assert "6 labels and 0 second" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
     for session, label in ((skips, ""), (ann, "1")):
         session.change(0, answered(session.rows[0], label, "ann", 1))
     assert [row["rater"] for row in rows_of(path)] == ["bob"] * 6 + ["ann"]

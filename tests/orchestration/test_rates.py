@@ -95,7 +95,7 @@ def test_a_gate_for_many_looks_decides_and_refuses_what_it_cannot_promise(folder
     rated = care_eval.rate(scores, labels, items=items, system="model", sequential=True, population=True)
     assert rated.difference("new", "old") == decision.difference
     assert "for pairs or several looks, use ppi" in of_systems(folder, *gate, "--method", "rogan-gladen", "--cut", 0)[2]
-    assert "for intervals for one look" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
+    assert "to intervals for one look" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
     assert "is only for --sequential" in of_systems(folder, "rate", "--label-bounds", 0, 1)[2]
     weighted = [
         (*line.split(","), 0.1 + 0.2 * (k % 2))
