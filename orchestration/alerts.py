@@ -63,20 +63,20 @@ class AlertError(CareError):
 class Alert:
     """Alert with the fields of its JSON document; the document also has ``text`` for a chat.
 
-        Attributes
-        ----------
-        kind : str
-    Key of ``KINDS``.
-        what, what_to_do : str
-            Sentence about the cause, and advice.
-        testset, judge : str or None
-        link : str or None
-            URL of the test set's page.
-        asset, partition : str or None
-            The failed asset and partition.
-        workspace, severity, since, key : str
-            Name of the folder; critical, error or warning; time in ISO 8601; identifier of the cause.
-        state : {"open", "resolved"}
+    Attributes
+    ----------
+    kind : str
+        Key of ``KINDS``.
+    what, what_to_do : str
+        Sentence about the cause, and advice.
+    testset, judge : str or None
+    link : str or None
+        URL of the test set's page.
+    asset, partition : str or None
+        The failed asset and partition.
+    workspace, severity, since, key : str
+        Name of the folder; critical, error or warning; time in ISO 8601; identifier of the cause.
+    state : {"open", "resolved"}
     """
 
     kind: str

@@ -56,7 +56,7 @@ def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
 def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
     """Lock the workspace exclusively; while waiting, print which processes hold the lock.
 
-    Yields whether the caller had to wait, because the workspace may have changed meanwhile. ``what`` names this command to
+    Yields whether the caller waited, because the workspace may have changed meanwhile. ``what`` names this command to
     other processes that wait for it. Raises ``WarehouseError``, with the holders' names, after an hour or
     ``CARE_LOCK_WAIT`` seconds.
     """

@@ -245,7 +245,7 @@ def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
         raise InputError(f"--select {selection}: not in Dagster's syntax; write key:panel or group:fit") from error
     found = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
     if not found:
-        raise InputError(f"--select {selection} names no asset; write, for example, key:panel or group:fit")
+        raise InputError(f"--select {selection}: names no asset; write, for example, key:panel or group:fit")
     return found
 
 

@@ -195,7 +195,7 @@ def test_a_copied_workspace_prints_its_own_commands(one_run, workspace_after_run
 
 def test_a_selection_that_waits_for_other_assets_is_reported(tmp_path):
     folder = make(tmp_path / "ws", n=10)
-    assert "error: --select group:nix names no asset" in care(folder, "run", "--select", "group:nix", code=2)
+    assert "error: --select group:nix: names no asset" in care(folder, "run", "--select", "group:nix", code=2)
     printed = care(folder, "run", "--judge", "length", "--select", "judge_inference", code=2)
     assert "nothing was materialised: --select leaves out items" in printed
     assert "run once without --select" in printed
