@@ -1,1 +1,1 @@
-"""Assets: a folder for each group in Dagster's UI, a thin module for each asset; and the report's figures and pages."""
+"""Dagster assets in a folder for each asset group, with a module for each asset and the pages of the report."""

@@ -67,7 +67,7 @@ def code_version(module: str, *packages: str) -> str:
 
 
 def modules_of(module: str, *packages: str) -> frozenset[str]:
-    """Find the modules that count for ``code_version``; names start at our own packages."""
+    """Return the names of the modules whose code ``code_version`` hashes."""
     return _closure(module.removeprefix(_PREFIX), frozenset(packages) | {"assets"})
 
 

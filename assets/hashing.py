@@ -19,7 +19,7 @@ def content_hash(value: object) -> str:
 
 
 class FileHashes:
-    """Cache hashes of file contents by the size and times of each file.
+    """A cache of hashes of file contents, by the size and times of each file.
 
     A file of the same size and times, or the same bytes, is not parsed again. A document of the data folder keeps the
     hashes from one process to the next; it can be deleted at any time, and the files are then read once.
@@ -35,7 +35,7 @@ class FileHashes:
         self._changed = False
 
     def of(self, file: Path, about: object, compute: Callable[[], Any]) -> Any:
-        """Compute a value of a file; an unchanged file's value comes from memory.
+        """Return a value computed from a file; an unchanged file's value comes from the cache.
 
         Parameters
         ----------

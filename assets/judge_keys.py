@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def judge_item(record: ItemRecord) -> Item:
-    """Return what a judge sees of an item: its texts, without gold."""
+    """Return the part of an item that a judge sees: its texts, without the gold label."""
     return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
 
 
@@ -58,7 +58,7 @@ def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
 
 
 def engine_context(workspace: Workspace, ledger: Ledger | None = None) -> Context:
-    """Return what a judge's engine needs in addition to its specification."""
+    """Return the values that a judge's engine needs in addition to the judge's specification."""
     return Context(workspace.root, ledger, workspace.data / "endpoints")
 
 
@@ -71,7 +71,7 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
     if table is None:
         raise JudgeError(
             f"judge {judge!r} is recorded, but this test set has no score file; name the file under "
-            "`scores` in the test set's YAML, or list in the judge's `testsets` those that have one"
+            "`scores` in the test set's YAML, or remove this test set from the judge's `testsets`"
         )
     return table
 

@@ -1,4 +1,4 @@
-"""Read labels from a table, with how their items were drawn."""
+"""Reader of label tables, including how the labelled items were sampled."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def _sampling(word: str | None, unstated: Drawn) -> Drawn:
     if word is None:
         return unstated
     if word.lower() not in get_args(Drawn):
-        raise InputError(f"`drawn` is {word!r}; write random or chosen, or leave it empty")
+        raise InputError(f"`drawn` must be random, chosen or empty, got {word!r}")
     return "random" if word.lower() == "random" else "chosen"
 
 

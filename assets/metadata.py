@@ -1,4 +1,4 @@
-"""Metadata and check results that Dagster's UI shows."""
+"""Metadata and asset check results for Dagster's UI."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made_from(instance: dg.DagsterInstance, inputs: Iterable[dg.AssetKey]) -> di
 
 
 def never_stale(inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
-    """Return such tags for a partition without content, which no change of an input makes stale."""
+    """Return tags that keep a partition without content from becoming stale when an input changes."""
     return _pointing(dict.fromkeys(inputs, _EVER))
 
 
@@ -77,7 +77,7 @@ def is_blocked(failed: dg.StepFailureData) -> bool:
 
 
 def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:
-    """Describe how each file was read, as metadata; empty if no file was."""
+    """Return metadata that describes how each file was read; empty if no file was read."""
     lines = [f"{name}: {sentence}" for name, reading in readings.items() for sentence in reading.sentences()]
     return {"as_read": bullets(lines)} if lines else {}
 
@@ -88,7 +88,7 @@ def bullets(lines: Iterable[str]) -> Any:
 
 
 def bars(title: str, values: Mapping[str, float]) -> Any:
-    """Return numbers by name as a table."""
+    """Format numbers by name as a table."""
     return table([{title: name, "value": value} for name, value in values.items()])
 
 

@@ -1,4 +1,4 @@
-"""Names of a workspace's assets in Dagster: its own, or below a prefix next to other workspaces."""
+"""Names of a workspace's assets in Dagster, with an optional prefix for several workspaces in one deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the sources of a test set: its items and its recorded scores, without forgotten items."""
+"""Readers of a test set's items and recorded scores, which leave out forgotten items."""
 
 from __future__ import annotations
 

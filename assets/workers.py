@@ -1,4 +1,4 @@
-"""Dask workers of a run: one client, started once the remaining work is large enough."""
+"""Dask workers of a run, started when the remaining work is large enough."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TASKS_A_THREAD = 4
 
 @dataclass(frozen=True)
 class DaskConfig:
-    """Where Dask runs.
+    """Settings of the Dask workers.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ def forgotten_key(testset: str, item_id: str) -> str:
 
 @dataclass(frozen=True)
 class Memory:
-    """Cache of everything that was read or hashed since the workspace was loaded.
+    """A cache of the values that were read or hashed since the workspace was loaded.
 
     It holds how each file of a test set was read, by kind; recorded scores, their versions and labels by test set; and
     keys by judge and test set.
@@ -60,7 +60,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class ReviewConfig:
-    """Limits of the review that blocks a fit from publication, against the published fit.
+    """Limits on a new fit's differences from the published fit; the review blocks a fit that exceeds them.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Return the end of a printed command: ``--workspace`` and the folder.
+        """Return the option ``--workspace FOLDER`` for a command in a message.
 
         Empty with a store, because each machine has another folder.
         """
@@ -209,13 +209,13 @@ class Workspace:
         return FitFolder(self.data / "fits", testset)
 
     def testset(self, name: str) -> TestsetSpec:
-        """Return a test set by name; ``InputError`` without one."""
+        """Return a test set by name; raise ``InputError`` if there is none."""
         if name not in self.testsets:
             raise InputError(f"no test set {name!r} in {self.root}; there are {', '.join(self.testsets) or 'none'}")
         return self.testsets[name]
 
     def judge(self, name: str) -> JudgeSpec:
-        """Return a judge by name; ``InputError`` without one."""
+        """Return a judge by name; raise ``InputError`` if there is none."""
         if name not in self.judges:
             raise InputError(f"no judge {name!r} in {self.root}; there are {', '.join(self.judges) or 'none'}")
         return self.judges[name]
@@ -234,7 +234,7 @@ class Workspace:
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
     def contradiction(self, testset: str) -> str | None:
-        """Return the contradiction in a test set's file; None without one."""
+        """Return an error that describes a contradiction in a test set's file; None if there is none."""
         declared = self.testset(testset).recorded
         known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
@@ -284,7 +284,7 @@ class Workspace:
         return named[::-1] if self.higher_is_right(testset) else named
 
     def forgotten_items(self) -> set[str]:
-        """Read the hashes (``forgotten_key``) of the items that must never be read again."""
+        """Read the hashes (``forgotten_key``) of the items that CARE must never read again."""
         from warehouse.storage import DamagedError, read_lines
 
         try:
@@ -302,7 +302,7 @@ class Workspace:
         return resolve(self.labels[testset], self.root) if testset in self.labels else None
 
     def labels_of(self, testset: str) -> FitLabels:
-        """Read the labels for a test set's fit, once; ``InputError`` if their file cannot be read."""
+        """Read the labels for a test set's fit, once; raise ``InputError`` if their file cannot be read."""
         if testset not in self.memory.labels and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 
@@ -312,7 +312,7 @@ class Workspace:
         return self.memory.labels.get(testset, NO_LABELS)
 
     def unread_labels(self, testset: str) -> str:
-        """Return why the labels of a test set cannot be read; empty if they can."""
+        """Return the reason why a test set's labels cannot be read; empty if they are readable."""
         try:
             self.labels_of(testset)
         except CareError as error:

@@ -1,1 +1,1 @@
-"""The paper's experiments: one file a table or figure, each a page of the report."""
+"""Experiments of the paper; each table or figure has a module and a page of the report."""

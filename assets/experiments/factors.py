@@ -1,4 +1,4 @@
-"""The factors of recorded panels: which one is quality, what they follow in the texts, and what dummies load on."""
+"""Experiments on the factors of recorded panels: the quality factor, text features, and dummy judges."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The paper's printed numbers and claims, each next to the measured value."""
+"""Comparison of the paper's printed numbers and claims with the measured values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

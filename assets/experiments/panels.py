@@ -1,4 +1,4 @@
-"""The workspace's panels as the experiments read them."""
+"""Panels of the workspace in the form that the experiments use."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ class ExperimentPanel:
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return the panels with gold for at least fifty items, without versions of items: these are not independent."""
+    """Return the panels with gold for at least fifty items, without versions, which are not independent."""
     declared = workspace.testsets
     return [
         panel
@@ -98,7 +98,7 @@ def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
 
 
 def named(values: Array) -> ScoreMatrix:
-    """Name the items and judges of drawn scores in their order."""
+    """Return simulated scores with names for the items and judges."""
     n, p = values.shape
     return ScoreMatrix(values, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
 
@@ -106,7 +106,7 @@ def named(values: Array) -> ScoreMatrix:
 def with_columns(
     scores: ScoreMatrix, columns: Mapping[str, Array], families: Mapping[str, str] = MappingProxyType({})
 ) -> ScoreMatrix:
-    """Add judges to a panel."""
+    """Add the scores of further judges to a panel."""
     values = np.column_stack([scores.values, *columns.values()])
     return ScoreMatrix(values, scores.item_ids, (*scores.judges, *columns), {**scores.families, **families})
 

@@ -1,4 +1,4 @@
-"""Programs added to a panel one by one, chosen by a few labels, and the error on the other rows."""
+"""Experiment that adds programs to a panel one by one by a few labels, and measures the remaining error."""
 
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ _PATIENCE = 4
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Integrate programs on each test set with texts and graded gold, by our estimate and by the literal one."""
+    """Add programs to the panel of each test set with texts and graded gold, and measure the error."""
     nothing = "No test set of this workspace has graded gold and texts on which a further program varies."
     return for_each(panels(workspace), partial(_of_panel, workspace), nothing)
 

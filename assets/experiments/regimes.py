@@ -109,7 +109,7 @@ def _sufficient(k: int, g: float, means: TableOfMeans, items: int, seed: int) ->
 
 
 def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Sweep the strength g of the confounder for each declared table of means."""
+    """Measure accuracy at each strength g of the confounder, for each declared table of means."""
     parts, worst, described = list[ExperimentFindings](), dict[str, float](), 0
     drawn = {
         (name, g): partial(_sufficient, k, g, means, items)
@@ -143,7 +143,7 @@ def _insufficient(k: int, c: float, seed: int) -> dict[str, float]:
 
 
 def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Sweep the strength c of the confounder that the judges' pairwise structure follows."""
+    """Measure accuracy at each strength c of the confounder behind the judges' pairwise structure."""
     draws = by_seed(workspace, seeds, {c: partial(_insufficient, k, c) for k, c in enumerate(strengths)})
     table, chart = swept(draws, "c", f"Accuracy, mean and sd over {seeds} seeds")
     measures = measures_of(draws)

@@ -1,4 +1,4 @@
-"""The experiments as assets, and which of them are stale."""
+"""Assets of the experiments, and detection of stale experiments."""
 
 import hashlib
 import importlib

@@ -121,7 +121,7 @@ Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
     """Return the errors of state means (relative) and weights under the best permutation, shape (2, sizes).
 
-    They are infinite if there is no estimate.
+    The errors are infinite if there is no estimate.
     """
     errors = np.full((2, len(sizes)), np.inf)
     draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
@@ -196,7 +196,7 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
 def run_rates(
     workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int
 ) -> ExperimentFindings:
-    """Fit the slopes, and compare the bounds with measured deviations."""
+    """Fit the convergence rates, and compare the paper's bounds with measured deviations."""
     ways: dict[str, Estimate] = {"": _by_care_tensor, " by the third moment": _by_third_moment}
     drawn: dict[str, Callable[[int], Array]] = {
         "leading direction of L, fifty judges, sparse edges": partial(direction_errors, items, 50, 0.01),

@@ -1,4 +1,4 @@
-"""Planted mixtures: views that respect dependences against random views, and third moments against second ones."""
+"""Experiments on simulated mixtures: dependence-aware or random views, and third or second moments."""
 
 import itertools
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ _SETTINGS = ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000,
 
 
 def errors_of(p: int, n: int, noise: float, seed: int) -> tuple[float, float]:
-    """Return the errors of the tensor's state means, and of two-way ones under the best rotation."""
+    """Return the errors of state means from the tensor, and of means from second moments."""
     rng = np.random.default_rng([seed, 15])
     draw = four_state_mixture(rng, n=n, p=p, noise=noise)
     truth = draw.means - draw.scores.mean(axis=0)
@@ -112,7 +112,7 @@ def errors_of(p: int, n: int, noise: float, seed: int) -> tuple[float, float]:
 
 
 def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
-    """Compare three-way moments with two-way ones under the best rotation, on the same draws."""
+    """Compare estimates from third and second moments on the same simulated data."""
     rows: list[dict[str, float]] = []
     found = by_seed(workspace, seeds, {setting: partial(errors_of, *setting) for setting in _SETTINGS})
     for (p, n, noise), errors in found.items():

@@ -1,4 +1,4 @@
-"""The same judges' scores of answers and of versions of them: injected bias, and openings without an answer."""
+"""Experiments on judges' scores of answers and of changed versions, with style bias or trigger openings."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,1 +1,1 @@
-"""Fits: the panel, its moments, its structure, and every aggregator."""
+"""Stages of a fit: the panel, its moments, the structure of its precision matrix, and the aggregators."""

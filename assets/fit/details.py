@@ -98,7 +98,7 @@ D = TypeVar("D", StructuredDetails, CareDetails, CareSvdDetails, CareTensorDetai
 
 
 def read_details(aggregate: Aggregate, kind: type[D]) -> D:
-    """Read the details of an aggregate as a record; ``WarehouseError`` if this release cannot."""
+    """Read the details of an aggregate as a record; raise ``WarehouseError`` for another release's format."""
     try:
         return record_of(kind, aggregate.details)
     except ValueError as error:

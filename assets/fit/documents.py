@@ -29,7 +29,7 @@ class SolutionRecord:
 
 @dataclass(frozen=True)
 class StructureDocument:
-    """The solution of the structure, or why there is none.
+    """The solution of the structure, or the reason why there is none.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "
 
 
 def write_moments(folder: FitFolder, state: Moments) -> None:
-    """Store moments."""
+    """Store the moments of a panel."""
     arrays: dict[str, Any] = {f.name: np.asarray(getattr(state, f.name)) for f in fields(state)}
     folder.write_arrays("moments", arrays)
 

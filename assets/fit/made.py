@@ -1,4 +1,4 @@
-"""Versions of the inputs of results: stored when a result is built, compared to decide whether it is stale."""
+"""Versions of each result's inputs, which show whether the result is stale."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _store_inputs(make: Make) -> Make:
 
 
 def result_version(workspace: Workspace, testset: str, asset: str) -> str:
-    """Hash the current versions of a result's inputs: its code, the fit, and whatever else it reads."""
+    """Hash the current versions of a result's inputs: its code, the fit, and its other inputs."""
     from assets.fit.documents import FitDocument, PanelDocument
 
     folder = workspace.fit_folder(testset)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @asset_of_testsets(deps=["panel"], description="Mergeable moments up to order three of the panel's scores.")
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Accumulate the state over row ranges of the panel's file and store it."""
+    """Compute the moments of the panel's scores over ranges of rows, and store them."""
     import numpy as np
 
     from assets.fit.kept import write_moments

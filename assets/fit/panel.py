@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     description="Judges admitted to the fit of a test set, with the reason for each rejected judge.",
 )
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Read the matrix, apply the admission rule, keep the admitted columns."""
+    """Read the score matrix, apply the admission rule to its judges, and store the admitted columns."""
     from assets.fit.documents import PanelDocument
 
     testset = context.partition_key

@@ -1,4 +1,4 @@
-"""``structure``: the panel's precision split into sparse minus low-rank, with its certificate."""
+"""``structure``: the panel's precision matrix as a sparse minus a low-rank matrix, with its certificate."""
 
 from dataclasses import asdict
 
@@ -13,7 +13,7 @@ from assets.workspace import Workspace
     description="S (direct edges between judges) and L (variance by latent factors), Algorithm 1 step 2.",
 )
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Solve on the stored moments, store S, L and the certificate."""
+    """Estimate the sparse matrix S and the low-rank matrix L from the stored moments, and store them."""
     from assets.fit.kept import read_moments, write_structure
     from care_ops.fit import try_structure
 

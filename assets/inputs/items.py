@@ -37,7 +37,7 @@ from warehouse.items import ItemRecord
     pool="warehouse_writer",
 )
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
-    """Read the source once, replace the part and the rows in the warehouse; texts and gold have a version each."""
+    """Read a test set's items, and replace its part and its rows; texts and gold have separate data versions."""
     testset = context.partition_key
     version = readable_source_version(workspace, testset)  # before it is read: what changes meanwhile is read again
     records = read_source(workspace, testset)

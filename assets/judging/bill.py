@@ -32,7 +32,7 @@ _OTHER_COLUMNS = ("unknown", "settled", "latencies")
 
 
 def purses(workspace: Workspace) -> list[Purse]:
-    """Return the spend limit that all judges share today, less the amount spent; empty without a limit."""
+    """Return the spend limit that all judges share today, with the amount spent; empty without a limit."""
     limit = workspace.pool.spend_limit
     if limit is None:
         return []
@@ -86,7 +86,7 @@ class Account(Ledger):
         self._journal = Journal(workspace, self._run_date, self._id, judge)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
-        """Enter further requests for this test set."""
+        """Start the bill of further requests for a test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
         self._before, self._reserved = self.reserved, 0.0
         self._rows.append(
@@ -205,7 +205,7 @@ def latest_bill_message(workspace: Workspace) -> str:
 
 
 def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the total dollars and tokens of several rows."""
+    """Describe the total dollars and tokens of several rows of a bill."""
     dollars = ("dollars", "forecast_dollars", "dollars_unknown", "dollars_reserved")
     counts = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
     total = {name: sum(row[name] or 0 for row in rows) for name in (*dollars, *counts)}

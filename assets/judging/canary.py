@@ -68,7 +68,7 @@ class Answer:
     description="Retests of scored items, daily for judges behind an API, to detect a changed model.",
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Ask a judge about scored items again, and compare."""
+    """Ask a judge again about scored items, and compare the new scores with the stored scores."""
     from assets.judging.retests import Retest, forget_change, is_as_before, record_retest
     from care_ops.results.attribution import of_judges
 
@@ -143,7 +143,7 @@ def due(workspace: Workspace) -> list[str]:
 
 
 def today() -> date:
-    """Return the day, in UTC."""
+    """Return today's date in UTC."""
     return datetime.now(UTC).date()
 
 
@@ -159,7 +159,7 @@ def _days_scored(workspace: Workspace, judge: str) -> list[int]:
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
-    """Have a judge score a few items again, those with the fewest retests first.
+    """Have a judge score a few items again, beginning with the items with the fewest retests.
 
     Raises ``JudgeError`` if the judge cannot be built or asked, or its spend limit is too low.
     """

@@ -1,4 +1,4 @@
-"""Find judges whose scores of a test set are incomplete, from the warehouse."""
+"""Judges whose scores of a test set are incomplete, according to the warehouse."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
 
 
 def check_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
-    """Refuse a judge whose template needs a text that no item of a test set has.
+    """Raise an error if a judge's template needs a text that no item of a test set has.
 
     Raises ``JudgeError`` or ``InputError`` if a text is not ``there`` (``available_texts``), and as ``check_template``.
     """
@@ -129,7 +129,7 @@ def check_texts(workspace: Workspace, judge: str, testset: str, there: Collectio
 
 
 def check_template(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
-    """Refuse a judge whose answers would be meaningless for a test set.
+    """Raise an error if a judge's template does not suit a test set.
 
     Raises ``JudgeError`` if its template shows one answer of items that have two, or prefers the right one while
     recorded scores prefer the left; ``InputError`` if there is no template.
@@ -214,7 +214,7 @@ def _forecast_slice(
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
 ) -> Forecast:
-    """Forecast this many questions by the rate of earlier ones, or by the length of sample prompts."""
+    """Forecast questions from the rate of earlier questions, or from the length of sample prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):

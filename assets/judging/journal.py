@@ -115,7 +115,7 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _readable(file: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """Yield the complete lines; a kill or a full disk may leave incomplete ones."""
+    """Yield the complete lines of a file; a kill or a full disk may leave incomplete lines."""
     for line in file:
         with suppress(ValueError):
             yield json.loads(line)

@@ -73,7 +73,7 @@ Counts = tuple[list[TestsetCount], dict[str, str], float]
 def judge_inference(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
 ) -> Iterator[dg.MaterializeResult]:
-    """Score pending items; one materialisation a judge, with its own version."""
+    """Score the pending items, with one materialisation and data version for each judge."""
     from assets.judging.stored_items import StoredItems
 
     failures: dict[str, str] = {}
@@ -213,7 +213,7 @@ def _score_items(
     account: Account,
     say: Callable[[str], object],
 ) -> int:
-    """Have a judge score the items without a score; returns their number."""
+    """Have a judge score the items without a score, and return their number."""
     from judges.questions import Questions
 
     parts = workspace.parts

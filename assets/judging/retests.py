@@ -110,7 +110,7 @@ def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[f
 
 
 def _key(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Return the present key; None for a judge whose file is broken, which is reported elsewhere."""
+    """Return a judge's present key on a test set; None for a judge whose file is broken."""
     try:
         return judge_key(workspace, judge, testset)
     except CareError:
@@ -123,5 +123,5 @@ def _file(workspace: Workspace, judge: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, state: tuple[int, ...]) -> Retests | None:
-    """Read the document, cached by the file's ``state``; every verdict reads it."""
+    """Read a judge's document of retests, cached by the file's ``state``."""
     return find_sound(path, partial(read_record, kind=Retests)) if state else None

@@ -1,4 +1,4 @@
-"""``scores``: one judge's scores of one test set, from parts into the warehouse.
+"""``scores``: one judge's scores of one test set, loaded from Parquet parts into the warehouse.
 
 The data version is the content hash of the scores, so equal scores update nothing downstream. This stage fails if
 scores are incomplete or missing.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     pool="warehouse_writer",
 )
 def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
-    """Replace the scores of each partition, with one materialisation and version per partition."""
+    """Load the scores of each partition, with one materialisation and data version per partition."""
     from warehouse.panel_rows import LongWrite
 
     failures: dict[str, str] = {}

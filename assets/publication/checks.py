@@ -1,4 +1,4 @@
-"""The checks of a fit version against the published one, each with its reason and remedy."""
+"""Checks that compare a fit version with the published version, each with its reason and remedy."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def check_inputs(
 
 
 def compare_estimates(latest: FitRecord | None, previous: FitRecord | None, limits: ReviewConfig) -> list[CheckResult]:
-    """Check that the recommended estimate did not flip or drift against the previous one of the same aggregator."""
+    """Check that the recommended aggregator's estimate did not flip or drift since its previous fit."""
     if latest is None or previous is None or latest.answer.name != previous.answer.name:
         message = "no published fit of the same aggregator to compare with"
         return [result(check, True, message, {}) for check in ("quality", "drift")]

@@ -122,7 +122,7 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     if before.testset != after.testset:
         raise InputError(
             f"fit {before.fit_version} is of {before.testset!r}, but {after.fit_version} is of {after.testset!r}; "
-            "compare fits of one test set"
+            "choose two fits of the same test set"
         )
     fits = [kept_fit(workspace, version, aggregator) for version in (before, after)]
     old, new = (fit.weights for fit in fits)

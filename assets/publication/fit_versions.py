@@ -1,4 +1,4 @@
-"""Kept fit versions: list, compare, publish and pin them, and score items with a pinned one."""
+"""Stored fit versions: functions that list, compare, publish and pin them, and score items with them."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _history_rows(workspace: Workspace, testset: str) -> list[tuple[FitVersion, 
 
 
 def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
-    """Return a function that states whether a fit version is or was published, blocked or pinned."""
+    """Return a function that gives a fit version's status, such as published, blocked or pinned."""
     log, waiting = workspace.fits.publications(testset), blocked_fit(workspace, testset)
     published = {publication.fit_version for publication in log}
 
@@ -272,7 +272,7 @@ def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) 
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:
-    """Score the items that are newer than a pinned fit by its frozen functions; return their number.
+    """Score the items that are newer than a pinned fit with its stored functions; return their number.
 
     Only items of the latest panel are scored. Aggregators that do not follow from one item's scores leave them without
     an estimate.

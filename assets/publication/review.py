@@ -1,4 +1,4 @@
-"""``review``: check the latest fit against the published one, and publish it.
+"""``review``: checks of the latest fit against the published fit, and its publication.
 
 The published fit is shown in the views ``latest_fits`` and ``latest_aggregates``, and in the report. If a
 blocking check fails, Dagster skips ``report``, and the earlier fit stays published until a person accepts the new one
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
     description="Publishes the latest fit. If a blocking check fails, the earlier fit stays published.",
 )
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Run the checks, and publish the fit unless a check blocks it."""
+    """Check the latest fit of a test set, and publish it unless a check blocks it."""
     from assets.publication.fit_versions import blocked_fit
 
     testset = context.partition_key
@@ -140,7 +140,7 @@ def checks_of(
 
 
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
-    """Return the findings as passed, with the reason."""
+    """Return check results that pass, with the reason."""
     return [
         result(finding.check, True, f"{why}; {finding.message}", finding.numbers) if finding.blocks else finding
         for finding in findings

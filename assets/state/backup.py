@@ -46,7 +46,7 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """
     path = path.parent.resolve() / path.name
     if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is not a folder; create it, or name another file for the backup")
+        raise InputError(f"{path.parent} is not a folder; create it, or choose another path for the backup")
     copied = [*_files(workspace)]
     linked = {file.parent.resolve() for file, _ in copied}
     if path.parent in linked or any(path.is_relative_to(own.resolve()) for own in (workspace.root, workspace.data)):
@@ -66,7 +66,7 @@ def unpack(path: Path, folder: Path) -> int:
     the file is not a complete backup.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
+        raise InputError(f"{folder} is not empty; choose a folder that does not exist yet")
     # a compressed file could expand to a thousand times its size
     with (
         guard(path, "name a backup of a workspace, a tar file that is not packed"),
@@ -78,10 +78,10 @@ def unpack(path: Path, folder: Path) -> int:
             assert archive.fileobj is not None
             archive.fileobj.seek(archive.offset)  # ``tarfile`` accepts a file that is cut off at a header
             if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
-                raise InputError(f"{path} is incomplete; name a complete backup of a workspace")
+                raise InputError(f"the backup {path} is incomplete; choose a complete backup of a workspace")
             settings = Path(half) / "care.yaml"
             if not settings.is_file():
-                raise InputError(f"{path} does not contain care.yaml; name a backup of a workspace")
+                raise InputError(f"{path} does not contain care.yaml; choose a backup of a workspace")
             _keep_data_within(settings)
             for made in Path(half).iterdir():
                 made.rename(folder / made.name)
@@ -89,7 +89,7 @@ def unpack(path: Path, folder: Path) -> int:
 
 
 def _keep_data_within(settings: Path) -> None:
-    """Set ``data`` in care.yaml to the folder ``data``."""
+    """Set ``data`` in the file care.yaml to the folder ``data``."""
     values = load_yaml(settings)
     if values.get("data", "data") != "data":
         wanted = {**values, "data": "data"}

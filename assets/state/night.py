@@ -1,4 +1,4 @@
-"""``night``: count the stale partitions at the time of the nightly schedule, and verify some parts."""
+"""``night``: count of stale partitions in a nightly run, and verification of some parts."""
 
 import dagster as dg
 

@@ -29,7 +29,7 @@ def needs_rebuild(workspace: Workspace) -> bool:
 
 
 def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
-    """Rebuild the database.
+    """Rebuild the database from the parts and fit files.
 
     Returns
     -------

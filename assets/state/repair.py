@@ -1,4 +1,4 @@
-"""Find damaged files of a workspace by reading every file, and quarantine them on request."""
+"""Detection of damaged files in a workspace, and their quarantine on request."""
 
 import sqlite3
 from bisect import bisect_right
@@ -140,7 +140,7 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
-    """Drop a folder's scores from the database, so that scores missing from its parts are requested."""
+    """Drop a folder's scores from the database, because CARE then requests those that its parts lack."""
     judge, testset = _owner_of(folder, "judge"), _owner_of(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:
@@ -174,9 +174,9 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
 
 def _read_page(path: Path) -> None:
     if path.is_dir():
-        raise DamagedError(f"{path}: there is a folder in place of the page")
+        raise DamagedError(f"{path}: this is a folder, but should be an HTML page")
     if not path.read_bytes().rstrip().endswith(b"</html>"):
-        raise DamagedError(f"{path}: it is damaged (the page has no end)")
+        raise DamagedError(f"{path}: it is damaged (the closing </html> tag is missing)")
 
 
 def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
@@ -206,7 +206,7 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
 
 
 def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """Return whether the warehouse holds nothing that the parts do not."""
+    """Check the database, which can be rebuilt from the parts."""
     path = workspace.warehouse.path
     if not path.exists():
         return
@@ -263,7 +263,7 @@ def _broken_sqlite(path: Path) -> str | None:
                 raise WarehouseError(refused) from error
             continue
         if versions > 1:
-            return f"{path}: it is damaged (two processes have made it at once)"
+            return f"{path}: it is damaged (two processes created it at the same time)"
         wrong = "it is empty" if not tables else verdict
         return None if wrong == "ok" else f"{path}: it is damaged ({wrong})"
     return None

@@ -59,14 +59,14 @@ class Removable:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """The item that is being removed."""
+    """The item whose removal is in progress."""
 
     testset: str
     item: str
 
 
 def removable(workspace: Workspace, *, versions: int, months: int, days: float) -> list[Removable]:
-    """List everything that the retention rule allows to delete.
+    """List the files that the retention rule allows ``care admin gc`` to delete.
 
     Parameters
     ----------
@@ -271,7 +271,7 @@ def _promised(workspace: Workspace) -> UnderWay | None:
 
 
 def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield the ids of an item and of its versions by test set."""
+    """Yield each test set with the ids of an item and of its versions."""
     yield testset, {item_id}
     for name, other in workspace.testsets.items():
         if isinstance(other.source, VersionsSource) and other.source.of == testset:
