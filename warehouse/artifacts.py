@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """A summary of a panel's score matrix, which can be read without the matrix. The judges are in the same order."""
+    """A summary of a panel's score matrix, with the judges in the order of the matrix's columns."""
 
     items: int
     present: dict[str, int]
@@ -110,7 +110,7 @@ class FitFolder:
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
-        """Read the record of a stage; raise ``WarehouseError`` if it has not run."""
+        """Read the record of a stage; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self._document(kind), partial(read_record, kind=kind))
 
     def find(self, kind: type[T], name: str = "") -> T | None:
@@ -118,7 +118,7 @@ class FitFolder:
         return find_sound(self._document(kind, name), partial(read_record, kind=kind))
 
     def remove(self, kind: type[object], name: str = "") -> None:
-        """Remove a record, if there is one."""
+        """Remove a record if it exists."""
         delete(self._document(kind, name))
 
     def _document(self, kind: type[object], name: str = "") -> Path:

@@ -43,7 +43,7 @@ class Bills:
         write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:
-        """Return the rows of one bill; an empty list if none was written."""
+        """Return the rows of a judge's bill of a run; an empty list if no bill was written."""
         return self._rows([self._file(run_date, asking, judge)]).to_pylist()
 
     def _file(self, run_date: str, asking: str, judge: str) -> Path:

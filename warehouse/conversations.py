@@ -1,4 +1,4 @@
-"""Conversations as the two texts that a judge reads: the prompt, and the answer with all tool calls.
+"""Conversion of conversations into a prompt and an answer with all tool calls, which a judge reads.
 
 Three message formats are read: OpenAI's (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
 ``tool_result``) and ShareGPT's (``from``, ``value``).
@@ -88,7 +88,7 @@ def _block(block: Any) -> str:
 
 
 def _called(call: Mapping[str, Any]) -> str:
-    """Return a tool call as text; OpenAI puts name and arguments into ``function``, inspect_ai only the name."""
+    """Return a tool call as text, in the format of OpenAI or inspect_ai."""
     inner = call.get("function")
     call = inner if isinstance(inner, Mapping) else call
     given = call.get("arguments", call.get("input"))

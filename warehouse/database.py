@@ -76,7 +76,7 @@ class Warehouse:
             yield connection
 
     def usable(self) -> bool:
-        """Whether there is a database with the current schema that is not known to be damaged.
+        """Return whether a database with the current schema exists that is not known to be damaged.
 
         Raises ``WarehouseError`` if a later release of CARE made the database, or another process held it for a
         minute.
@@ -120,7 +120,7 @@ class Warehouse:
         self._mark.unlink(missing_ok=True)
 
     def _exists(self) -> bool:
-        """Whether there is a database; the first writer creates an empty file before it locks it."""
+        """Return whether the database exists; an empty file does not count."""
         try:
             return self.path.stat().st_size > 0
         except FileNotFoundError:
@@ -203,7 +203,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
-    """Version of a database's schema; None if it has no tables yet.
+    """Return the version of a database's schema; None if the database has no tables yet.
 
     Raises ``WarehouseError`` if a later release of CARE made the database, which may hold more than this release
     could rebuild.

@@ -110,7 +110,7 @@ def _take_rows(values: Array, places: NDArray[np.intp]) -> Array:
 
 
 def _if_any(values: Array | None) -> Array | None:
-    """Return the values, or None if all of them are NaN."""
+    """Return an array, or None if all its values are NaN."""
     return None if values is None or np.isnan(values).all() else values
 
 
@@ -232,7 +232,7 @@ class FitStore:
         write_record(self._annotation_file(testset, fit_id, type(found)), found)
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
-        """Return the record that ``annotate`` stored; None if it is missing or damaged."""
+        """Return a stored annotation; None if it is missing or damaged."""
         return find_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind))
 
     def find_annotations(self, testset: str, fits: Mapping[str, str], kind: type[R]) -> dict[str, R]:
@@ -248,7 +248,7 @@ class FitStore:
             return None
 
     def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
-        """Return whether a record of ``annotate`` exists."""
+        """Return whether an annotation of this class exists."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
     def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:

@@ -39,9 +39,7 @@ class ItemTexts:
             if end == len(wanted):
                 break
         if len(records) != len(wanted):
-            raise WarehouseError(
-                f"{self._path}: it has fewer items now than when it was first read; run the command again"
-            )
+            raise WarehouseError(f"{self._path}: the file lost items while CARE was reading it; run the command again")
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:

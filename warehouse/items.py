@@ -1,4 +1,4 @@
-"""The record of one item."""
+"""Records of items, and values read from their metadata."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ItemColumnsRead:
     split_units: list[str | None]
 
     def units(self) -> list[str]:
-        """Return the split units; an item without one is a unit of its own."""
+        """Return the split unit of each item; an item without a declared unit gets its own."""
         return [unit or item for unit, item in zip(self.split_units, self.item_ids, strict=True)]
 
 

@@ -40,7 +40,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
     ).fetchall()
     known = [row for row in known if judges is None or row[1] in judges]
     if not known:
-        raise WarehouseError(f"no judge has scored test set {testset!r}; materialise `scores` first")
+        raise WarehouseError(f"test set {testset!r} has no scores in the warehouse; materialise `scores`")
     names = tuple(row[1] for row in known)
     families = {row[1]: row[2] for row in known if row[2]}
     values = _read_values(connection, items.column("item_ix").to_numpy(), np.array([row[0] for row in known]))
@@ -64,7 +64,7 @@ def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dic
 def _read_values(
     connection: duckdb.DuckDBPyConnection, item_ix: NDArray[np.int32], judge_ix: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Return the scores by the ordinals of items (rows) and judges (columns); NaN if there is none.
+    """Return the matrix of scores with a row per item and a column per judge; NaN marks a missing score.
 
     The range of the ordinals lets DuckDB skip most scores of other test sets; this function removes the remaining ones.
     """

@@ -45,7 +45,7 @@ class LongWrite:
         self._connection, self._rows = connection, 0
 
     def wrote(self, written: Slice | None) -> None:
-        """Count a written slice, and commit if that is due."""
+        """Count the rows of a written slice, and commit when enough rows have been written."""
         self._rows += written.n_items if written is not None else 0
         if self._rows >= ROWS_A_TRANSACTION:
             self._connection.commit()
@@ -99,7 +99,7 @@ def replace_testset(
 
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
-    """Return the ordinals of a test set's items in the database, and unused ones for new item ids."""
+    """Return the database ordinals of a test set's items, and unused ordinals for new item ids."""
     ordinals = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
     row = connection.execute(
         "SELECT coalesce(max(ix), -1) + 1 FROM "

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class _Refusal(NamedTuple):
-    """One kind of refusal: its error numbers, the words of databases, and the message with its remedy."""
+    """A kind of refusal: its error numbers, the phrases in database errors, and the message with its remedy."""
 
     numbers: tuple[int, ...]
     words: tuple[str, ...]
@@ -25,13 +25,13 @@ _NO_PERMISSION = _Refusal(
     ("permission denied",),
     "this user may not read or write there; change the owner or the permissions",
 )
-_FULL = _Refusal((errno.ENOSPC,), ("no space left", "disk is full"), "there is no space left on the disk; make room")
+_FULL = _Refusal((errno.ENOSPC,), ("no space left", "disk is full"), "no space is left on the disk; free some space")
 _READ_ONLY = _Refusal(
     (errno.EROFS,), ("read-only file system", "readonly database"), "the file system is read-only; make it writable"
 )
 _REFUSALS = (
     _FULL,
-    _Refusal((errno.EDQUOT,), ("quota exceeded",), "the quota of this user on the disk is used up; make room"),
+    _Refusal((errno.EDQUOT,), ("quota exceeded",), "this user's disk quota is used up; free some space"),
     _Refusal(
         (errno.EIO,),
         ("input/output error", "disk i/o error"),
@@ -44,8 +44,8 @@ _REFUSALS = (
         ("too many open files",),
         "too many files are open; close other programs or raise the limit (`ulimit -n`)",
     ),
-    _Refusal((errno.ENAMETOOLONG,), (), "no file may have such a long name; take a shorter one"),
-    _Refusal((errno.ENOMEM,), ("cannot allocate memory",), "there is no memory left; end other programs"),
+    _Refusal((errno.ENAMETOOLONG,), (), "the file name is too long for this system; choose a shorter name"),
+    _Refusal((errno.ENOMEM,), ("cannot allocate memory",), "no memory is left; close other programs"),
     _Refusal((), ("database is locked",), "another process keeps the database locked; wait for it to end, or stop it"),
 )
 _DATABASES = ("sqlite3", "duckdb", "_duckdb")

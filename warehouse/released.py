@@ -1,4 +1,4 @@
-"""The judges' scores that the paper's authors published, as test sets of a workspace."""
+"""Test sets with the judges' scores that the paper's authors published."""
 
 from __future__ import annotations
 

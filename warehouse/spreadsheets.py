@@ -1,4 +1,4 @@
-"""Tables as CSV that is safe in a spreadsheet, because no cell is a formula.
+"""CSV tables that are safe to open in a spreadsheet, because no cell is read as a formula.
 
 A cell that a spreadsheet would run gets an apostrophe in front; ``sources.delimited`` removes it.
 """
@@ -29,11 +29,11 @@ def write_file(table: pa.Table, path: Path) -> None:
     elif path.suffix == ".csv":
         write_bytes(path, csv_of(table.column_names, zip(*table.to_pydict().values(), strict=True)))
     else:
-        raise InputError(f"{path}: give a name that ends in .parquet or .csv")
+        raise InputError(f"{path}: the file name must end in .parquet or .csv")
 
 
 def as_meant(cell: str) -> str:
-    """Return a cell without the apostrophe that ``csv_of`` added."""
+    """Return the text of a cell without the apostrophe that ``csv_of`` added."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 

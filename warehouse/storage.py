@@ -127,7 +127,7 @@ def folder_of(root: Path, kind: str, name: str) -> Path:
 
 
 def names_in(root: Path, kind: str) -> list[str]:
-    """Return the names that have such a folder, in the order of the folders."""
+    """Return the names in the folders that ``folder_of`` gives, in the order of the folders."""
     return [unquote(folder.name.removeprefix(f"{kind}=")) for folder in sorted(root.glob(f"{kind}=*"))]
 
 
@@ -154,12 +154,12 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether the last change is so old that a further change would get a different time."""
+    """Return whether a further change of the file would get a different time."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one step: a reader sees the old file or the whole new one."""
+    """Write a file in one step: a reader sees either the old or the complete new content."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
@@ -191,7 +191,7 @@ def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
             # For a file of one row group, pyarrow's threads cost more than they save.
             table = file.read(columns=wanted, use_threads=file.metadata.num_row_groups > 1)
             if table.num_rows != file.metadata.num_rows:
-                raise ValueError(f"it should have {file.metadata.num_rows} rows, {table.num_rows} can be read")
+                raise ValueError(f"only {table.num_rows} of {file.metadata.num_rows} rows can be read")
         table.validate(full=True)
         return table.replace_schema_metadata(metadata or None) if schema is None else _with_schema(table, schema)
 
@@ -217,7 +217,7 @@ def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple
                 table = file.read_row_group(group, columns=names)
                 table.validate(full=True)
                 if table.num_rows != rows:
-                    raise ValueError(f"a group of rows should have {rows} rows, {table.num_rows} can be read")
+                    raise ValueError(f"only {table.num_rows} of {rows} rows of a row group can be read")
                 yield first, _with_schema(table, schema)
             first += rows
 
@@ -236,7 +236,7 @@ def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
     has_schema = metadata.pop(b"ARROW:schema", None) is not None
     seal = metadata.pop(_SEAL.encode(), b"").decode(errors="replace")
     if not has_schema or seal != _seal_of_table(file.schema_arrow, file.metadata.num_rows, metadata):
-        raise ValueError("its columns, its metadata or the number of its rows are not what was written")
+        raise ValueError("its columns, metadata or number of rows changed after it was written")
     return metadata
 
 
@@ -296,7 +296,7 @@ def unsealed(text: str) -> dict[str, Any]:
         raise ValueError("it is not a JSON object")
     content: dict[str, Any] = document
     if content.pop(_SEAL, None) != digest(content):
-        raise ValueError("its content is not what was written")
+        raise ValueError("its content changed after it was written")
     return content
 
 
@@ -305,7 +305,7 @@ _IS_A_FOLDER = "there is a folder in place of the file"
 
 @contextmanager
 def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator[None]:
-    """Raise an error of reading a file as the right kind: missing file, damaged file, or fault of the system."""
+    """Convert an error of reading a file into one for a missing file, a damaged file, or a system fault."""
     try:
         yield
     except FileNotFoundError:
@@ -332,7 +332,7 @@ def quarantine(path: Path, why: str) -> Path:
         return target
     except OSError as error:
         raise WarehouseError(
-            f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away and run again"
+            f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away, then run again"
         ) from None
     _record_of(path).moved(path, (target, note))
     _log.warning("%s. It was quarantined as %s", why, target)
@@ -376,7 +376,7 @@ def notes_below(folder: Path) -> Iterator[Path]:
 
 
 def noted(note: Path) -> Path:
-    """Return the path of the quarantined file that a note is about."""
+    """Return the path of the quarantined file that a note describes."""
     return note.with_name(note.name.removesuffix(_NOTE))
 
 

@@ -28,7 +28,7 @@ Scale = Annotated[tuple[float, float], AfterValidator(_ordered)]
 
 
 class _Declared(BaseModel):
-    """A frozen group of settings in the file of a test set; unknown keys are refused."""
+    """A frozen group of settings in a test set's file, which rejects unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -152,14 +152,13 @@ class FilesSource(_Declared):
     def _no_query(cls, items: str) -> str:
         if items.lower().endswith(".sql"):
             raise ValueError(
-                f"{items}: the result of a query can change while its file stays the same; write the rows to a "
-                "Parquet file"
+                f"{items}: CARE cannot see when the result of a query changes; write the rows to a Parquet file"
             )
         return items
 
 
 class DemoSource(_Declared):
-    """The embedded demo."""
+    """The demo data set that is part of CARE."""
 
     kind: Literal["demo"] = "demo"
     countries: int = Field(default=30, ge=1, le=30)
@@ -182,7 +181,7 @@ class GoldRule(_Declared):
     @model_validator(mode="after")
     def _one_threshold(self) -> GoldRule:
         if self.above is not None and self.at_least is not None:
-            raise ValueError("gold: give above or at_least, not both")
+            raise ValueError("gold has both above and at_least; remove one of them")
         return self
 
     def of(self, mean: float) -> float:
@@ -257,7 +256,7 @@ class VersionsSource(_Declared):
             if change not in available:
                 raise ValueError(f"no change {change!r}; choose one of {', '.join(available)}")
         if len(set(changes)) < len(changes):
-            raise ValueError("the same change is named twice; name each once")
+            raise ValueError("versions.changes names a change twice; list each change once")
         return changes
 
 
@@ -283,7 +282,7 @@ class VersionColumns(_Declared):
     @model_validator(mode="after")
     def _both(self) -> VersionColumns:
         if (self.changed is None) != (self.change is None):
-            raise ValueError("versions.changed and versions.change belong together: give both, or neither")
+            raise ValueError("versions.changed and versions.change must be set together; set both or neither")
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -307,7 +306,7 @@ class CalibrationSettings(_Declared):
 
 
 class TestsetSpec(_Declared):
-    """One test set.
+    """The specification of a test set.
 
     Attributes
     ----------
@@ -352,14 +351,14 @@ class TestsetSpec(_Declared):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Columns that the item file must have in addition to texts and gold."""
+        """Names of the columns that the item file must have in addition to texts and gold."""
         versions = self.versions
         of_versions = () if versions is None else (versions.pair, versions.version, versions.change)
         return tuple(name for name in (*self.raters, *self.features, *of_versions) if name is not None)
 
     @property
     def recorded(self) -> RecordedScores | ImportSource | None:
-        """The settings of the file with recorded scores; None if there is none."""
+        """Settings of the file with recorded scores; None without such a file."""
         if isinstance(self.source, ImportSource):
             return self.source
         return self.source.scores if isinstance(self.source, FilesSource) else None
@@ -392,7 +391,7 @@ class TestsetSpec(_Declared):
         return None
 
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:
-        """Hash of everything that determines the items: settings, and the bytes of the item file.
+        """Hash the settings and the bytes of the item file, which determine the items.
 
         Recorded scores are not included, because they count as judges; neither are scale and cut, which are settings of
         the fit. Paths in the source are relative to ``base``. ``hash_file`` replaces ``hash_of_file``, for example by
@@ -470,5 +469,5 @@ def hash_of_file(path: Path) -> str:
         raise InputError(f"{path}: no such file; correct the path in the test set's YAML") from error
     except IsADirectoryError as error:
         raise InputError(
-            f"{path}: is a folder; put the file back, or correct the path in the test set's YAML"
+            f"{path}: this is a folder, not a file; restore the file, or correct the path in the test set's YAML"
         ) from error

@@ -62,7 +62,7 @@ They are from the paper's table of adversarial responses, after Zhao et al. 2025
 
 
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
-    """Return the items, followed by their versions; a version shares the split unit of its item.
+    """Return the items and their changed versions; a version shares the split unit of its item.
 
     The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger gives one version for each prompt,
     shared by all its answers, with the gold ``wrong``. Raises ``InputError`` if no item has a response to change.
@@ -82,7 +82,7 @@ def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: fl
 
 
 def version_id(item_id: str, change: str) -> str:
-    """Item id of a version."""
+    """Return the item id of a version."""
     return item_id if change == ORIGINAL else f"{item_id} {change}"
 
 

@@ -199,7 +199,7 @@ FILE_SYSTEMS = {
     "full": (
         SimpleNamespace(f_bavail=0, f_frsize=4096, f_flag=0),
         "disk I/O error",
-        "there is no space left on the disk",
+        "no space is left on the disk",
     ),
     "read-only": (
         SimpleNamespace(f_bavail=10**6, f_frsize=4096, f_flag=os.ST_RDONLY),
@@ -249,7 +249,7 @@ def test_a_refusal_in_the_storage_of_dagster_is_not_taken_for_damage(tmp_path):
         for words in ("database or disk is full", "file is not a database")
     )
     full.__cause__ = full.orig
-    with pytest.raises(WarehouseError, match="there is no space left on the disk"), workspace_instance(workspace):
+    with pytest.raises(WarehouseError, match="no space is left on the disk"), workspace_instance(workspace):
         raise full
     with pytest.raises(WarehouseError, match="`care doctor --repair` moves it away"), workspace_instance(workspace):
         raise broken

@@ -126,7 +126,7 @@ def test_labels_of_unknown_sampling_are_refused(folder):
     assert (care(*report)[0], care(*report, "--drawn", "random")[0]) == (2, 0)
     with pytest.raises(care_eval.InputError, match=r'do not say how .*drawn="random" in Python'):
         care_eval.rate(folder / "scores.csv", dict(zip(table["item_id"], table["label"], strict=True)))
-    with pytest.raises(care_eval.InputError, match="`drawn` is 'nix'; write random or chosen"):
+    with pytest.raises(care_eval.InputError, match="`drawn` must be random, chosen or empty, got 'nix'"):
         care_eval.rate(folder / "scores.csv", {"i0": 1.0}, drawn="nix")
     assert of_systems(folder, "rate", "--drawn", "chosen")[0] == 2
 

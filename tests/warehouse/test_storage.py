@@ -350,7 +350,7 @@ def test_a_full_disk_is_not_a_damaged_database(tmp_path):
     with warehouse.writer():
         pass
     with (
-        pytest.raises(WarehouseError, match="there is no space left on the disk; make room") as caught,
+        pytest.raises(WarehouseError, match="no space is left on the disk; free some space") as caught,
         warehouse.writer(),
     ):
         raise duckdb.IOException('IO Error: Could not write file "care.duckdb": No space left on device')

@@ -430,7 +430,7 @@ def test_missing_test_sets_are_reported(store, tmp_path):
     _, warehouse = store
     with warehouse.reader() as connection, pytest.raises(WarehouseError, match="not in the warehouse"):
         read_scores(connection, "nowhere")
-    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="no judge has scored"):
+    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="has no scores in the warehouse"):
         read_scores(connection, "set one")
     with pytest.raises(WarehouseError, match="run `care run` first"), Warehouse(tmp_path / "none").reader():
         pass

@@ -1,4 +1,4 @@
-"""A data folder that is a copy of a store: S3, Google Cloud Storage, Azure, or another folder.
+"""Data folders that are copies of a store in S3, Google Cloud Storage, Azure, or another folder.
 
 Only ``address`` is imported unless care.yaml gives an address as ``data``.
 """

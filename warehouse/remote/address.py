@@ -1,4 +1,4 @@
-"""Addresses of stores, and locks on files of this machine."""
+"""URLs of stores, and locks on files of this machine."""
 
 from typing import IO
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ INDEX_FOLDER = "store"
 
 
 def usable_address(address: str) -> str:
-    """Return the address without a final slash.
+    """Return the URL of a store without a final slash.
 
     Raises ``ValueError`` if its scheme is unknown, it names no bucket, or it holds credentials, which the message
     does not repeat.
@@ -20,7 +20,7 @@ def usable_address(address: str) -> str:
     is_folder = parts.scheme == "file"
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(
-            f"the {parts.scheme} address has more than a bucket and a path; remove the excess, and give credentials in "
+            f"the {parts.scheme} URL must contain only a bucket and a path; remove the rest, and set credentials in "
             "environment variables only"
         )
     if parts.scheme not in SCHEMES:
@@ -37,7 +37,7 @@ def usable_address(address: str) -> str:
 
 
 def locks_at_once(file: IO[str] | int, mode: int) -> bool:
-    """Lock an open file (``fcntl.LOCK_EX`` or ``LOCK_SH``) until it is closed; return False if that would wait."""
+    """Lock an open file (``fcntl.LOCK_EX`` or ``LOCK_SH``); return False if another process holds the lock."""
     import fcntl  # not available on Windows, which can still fit tables
 
     try:

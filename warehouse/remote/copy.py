@@ -115,7 +115,7 @@ class StoreCopy(Record):
 
     @property
     def database_is_behind(self) -> bool:
-        """Whether inputs of the database changed since ``database_caught_up``; a kill does not lose this."""
+        """Whether inputs of the database changed since the last call of ``database_caught_up``."""
         return self.index.fact(_BEHIND) is not None
 
     def database_caught_up(self) -> None:
@@ -193,17 +193,17 @@ class StoreCopy(Record):
         return bool(came)
 
     def _refuse_another_store(self, both_have_files: bool) -> None:
-        """Refuse a folder that is a copy of another store, or that has files unknown to a store with other files."""
+        """Raise an error if the folder is a copy of another store, or its files conflict with the store's files."""
         kept = self.index.fact(_ADDRESS)
         if kept is not None and kept != self.address:
             raise InputError(
-                f"{self.folder} is a copy of {kept}, but care.yaml has `data: {self.address}`; move the folder away, "
-                "and the next command fetches a copy of the new address"
+                f"{self.folder} is a copy of {kept}, but care.yaml has `data: {self.address}`. Move the folder away, "
+                "and the next command fetches a copy of the new store"
             )
         if kept is None and both_have_files:
             raise InputError(
-                f"{self.folder} and {self.address} hold different files; to work with the store's files, move the "
-                "folder away; to copy the folder into a store, give an empty address"
+                f"{self.folder} and {self.address} hold different files. To work with the store's files, move the "
+                "folder away. To copy the folder into a store, set `data` to the URL of an empty store"
             )
         self.index.keep(_ADDRESS, self.address)
 

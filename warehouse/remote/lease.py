@@ -36,7 +36,7 @@ class Lease:
         """Whether this process renews the lease."""
 
     def holder(self) -> str | None:
-        """Return the command that holds the lease; None if nobody does."""
+        """Return the command that holds the lease; None if no command holds it."""
         current = self._objects.get(KEY)
         return None if current is None else str(json.loads(current[0])["who"])
 
@@ -117,7 +117,7 @@ class Lease:
                 _log.info("The lease could not be renewed: %s", error)
 
     def _write(self, over: Version | Literal["create"]) -> bool:
-        """Write the lease on a condition; a folder cannot require a version, so it is written in any case."""
+        """Write the lease if the store holds the required version; in a folder, write it in any case."""
         content = json.dumps({"machine": self._machine(), "who": self._who, "written": time.time()}).encode()
         try:
             return self._objects.put(KEY, content, over) is not None

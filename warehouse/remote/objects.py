@@ -44,7 +44,7 @@ class Version(NamedTuple):
 
 
 class Objects:
-    """The objects below an address; every method raises ``WarehouseError`` if the store fails."""
+    """The objects below a URL; every method raises ``WarehouseError`` if the store fails."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -97,7 +97,7 @@ class Objects:
         return None
 
     def fetch(self, key: str, target: Path) -> Version:
-        """Write an object into a file, in pieces."""
+        """Download an object into a file, in pieces."""
         with self._asking(f"give {key}"):
             result = self._store.get(key)
             with target.open("wb") as file:
