@@ -1,4 +1,4 @@
-"""Checks that a judge can run, for ``care doctor``."""
+"""Checks for ``care doctor`` of whether each judge can run."""
 
 import importlib.util
 import os
@@ -15,9 +15,9 @@ from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, Prog
 
 
 def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path()) -> list[tuple[str, str]]:
-    """Check one judge of the workspace at ``root``; return pairs of state (``ok``, ``warns``, ``fails``) and text.
+    """Check whether a judge can run, and return pairs of a state (``ok``, ``warns`` or ``fails``) and a text.
 
-    Built-in programs and recorded scores need no check.
+    Relative paths start at ``root``. Built-in programs and recorded scores need no check.
     """
     rows = list[tuple[str, str]]()
     if spec.engine.needs.template and spec.license is None:
@@ -32,16 +32,16 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
         case LocalModel() as engine:
             rows += [_engine_installed(engine), _model_there(engine)]
             if engine.gpus and ray.cluster() is None and shutil.which("nvidia-smi") is None:
-                rows.append(("fails", f"asks for {engine.gpus:g} GPU(s), but there is none; set num_gpus: 0"))
+                rows.append(("fails", f"needs {engine.gpus:g} GPU(s), but there is none; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
         rows.append(
-            ("warns", "asks without a fence; with fence: true in its engine it has another key, and asks again")
+            ("warns", "has no fence around texts; fence: true in its engine adds one, and all items are scored again")
         )
     return rows
 
 
 def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
-    """Try to load a program in the sandbox."""
+    """Return whether a program loads in the sandbox, as a state and a text."""
     kind = available()
     if engine.unsafe:
         return "warns", "runs without a sandbox, with all your rights"
@@ -72,7 +72,7 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 
 
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
-    """Return a warning about missing prices; empty if the prices are known."""
+    """Return a warning or failure about missing prices, or an empty list if the prices are known."""
     if engine.price is not None:
         return []
     missing_prices = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"
@@ -97,14 +97,14 @@ def _model_there(engine: LocalModel) -> tuple[str, str]:
             return "fails", f"{folder} lacks {', '.join(missing) or 'safetensors weights'}"
         return "ok", f"model in {folder}"
     if engine.revision is None:
-        return "fails", f"{engine.model} is not a folder on this machine, and a repository needs a revision"
+        return "fails", f"{engine.model} is not a folder on this machine; a repository needs revision: COMMIT"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "fails", f"{engine.model} is not in the local cache and HF_HUB_OFFLINE is set; fetch it first"
     return "warns", f"{engine.model} is not in the local cache and will be fetched"
 
 
 def _model_folder(engine: LocalModel) -> Path | None:
-    """Return the folder of the model, or its snapshot in the local cache of the hub; None if there is neither."""
+    """Return the folder of the model or its snapshot in the hub's local cache, or None if the model is not local."""
     if Path(engine.model).is_dir():
         return Path(engine.model)
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))

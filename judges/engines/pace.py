@@ -96,7 +96,7 @@ class Pace:
 
 
 def backoff(attempt: int) -> float:
-    """Return the seconds to wait after a failure: a random time that grows with the attempts."""
+    """Return a random time in seconds to wait after a failure, which grows with the number of attempts."""
     return random.uniform(0.5, 1.0) * min(0.5 * 2**attempt, _LONGEST_BACKOFF_S)
 
 
