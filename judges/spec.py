@@ -455,7 +455,7 @@ class JudgeSpec(BaseModel):
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Return the content key of the judge, 32 hexadecimal digits, which is equal for judges with equal scores.
+        """Return the content key of the judge, 32 hexadecimal digits, which is equal for judges with equal settings.
 
         ``revision`` is the version of a program's source, the recorded scores or the prompt template. The key excludes
         everything that does not change a score: name, family, licence, description, test sets, batch size, number of

@@ -82,7 +82,7 @@ def test_blocked_pinned_and_taken_back(nightly_runs):
     old = estimates(folder)
     warned = care(folder, "run")
     assert "A new fit waits for you: 1 judge came: readability." in warned
-    assert f"(held back; fit {second}, made" in warned
+    assert f"(state: held back; fit {second}, made" in warned
     assert "nothing to do" in warned
 
     moved = care_json(folder, "fits", "diff", "one")[0]

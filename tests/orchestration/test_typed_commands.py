@@ -69,6 +69,7 @@ VALUES = {
 """What is written in the place of a word, in a copy of ``prepared``; it knows FIT_VERSION."""
 
 PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
+REPORT = "care judges report"
 INSTEAD = {
     "care admin restore FILLED_IN FILLED_IN --check": "care admin restore ../kept.tar --check",
     "care admin restore care-2026-11-22.tar restored": "care admin restore ../kept.tar restored",
@@ -86,6 +87,8 @@ INSTEAD = {
     "care init FOLDER --template endpoints": "care init new --template endpoints",
     "care judges new --panel NAME": "care judges new --panel programs",
     "care judges new NAME --program PROGRAM": "care judges new another --program readability",
+    f"{REPORT} SCORES --labels FILLED_IN --cut VALUE": f"{REPORT} scores.csv --labels labels.csv --cut 5",
+    f"{REPORT} SCORES --labels LABELS --cut VALUE": f"{REPORT} scores.csv --labels labels.csv --cut 5",
     "care judges retest FILLED_IN FILLED_IN": "care judges retest own --workspace .",
     "care judges retest NAME": "care judges retest own",
     "care label FILLED_IN FILLED_IN": "care label one --workspace .",
@@ -94,7 +97,6 @@ INSTEAD = {
     "care report --open FILLED_IN": "care report --open --workspace .",
     "care testsets add --from FILLED_IN --workspace FILLED_IN": "care testsets add --from scores.csv --workspace .",
     "care run --select key:ASSET": "care run --select key:quality_factor",
-    "care run --select key:FILLED_IN": "care run --select key:report",
     "care run --select key:NAME": "care run --select key:report",
     "care run --workspace FILLED_IN": "care run --workspace .",
     "care run FILLED_IN": "care run --workspace .",
