@@ -167,12 +167,15 @@ def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (OSError(errno.ENOSPC, "No space left on device", "/w/part"), "/w/part: there is no space left"),
-        (sqlite3.OperationalError("database or disk is full"), "there is no space left"),
+        (OSError(errno.ENOSPC, "No space left on device", "/w/part"), "/w/part: no space is left"),
+        (sqlite3.OperationalError("database or disk is full"), "no space is left"),
         (sqlite3.OperationalError("attempt to write a readonly database"), "the file system is read-only"),
         (sqlite3.OperationalError("disk I/O error"), "the disk reported an error"),
         (sqlite3.OperationalError("database is locked"), "another process keeps the database locked; wait"),
-        (duckdb.IOException('Could not write file "/w/care.duckdb": No space left on device'), "/w/care.duckdb: there"),
+        (
+            duckdb.IOException('Could not write file "/w/care.duckdb": No space left on device'),
+            "/w/care.duckdb: no space",
+        ),
         (
             duckdb.IOException('Cannot open file "/w/care.duckdb": Too many open files'),
             "/w/care.duckdb: too many files",

@@ -119,7 +119,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
             "data: abfs://container/care",
             "an address with an unknown scheme; give a path of this machine, or one of s3://",
         ),
-        ("data: s3://key:secret@bucket/care", "give credentials in environment variables only"),
+        ("data: s3://key:secret@bucket/care", "credentials in environment variables only"),
     ],
 )
 def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):

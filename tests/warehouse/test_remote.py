@@ -76,7 +76,7 @@ def test_other_addresses_are_refused(address, sentence):
 
 @pytest.mark.parametrize("address", ["s3://key:hidden@bucket/a", "s3://bucket/a?key=hidden", "s3://bucket/a#hidden"])
 def test_credentials_in_an_address_are_refused_and_not_repeated(address):
-    with pytest.raises(ValueError, match="give credentials in environment variables only") as caught:
+    with pytest.raises(ValueError, match="credentials in environment variables only") as caught:
         usable_address(address)
     assert "hidden" not in str(caught.value)
 
@@ -222,7 +222,7 @@ def test_a_folder_with_files_is_copied_to_an_empty_store_only(tmp_path, machine,
     with pytest.raises(InputError, match=r"and .* hold different files"), at_work(machine("two")):
         pass
     elsewhere = StoreCopy(here.folder, (tmp_path / "elsewhere").as_uri())
-    with pytest.raises(InputError, match=r"is a copy of .*; move the folder away"), at_work(elsewhere):
+    with pytest.raises(InputError, match=r"is a copy of .*Move the folder away"), at_work(elsewhere):
         pass
 
 
