@@ -20,30 +20,30 @@ from care_ops.scores import Array, ScoreMatrix, correlation, varies
 from care_ops.sparsity import comparable, is_crowd
 
 _STANDARD_ERRORS = 3.0
-"""Agreement within so many standard errors of zero cannot be distinguished from chance."""
+"""Number of standard errors from zero within which an agreement may be due to chance."""
 
 _MOST_ALIKE, _MIN_ENTROPY = 0.95, 0.20
-"""A judge that gives one score this often, or whose scores carry fewer bits, tells hardly any two items apart."""
+"""Share of one score at which, and entropy in bits below which, the scores of a judge are degenerate."""
 
 _MIN_RETURN, _MIN_RISE = 0.30, 0.25
-"""Agreement that must come back when shifted rows are put right, and by how much it must rise, to exclude a judge: what
-a good judge has with its rows in place, and several times what the best of all shifts gains by chance."""
+"""Minimum agreement after the rows are realigned, and minimum rise of the agreement, to exclude a judge as misaligned.
+A good judge has the first; the second is several times the gain of the best shift by chance."""
 
 _MIN_GAIN = 0.05
 """Smallest gain of agreement by a shift of the rows that is reported."""
 
 _MIN_AGREEMENT = 0.1
-"""Agreement with the other judges below this is reported, however many items there are; it never excludes."""
+"""Agreement with the other judges below which a judge is reported at any number of items, but never excluded."""
 
 _LACKING = 0.10
-"""Share of missing scores above which a judge lacks many, and the largest share of scores outside the scale."""
+"""Share of missing scores above which a judge lacks many scores, and maximum share of scores outside the scale."""
 
 _TIMES_AS_MANY = 2.0
-"""A judge is typical if it misses at most this multiple of the scores that the median judge misses."""
+"""Multiple of the median judge's share of missing scores up to which a judge is typical."""
 
 _TOGETHER, _MIN_GROUPS, _TURNED = 6, 20, 2.0
-"""Neighbours among which agreement is looked at, the fewest such groups, and how far their sums must fall and rise, in
-standard deviations of their end: of a Brownian motion both exceed this once in some 2,000 times."""
+"""Number of neighbouring items in a group, minimum number of groups, and limit for the fall and the rise of the groups'
+cumulative agreement, in standard deviations of its end. A Brownian motion exceeds it in about one of 2,000 cases."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether a reversed scale explains the scores as well as misaligned rows, or these lack evidence."""
+        """Whether a reversed scale explains the scores as well as misaligned rows do, or the latter lack evidence."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
@@ -74,8 +74,8 @@ def check_panel(
 ) -> list[JudgeCheck]:
     """Apply the admission rule to every judge.
 
-    A judge of a crowd needs one score: few equal ones do not make it degenerate. From ``MIN_SCORES_TO_DESCRIBE`` scores
-    on the limits of ``rule`` apply.
+    On a crowd-sourced panel, few equal scores do not make a judge degenerate. There, the limits of ``rule`` apply only
+    to judges with at least ``MIN_SCORES_TO_DESCRIBE`` scores.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def check_panel(
 
 
 def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Explain why judges are not on the panel and what to do; return an empty text if all are.
+    """Explain why judges were not admitted and what to do; return an empty string if all judges were admitted.
 
     Parameters
     ----------
@@ -133,21 +133,21 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
     mostly_absent = sum(0.5 < check.missing_rate < 1.0 for check in checks)
     if 2 * mostly_absent > len(checks):
         return (
-            f"{mostly_absent:,} judges have scored less than half of the items, as the workers of a crowd do: if they "
-            f"were not asked about the others, declare it ({declare})."
+            f"{mostly_absent:,} judges have scored less than half of the items, like workers in crowdsourcing; if they "
+            f"were not asked about the other items, declare this ({declare})."
         )
     lacking = sum((check.reason or "").startswith("missing") and not check.out_of_range for check in checks)
     if 2 * lacking > len(checks):
-        return f"{lacking:,} judges lack many scores: if these were not asked for, declare it ({declare})."
+        return f"{lacking:,} judges lack many scores; if nobody requested these scores, declare this ({declare})."
     reasons = listed([f"{shorten(check.judge, 40, placeholder='...')}: {check.reason}" for check in refused], 3)
-    return f"Left out are {reasons}. {loosen}."
+    return f"CARE left out {reasons}. {loosen}."
 
 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
     """Return whether an absent score means that the judge was not asked, by the rule or by the scores.
 
-    The scores indicate it if most judges miss more scores than the rule allows, and none of them is ``outside`` a
-    scale.
+    The scores indicate this on a crowd-sourced panel, or if most judges miss more than a tenth of the scores and no
+    score is ``outside`` a scale.
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"
@@ -157,7 +157,7 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
 
 
 def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
-    """Compare each judge with the others; also return what a person should check."""
+    """Compare each judge with the other judges; yield its alignment and a note for a person to check."""
     total = np.zeros(len(scores.values))
     for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
         total += _standardise(column)
@@ -169,7 +169,7 @@ def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
 
 
 def _crowd_alignments(values: Array) -> Iterator[tuple[_Alignment, str | None]]:
-    """Compare judges that were asked about few items; the order of mostly empty rows shows nothing."""
+    """Compare the judges of a crowd-sourced panel, whose mostly empty rows allow no test for shifted rows."""
     standardised = comparable(values)
     present = ~np.isnan(standardised)
     filled = np.where(present, standardised, 0.0)
@@ -181,7 +181,7 @@ def _crowd_alignments(values: Array) -> Iterator[tuple[_Alignment, str | None]]:
 
 
 def outside_scale(given: int, out_of_range: int) -> str | None:
-    """Report that most scores of a judge lie outside the scale, if more lie outside than inside."""
+    """Return a message if more scores of a judge lie outside the scale than inside, else None."""
     if out_of_range <= given:
         return None
     return f"{out_of_range:,} of its {given + out_of_range:,} scores lie outside the scale"
@@ -190,7 +190,7 @@ def outside_scale(given: int, out_of_range: int) -> str | None:
 def _reason(
     rule: AdmissionRule, missing: float, mode_share: float, entropy: float, mismatches: int, alignment: _Alignment
 ) -> str | None:
-    """Return the reason why the rule excludes a judge, or None."""
+    """Return the reason why the rule excludes a judge, or None if it does not."""
     returned = alignment.best
     if missing > rule.max_missing:
         return f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
@@ -206,7 +206,7 @@ def _reason(
 
 
 def _notes(items: int, alignment: _Alignment) -> str | None:
-    """Report what a person should check about an admitted judge, or None."""
+    """Return a note on what a person should check about an admitted judge, or None."""
     standard_error = 1 / np.sqrt(max(items, 1))
     agreement = alignment.agreement
     if alignment.is_reversed and agreement < -max(_MIN_AGREEMENT, _STANDARD_ERRORS * standard_error):
@@ -220,10 +220,10 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
 
 
 def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
-    """Find rows in which a judge disagrees with the others although it agrees elsewhere; None if chance explains them.
+    """Return a note on neighbouring rows in which a judge disagrees with the others but agrees elsewhere, or None.
 
-    Agreement among neighbours is summed up in their order. No order by quality or system turns it; where neighbours are
-    alike it carries no information. ``judge`` and ``total`` are as ``_alignment`` takes them.
+    The function sums the agreement within groups of neighbouring rows, in row order. Sorting the rows by quality or
+    system does not reverse this agreement. ``judge`` and ``total`` are the same as in ``_alignment``.
     """
     rows = np.flatnonzero(judge)
     groups = len(rows) // _TOGETHER
@@ -248,7 +248,7 @@ def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
 
 
 def concentration(column: Array) -> tuple[float, float]:
-    """Return the share of the commonest score, and the entropy of the scores in bits; (1, 0) if there are none."""
+    """Return the share of the most frequent score and the entropy of the scores in bits; (1, 0) without scores."""
     present = column[~np.isnan(column)]
     if not len(present):
         return 1.0, 0.0

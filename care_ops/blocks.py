@@ -1,7 +1,7 @@
-"""Work on many items some rows at a time, so that what is made on the way stays in the cache.
+"""Functions that process many items in blocks of rows, so that intermediate arrays stay in the processor's cache.
 
-Arrays of a million items that are made only to be summed cost more than the sums: the system clears their memory
-each time.
+Temporary arrays of a million items cost more time than the sums over them, because the system clears their memory each
+time.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,27 +13,27 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
-"""Rows of a block: those of twenty judges are 2.6 MB. Fewer items than that are one block."""
+"""Number of rows in a block, which takes 2.6 MB with twenty judges. Fewer items form one block."""
 
 _TOGETHER = 8
-"""Columns that are taken at once: a line of the cache brings eight numbers of a row."""
+"""Number of columns that are copied at once, because a cache line holds eight numbers of a row."""
 
 
 def blocks(items: int) -> Iterator[slice]:
-    """Iterate over the rows of each block, in order."""
+    """Yield the slice of rows of each block, in order."""
     for start in range(0, items, BLOCK_ROWS):
         yield slice(start, min(start + BLOCK_ROWS, items))
 
 
 def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
-    """Apply ``function`` to the arrays block by block; its value for an item must depend on the item's rows only.
+    """Apply ``function`` to the arrays block by block; its value for an item must depend only on that item's rows.
 
     Parameters
     ----------
     function : callable
-        Takes a block of each array and gives one with as many rows.
+        Function that takes a block of each array and returns an array with as many rows.
     arrays : (n, ...) arrays
-        Of any type of number.
+        Arrays of any numeric type.
     """
     items = len(arrays[0])
     if items <= BLOCK_ROWS:
@@ -42,13 +42,13 @@ def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
 
 
 def columns(values: Array) -> Iterator[Array]:
-    """Each column, contiguous in memory; whoever keeps one beyond the next step copies it."""
+    """Yield each column as a contiguous array; copy a column to keep it beyond the next step."""
     for _, several in _several(values):
         yield from several
 
 
 def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
-    """Apply ``function`` to each column, which returns a column of the same length; shape (n, p)."""
+    """Apply a function, which returns a column of the same length, to each column; return the array (n, p)."""
     out = np.empty(values.shape)
     for where, several in _several(values):
         for column in several:
@@ -58,7 +58,7 @@ def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
 
 
 def _several(values: Array) -> Iterator[tuple[slice, Array]]:
-    """Iterate over some columns at a time: their places, and a copy as rows in memory that is used again each time."""
+    """Yield slices of a few columns, each with a copy of these columns as rows of a buffer that is reused."""
     width = values.shape[1]
     memory = np.empty((min(_TOGETHER, width), len(values)))
     for first in range(0, width, _TOGETHER):

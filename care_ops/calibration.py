@@ -7,20 +7,20 @@ from care_ops.minimum_sizes import LABELS_TO_CONFIRM, LABELS_TO_SETTLE, MIN_LABE
 from care_ops.scores import Array, varies
 
 _INTERCEPT_SCALE, _SLOPE, _SLOPE_SCALE = 1.5, 1.5, 0.75
-"""Cauchy priors of the logit's intercept (around 0) and of its slope on a latent of variance one: as a normal one they
-steady a fit by twenty labels, and their tails leave good judges their steep slope."""
+"""Scale of the Cauchy prior of the logit's intercept, and location and scale of the Cauchy prior of its slope on a
+latent of variance one. They stabilise a fit to twenty labels, and their heavy tails allow good judges a steep slope."""
 
 _WIDEST, _GRID, _REFINED = 20.0, 41, 5
-"""How far the grid of intercepts and slopes reaches at first, its points a side, how often it is drawn in."""
+"""Initial reach of the grid of intercepts and slopes, its number of points a side, and its number of refinements."""
 
 _LATENT = np.linspace(-12.0, 12.0, 961)
-"""Where the probability is computed, in standard deviations of the latent; between them it is interpolated."""
+"""Points at which the probability is computed, in standard deviations of the latent; others are interpolated."""
 
 
 def to_panel_scale(
     latent: Array, panel_mean: Array, ends: tuple[float, float] = (-np.inf, np.inf)
 ) -> tuple[Array, float, float]:
-    """Give ``latent`` the location and the spread of the panel's mean score (an increasing affine map).
+    """Map ``latent`` to the location and spread of the panel's mean score by an increasing affine function.
 
     The spread is reduced if some items would otherwise lie beyond the ends of the panel's scale.
 
@@ -30,11 +30,11 @@ def to_panel_scale(
     Parameters
     ----------
     latent : (n,) array
-        NaN if unknown.
+        Latent quality of each item; NaN if unknown.
     panel_mean : (n,) array
         Mean of the judges' scores by item.
     ends : (low, high)
-        Of the panel's scale.
+        Ends of the panel's scale.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def to_panel_scale(
 
 
 def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
-    """Map ranks to a uniform fill of [low, high], ties to their mean rank; NaN stays NaN."""
+    """Map estimates by rank to values that fill [low, high] uniformly; ties share a value, and NaN stays NaN."""
     filled = np.full(len(estimate), np.nan)
     scored = ~np.isnan(estimate)
     levels = (scipy.stats.rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
@@ -65,19 +65,19 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
 def to_labels(
     estimate: Array, labels: Array, weights: Array | None = None, *, known: bool = False
 ) -> tuple[float, float] | None:
-    """(offset, unit) of ``offset + unit * estimate`` on the labels' scale; None without labels.
+    """Return (offset, unit) of the map ``offset + unit * estimate`` to the labels' scale; None without labels.
 
-    The slope is its mean given the labels where before them any correlation from 0 to 1 is as likely as any other. With
-    too few labels for one, or labels all alike, the map is a shift, shrunk by m / (m + 3).
+    The slope is a posterior mean under a uniform prior from 0 to 1 on the correlation of estimates and labels. With too
+    few labels for a slope, or with equal labels, the map is a shift, shrunk by m / (m + 3).
 
     Parameters
     ----------
     estimate, labels : (m,) arrays
         Estimates and labels of the labelled items, without NaN.
     weights : (m,) array, optional
-        How much each label counts (``FitLabels.weights``); ones by default.
+        Weight of each label (``FitLabels.weights``); ones by default.
     known : bool
-        Whether a scale is declared: a slope of 1 then is a good guess, and another takes more labels.
+        Whether a scale is declared. A slope of 1 is then a good guess, and another slope needs more labels.
     """
     if len(labels) == 0:
         return None
@@ -95,7 +95,7 @@ def to_labels(
 
 
 def prevalence_threshold(estimate: Array, prevalence: float) -> float:
-    """Return the threshold above which a share ``prevalence`` of the estimates lies (NaN left out)."""
+    """Return the threshold above which a share ``prevalence`` of the estimates lies, ignoring NaN."""
     ordered = np.sort(estimate[~np.isnan(estimate)])
     above = round(prevalence * len(ordered))
     low, high = ordered[max(len(ordered) - above - 1, 0)], ordered[min(len(ordered) - above, len(ordered) - 1)]
@@ -103,26 +103,26 @@ def prevalence_threshold(estimate: Array, prevalence: float) -> float:
 
 
 def probability_curve(latent: Array, labels: Array, weights: Array | None = None) -> tuple[Array, Array] | None:
-    """P(label = 1) by the latent: a logit's, averaged over the posterior of its intercept and slope.
+    """Estimate P(label = 1) as a function of the latent quality by Bayesian logistic regression.
 
-    The mean, and not the logit at the posterior's mode, because few labels leave the slope open. It is by quadrature on
-    a grid that is drawn in around the posterior.
+    The result is the mean over the posterior of intercept and slope, because few labels do not determine the slope. It
+    is computed by quadrature on a grid that is narrowed around the posterior.
 
     Parameters
     ----------
     latent : (m,) array
-        Latent quality of the labelled items, on the scale on which it has mean 0 and variance 1 over all items; by an
-        answer that has not seen the item's own label, or the slope is too steep.
+        Latent quality of the labelled items, in units in which it has mean 0 and variance 1 over all items. Each value
+        must come from a fit without the item's own label; otherwise the slope is too steep.
     labels : (m,) array
-        0 or 1, or where an item has several labels the share of them that is 1.
+        Labels of 0 or 1, or the share of 1 among several labels of an item.
     weights : (m,) array, optional
-        How much each label counts (``FitLabels.weights``); ones by default.
+        Weight of each label (``FitLabels.weights``); ones by default.
 
     Returns
     -------
     latent, probability : increasing (k,) arrays, or None
-        None if the labels are fewer than ``LABELS_TO_CONFIRM`` or all alike, or do not rise with the latent: no
-        calibrated probability can be given.
+        None if there are fewer than ``LABELS_TO_CONFIRM`` labels, if all are equal, or if they do not rise with the
+        latent.
     """
     if len(labels) < LABELS_TO_CONFIRM or np.ptp(labels) == 0:
         return None
@@ -142,13 +142,13 @@ def probability_curve(latent: Array, labels: Array, weights: Array | None = None
 
 
 def _grid(centre: Array, width: Array) -> Array:
-    """Return intercepts and slopes around ``centre``, (k, 2); none of the slopes is negative."""
+    """Return a grid (k, 2) of intercepts and nonnegative slopes around ``centre``."""
     intercepts, slopes = centre[:, None] + width[:, None] * np.linspace(-1.0, 1.0, _GRID)
     return np.column_stack([grid.ravel() for grid in np.meshgrid(intercepts, slopes[slopes >= 0.0])])
 
 
 def _posterior(points: Array, latent: Array, labels: Array, weights: Array) -> Array:
-    """Return the posterior probability of each intercept and slope of a grid, (k,)."""
+    """Return the posterior probability (k,) of each pair of intercept and slope in a grid."""
     logit = points[:, :1] + points[:, 1:] * latent
     log = (labels * logit - np.logaddexp(0.0, logit)) @ weights
     log -= np.log1p(((points - [0.0, _SLOPE]) / [_INTERCEPT_SCALE, _SLOPE_SCALE]) ** 2).sum(axis=1)

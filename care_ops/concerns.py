@@ -18,28 +18,28 @@ Concern = Literal[
     "feature",
     "one family",
 ]
-"""In the order of their gravity; ``docs/verdict.md`` explains each."""
+"""Names of the concerns, the gravest first; ``docs/verdict.md`` explains each of them."""
 
 MAX_SECOND_FACTOR = 0.2
-"""Strength of a second shared factor from which the judges form two groups. Recorded panels on which the average is as
-good as any combination have .14 or less; those on which it is at chance have .36 and .65."""
+"""Strength of a second shared factor above which the judges form two groups. Recorded panels on which the average is as
+good as any combination have .14 or less; panels on which it is at chance level have .36 and .65."""
 
 MIN_SIGNAL = 0.2
 """Median correlation of the judges with their common factor below which they share too little to be combined."""
 
 OPPOSED_LOADING, MAX_OPPOSED = -0.1, 0.25
-"""Loading below which a judge opposes the others, and the share of such judges from which no side is sure."""
+"""Loading below which a judge opposes the others, and the share of such judges at which neither side is certain."""
 
 MIN_AGREEMENT = 0.9
-"""Rank correlation of the estimate with a plausible alternative below which the alternative is another answer."""
+"""Rank correlation of the estimate with a plausible alternative below which the two rankings differ clearly."""
 
 FOLLOWS_FEATURE = 0.25
-"""Correlation with a feature of the texts from which the estimate may be that feature."""
+"""Correlation with a text feature at which the estimate may measure the feature instead of quality."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """Differences of two rankings: rank correlation, items in the other half, and items new in the ``top`` tenth."""
+    """Differences between two rankings: rank correlation, items that change halves, and items new in the top tenth."""
 
     correlation: float
     halves_changed: int
@@ -49,7 +49,7 @@ class Changed:
 
 @dataclass(frozen=True, kw_only=True)
 class CareSummary:
-    """The steps of ``care`` to its estimate, and concerns about it.
+    """Summary of a ``care`` estimate: the adjustments of the plain average, and the concerns.
 
     Attributes
     ----------
@@ -67,22 +67,22 @@ class CareSummary:
     alternative, agreement : str and float
         The plausible alternative that agrees least with the estimate, and their rank correlation.
     duplicates : tuple of tuples of judges
-        Judges that count as one, a tuple for each group.
+        Groups of judges that count as one judge.
     perhaps_duplicates : tuple of judges
-        Judges with nearly identical scores: duplicates, or better judges than the others.
+        Judges with nearly identical scores, which are duplicates or better judges than the others.
     groups : tuple of two tuples of judges
         The two groups of judges if a second factor is strong.
     weak : tuple of judges
-        Judges that agree with no other and are not averaged.
+        Judges that agree with no other judge and are left out of the average.
     near_average : tuple of judges
-        Judges whose scores are nearly the mean of the others'.
+        Judges whose scores are nearly the mean of the other judges' scores.
     effective_judges : float or None
-        The number of judges with independent errors that the panel is worth.
+        Number of judges with independent errors that would be as accurate as the panel.
     differing_feature : str or None
         The text feature by which the alternative differs most from the estimate.
     kept, without, plain_average : Changed or None
-        The estimate compared with: itself before effects were removed, itself without the feature that it follows
-        most, and the plain average.
+        Differences in ranking: the average before and after feature effects were removed; the estimate and the average
+        without the feature that it follows most; the estimate and the plain average.
     """
 
     concerns: tuple[Concern, ...] = ()

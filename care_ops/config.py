@@ -1,6 +1,6 @@
 """Settings of a fit: admission, penalties, aggregators.
 
-Plain data without numpy, so that reading a configuration costs nothing.
+The module holds plain data and does not import numpy, so that reading a configuration is fast.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ PAPER_PROFILE: dict[str, Any] = {
 """Settings of ``profile: paper``: Algorithms 1 and 2 as written, and the baselines of the paper's tables."""
 
 LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "care_tensor_paper"))
-"""All but ``best_judge``, which needs labels, and ``care_tensor_paper``, which
-refuses panels whose third moment shows no states."""
+"""Aggregators other than ``best_judge``, which needs labels, and ``care_tensor_paper``, which rejects panels whose
+third moment shows no states."""
 
 
 Bound = tuple[Callable[[Any], bool], str]
@@ -77,7 +77,7 @@ def check(settings: Any, settings_name: str) -> None:
 
 
 def _is_finite_number(value: object) -> bool:
-    """Return whether a value is a finite real number; a boolean is not one."""
+    """Return whether a value is a finite real number and not a boolean."""
     return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
 
 
@@ -108,7 +108,7 @@ def _bounds(metadata: Any) -> list[Bound]:
         case Lt(limit):
             return [(lambda value: value < limit, f"below {limit:g}")]
         case _:
-            raise TypeError(f"no bound is known that is declared by {metadata!r}")
+            raise TypeError(f"the annotation {metadata!r} declares no known bound")
 
 
 def explained(kind: type) -> dict[str, str]:
@@ -135,7 +135,7 @@ def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     profile, given = options.get("profile", "care"), {k: v for k, v in options.items() if k != "profile"}
     if profile not in ("care", "paper"):
-        raise InputError(f"fit: no profile {profile!r}; use care or paper")
+        raise InputError(f"fit: there is no profile {profile!r}; use care or paper")
     return {**PAPER_PROFILE, **given} if profile == "paper" else given
 
 
@@ -146,17 +146,17 @@ def named(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class AdmissionRule:
-    """Who is admitted to a panel; see ``admission.check_panel``.
+    """Rule that decides which judges a panel admits; see ``admission.check_panel``.
 
     Attributes
     ----------
     admit : {"rule", "all"}
-        ``rule`` leaves out judges that miss too many scores, say next to nothing or are joined to the wrong items
+        ``rule`` leaves out judges whose scores are often missing, nearly constant or joined to the wrong items
         (``care_ops.admission``); ``all`` admits every judge that has at least two different scores.
     absent : {"auto", "failed", "not_asked"}
-        What a score that is not there means: that its judge failed, which counts against the judge, or that it was not
-        asked, as in a crowd. ``auto`` takes it for not asked where most judges lack more than a tenth; of
-        a test set whose judges are asked by CARE, it takes it for failed.
+        Meaning of an absent score: its judge failed, which counts against the judge, or was not asked, as in
+        crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores; in a test set whose
+        judges CARE asks, it means failed.
     max_missing : float
         Largest share of missing scores (paper: 10 %). A judge that refuses some items still counts on the others.
     """
@@ -173,7 +173,7 @@ class AdmissionRule:
 
 @dataclass(frozen=True)
 class StructureConfig:
-    """Penalties of the structure program; see ``aggregators.care_svd.fit_structure``.
+    """Penalties of the sparse + low-rank program; see ``aggregators.care_svd.fit_structure``.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class StructureConfig:
         Penalty: gamma_n = gamma * sqrt(log p / n) * median diagonal of the inverse correlation (the paper's theorem on
         sample complexity asks for the order 1 / sqrt(n)).
     tau : float
-        Weight of L's penalty over that of S: tau * sqrt(p), at which neither of the two absorbs a shared factor.
+        Ratio of L's penalty to S's penalty over sqrt(p); at the default, neither S nor L absorbs a shared factor.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -195,16 +195,16 @@ class StructureConfig:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is *declared* about the scale of quality; the same for every aggregator of a fit.
+    """Declared scale and prevalence of quality, which are the same for every aggregator of a fit.
 
     Attributes
     ----------
     scale : str
-        ``own``: each aggregator's own (the panel's location and spread for latent ones). ``uniform``: quality fills
-        the declared scale evenly. ``anchors``: location, and from five labels on (ten where a scale is declared) slope,
-        are those of the labels.
+        ``own``: each aggregator's own scale (the panel's location and spread for latent estimates). ``uniform``:
+        quality fills the declared scale evenly. ``anchors``: the labels set the location and, with at least five labels
+        (ten with a declared scale), the slope.
     prevalence : float, optional
-        Share of items with Q = 1: the threshold is put there.
+        Share of items with Q = 1, which sets the threshold.
     """
 
     scale: str = "own"
@@ -218,33 +218,32 @@ class Calibration:
 
 
 POSITION = "position"
-"""The feature that holds the place of each row in its file; in ``not_quality`` where the rows are in random order."""
+"""Feature with each row's position in its file, which is in ``not_quality`` if the rows are in random order."""
 
 
 @dataclass(frozen=True)
 class FitConfig:
-    """What a fit depends on besides the scores.
+    """Settings that a fit depends on in addition to the scores.
 
     Attributes
     ----------
     aggregators : tuple of str
-        What is computed, in this order; the first is the recommended answer.
+        Aggregators to compute, in this order; the first gives the recommended estimate.
     cut : float, optional
-        Scores above it are votes for Q = 1.
+        Value above which a score is a vote for Q = 1.
     scale : (low, high), optional
-        The scale that all judges share, where one is declared: then ``care`` averages scores as they are, else
-        standardised ones.
+        Declared scale that all judges share; ``care`` then averages the scores without standardising them.
     calibration : Calibration
     structure : StructureConfig
     placement : {"panel", "weights"}
-        What ``care_svd`` answers with: E[Q | J] at the location and spread of the panel's mean, or the paper's literal
-        w'J, the raw scores weighted by the quality direction, with weights of sum one. See docs/method.md.
+        Estimate of ``care_svd``: E[Q | J] at the location and spread of the panel's mean, or the paper's literal w'J,
+        the raw scores weighted by the quality direction, with weights of sum one. See docs/method.md.
     resamples : int
-        Bootstrap resamples for intervals of weights, 20 or more; 0 for none.
+        Number of bootstrap resamples for intervals of weights: at least 20, or 0 for no intervals.
     seed : int
-        Mixed with the content of the scores into the seed of random starts.
+        Seed of the random starts, which is combined with a hash of the scores.
     not_quality : tuple of str
-        Features of the texts that are declared to be no part of quality: ``care`` takes out all that they explain.
+        Text features that are declared not to be part of quality; ``care`` removes everything that they explain.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -268,12 +267,12 @@ class FitConfig:
                 raise InputError(f"fit: {name} is {value!r}; give a finite number")
         if 0 < self.resamples < MIN_RESAMPLES:
             raise InputError(
-                f"fit: resamples is {self.resamples}; give 0 for no intervals, or {MIN_RESAMPLES} and more"
+                f"fit: resamples is {self.resamples}; give 0 for no intervals, or at least {MIN_RESAMPLES}"
             )
         unknown = [name for name in self.aggregators if name not in AGGREGATORS]
         if unknown or not self.aggregators:
             named = repr(unknown[0]) if unknown else "is named"
-            raise InputError(f"fit: no aggregator {named}; there are {', '.join(AGGREGATORS)}")
+            raise InputError(f"fit: no aggregator {named}; choose from {', '.join(AGGREGATORS)}")
         if self.calibration.scale == "uniform" and self.scale is None:
             raise InputError(
                 "calibration: a uniform scale needs the test set's scale; declare its lowest and highest score"
@@ -281,7 +280,7 @@ class FitConfig:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FitConfig:
-        """Build the configuration from one flat list of options; ``calibrate`` is the scale of quality."""
+        """Build the configuration from a flat mapping of options; ``calibrate`` declares the scale of quality."""
         options = with_profile(options)
         return cls(
             **named(cls, options),

@@ -1,4 +1,4 @@
-"""Hierarchy of the errors that CARE raises.
+"""Errors that CARE raises, and functions that write their messages.
 
 Each message has three parts: what is wrong, where, and what to do.
 """
@@ -15,7 +15,7 @@ _LISTED = 12
 """Largest number of names that a sentence lists."""
 
 _LONGEST, _END = 400, 270
-"""Characters of a sentence about what came from outside, and how many of them its end, the remedy, may have."""
+"""Maximum length in characters of a message about external input, and of its end, which states the remedy."""
 
 _CLAUSE = re.compile(r"(?<=[;.])\s|,\s(?=where )")
 
@@ -31,23 +31,23 @@ class CareError(Exception):
 
 
 class InputError(CareError):
-    """Raised for an input that cannot be used: a file, a table, a configuration, an argument."""
+    """Error for an input that cannot be used: a file, a table, a configuration or an argument."""
 
 
 class FitError(CareError):
-    """Raised if the scores are valid but do not allow a trustworthy fit."""
+    """Error for valid scores that do not allow a trustworthy fit."""
 
 
 class JudgeError(CareError):
-    """Raised if a judge cannot be built or does not answer in the form of its specification."""
+    """Error for a judge that cannot be built or does not answer in the form of its specification."""
 
 
 class WarehouseError(CareError):
-    """Raised if score parts or the database are in an invalid state."""
+    """Error for score parts or a database in an invalid state."""
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number and what is counted, for a sentence."""
+    """Return a number with its noun in the singular or plural, such as ``2 items``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -64,14 +64,14 @@ def release() -> str:
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
-    """Join names for a sentence; those after the first ``most`` are only counted."""
+    """Join names for a sentence; names after the first ``most`` are only counted."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 @contextmanager
 def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
-    """Raise any foreign error of the block as a one-line ``kind``; of a list, ``where`` is its last entry."""
+    """Convert foreign errors in the block to one-line errors of a ``kind``; a list ``where`` gives its last entry."""
     try:
         yield
     except CareError as error:
@@ -89,7 +89,7 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Wrap a function in ``guard``; its first argument is what comes in, a path or else ``what``."""
+    """Wrap a function in ``guard``; messages name its first argument if that is a path, else ``what``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -104,9 +104,9 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 
 
 def sentence(text: str) -> str:
-    """Write a text in one line, without control characters; the middle of a long text is left out.
+    """Return a text as one line without control characters and, if it is long, without its middle.
 
-    The end, which is the remedy, is kept from the start of a sentence or a clause, if there is one near the cut.
+    The end, which states the remedy, starts at a sentence or clause if one starts near the cut.
     """
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:
@@ -118,5 +118,5 @@ def sentence(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """Return the text with a capital letter."""
+    """Return the text with its first letter in upper case."""
     return text[:1].upper() + text[1:]

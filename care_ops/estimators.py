@@ -3,7 +3,7 @@
 It takes a matrix of scores, with items in rows, judges in columns and NaN for missing scores. ``y`` is
 optional: labels that the fit may use, with NaN for items without a label. ``predict`` scores new items without a new
 fit, by a function of one item's scores (``frozen``). scikit-learn is imported only for its estimator tags, when
-scikit-learn calls for them.
+scikit-learn requests them.
 """
 
 from collections.abc import Sequence
@@ -23,29 +23,29 @@ from care_ops.minimum_sizes import MIN_COLUMNS
 from care_ops.scores import Array, ScoreMatrix
 
 STRUCTURED = ("care_svd", "care_tensor", "care_tensor_paper")
-"""Aggregators that read the structure of the judges' precision; no other needs it solved."""
+"""Aggregators that need the sparse + low-rank structure of the judges' precision matrix."""
 
 
 class ArrayError(InputError, ValueError):
-    """Raised for an array that no estimator can use; also a ``ValueError``, as scikit-learn requires."""
+    """Error for an array that no estimator can use; also a ``ValueError``, as scikit-learn requires."""
 
 
 class NotFittedError(FitError, ValueError, AttributeError):
-    """Raised by ``predict`` if ``fit`` was not called."""
+    """Error for a call of ``predict`` before ``fit``."""
 
 
 @dataclass(eq=False, kw_only=True)
 class CareEstimator:
-    """Aggregate the scores of several judges, by default with the recommended ``care``; see docs/method.md.
+    """Estimator that aggregates the scores of several judges, by default with ``care``; see docs/method.md.
 
     Parameters
     ----------
     aggregator : str
-        A name in ``care_ops.config.AGGREGATORS``.
+        Name in ``care_ops.config.AGGREGATORS``.
     families : sequence of str or None, optional
         Declared family of each column; None if a judge has none.
     cut : float, optional
-        A score above it is a vote for Q = 1.
+        Value above which a score is a vote for Q = 1.
     scale : (low, high), optional
         The scale that all judges share.
     calibrate : str
@@ -70,7 +70,7 @@ class CareEstimator:
     threshold_ : float or None
         ``estimate > threshold_`` decides Q = 1.
     fidelity_ : float
-        Share of the estimates' variance, on held-out items, that is explained by one item's scores. ``predict`` raises
+        Share of the estimates' held-out variance that a function of one item's scores explains. ``predict`` raises
         ``FitError`` if it is low.
     n_features_in_ : int
         Number of judges.
@@ -154,7 +154,7 @@ class CareEstimator:
         return self.fit(X, y).estimate_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; ``deep`` changes nothing, as no parameter is an estimator."""
+        """Return the parameters by name; ``deep`` has no effect, because no parameter is an estimator."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
@@ -183,13 +183,13 @@ class CareEstimator:
         )
 
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
-        """Return the scores with generated item and judge names, whose sorted order is the order of the array."""
+        """Convert an array to a score matrix whose generated item and judge names keep the order of the array."""
         values = _numbers(X)
         n, p = values.shape
         judges = tuple(f"{column:05d}" for column in range(p))
         families = self.families or ()
         if self.families is not None and len(families) != p:
-            raise ArrayError(f"there are {len(families)} families for {p} judges; give each column one, or None")
+            raise ArrayError(f"there are {len(families)} families for {p} judges; give each column a family, or None")
         declared = {judge: family for judge, family in zip(judges, families, strict=False) if family is not None}
         return ScoreMatrix(values, tuple(f"{row:09d}" for row in range(n)), judges, declared)
 
@@ -203,7 +203,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
     raw = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if np.iscomplexobj(raw):
-        raise ArrayError("Complex data not supported: X holds complex numbers; give real ones")
+        raise ArrayError("Complex data not supported: X holds complex numbers; give real numbers")
     try:
         values = raw.astype(np.float64)
     except ValueError as error:
@@ -224,12 +224,12 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
             f"(shape={values.shape}) while a minimum of 1 is required."
         )
     if np.isinf(values).any():
-        raise ArrayError("X holds infinity (inf); give finite scores, with NaN where one is missing")
+        raise ArrayError("X holds infinity (inf); give finite scores, with NaN where a score is missing")
     return values
 
 
 def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
-    """Return the given labels, by item.
+    """Convert ``y`` to labels by item.
 
     Raises ``ArrayError`` if ``y`` does not have one number per item.
     """

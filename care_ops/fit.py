@@ -1,4 +1,4 @@
-"""Fit of one panel: moments, structure and aggregates."""
+"""Fit of a panel of judges: moments, sparse + low-rank structure and aggregates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
 
 Watch = Callable[[str, int, int], None]
-"""Called as a fit goes on: with what is being done, how many parts of it are done, and how many there are."""
+"""Progress callback, which takes the current step, the number of finished parts and the number of all parts."""
 
 
 def unwatched(_what: str, _done: int, _total: int) -> None:
@@ -32,7 +32,7 @@ def unwatched(_what: str, _done: int, _total: int) -> None:
 Solve = Literal["exactly", "roughly", "not"]
 
 THIRD_MOMENTS = frozenset(("care_tensor", "care_tensor_paper"))
-"""Aggregators that read third moments."""
+"""Aggregators that use third moments of the scores."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Fit:
     Attributes
     ----------
     moments : Moments
-        In canonical order of the judges.
+        Moments of the scores, with the judges in canonical (sorted) order.
     structure : Structure or None
-        In canonical order; None if there are too few judges or items.
+        Sparse + low-rank structure in the same order; None if there are too few judges or items.
     structure_details : dict
         Penalties and shrinkage (``care_svd.fit_structure``).
     aggregates : dict name -> Aggregate
@@ -74,7 +74,7 @@ def fit_panel(
     Parameters
     ----------
     scores : ScoreMatrix
-        Admitted judges only.
+        Scores of the admitted judges only.
     labels : FitLabels
         Labels that the fit may use.
     solve : {"exactly", "roughly", "not"}
@@ -104,7 +104,7 @@ def fit_panel(
         scores, moments, structure, config, labels, weights_only=weights_only, watch=watch
     )
     if not aggregates:
-        raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
+        raise FitError("fit: no aggregator has an estimate: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
 
 
@@ -142,7 +142,7 @@ def run_aggregators(
     Parameters
     ----------
     scores : ScoreMatrix
-        In any order; the aggregates are returned in the same order.
+        Scores with items and judges in any order, which the aggregates keep.
     moments, structure :
         Moments and structure of the scores in canonical order.
     registry : mapping name -> Aggregator

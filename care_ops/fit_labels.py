@@ -61,22 +61,22 @@ class FitLabels:
 
     @property
     def left_out(self) -> int:
-        """Items with a label that the fit uses but estimates for all items may not."""
+        """Number of labelled items that the fit uses but that estimates for all items must not use."""
         return 0 if self.sample is None else len(self.labels) - len(self.sample)
 
     def content(self) -> list[tuple[str, float, float, float | None]]:
-        """Every item with its label, weight and probability, sorted, for the hash of the inputs."""
+        """Return each item with its label, weight and probability, sorted, for the hash of the inputs."""
         return [(i, self.labels[i], self.counts.get(i, 1.0), self.chance_of(i)) for i in sorted(self.labels)]
 
     def chance_of(self, item_id: str) -> float | None:
-        """Return the probability of drawing a labelled item; None if estimates may not use its label."""
+        """Return the probability with which a labelled item was drawn; None if estimates must not use its label."""
         return 1.0 if self.sample is None else self.sample.get(item_id)
 
     def weights(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """How much the label of each of these items counts in an estimate for all items, shape (m,).
+        """Return the weight of each item's label in an estimate for all items, shape (m,).
 
-        Inverse probabilities whose sum is the effective number of labels (Kish, Survey Sampling, 1965), times what the
-        labels of an item count; 0 where no estimate may rest on a label.
+        The weights are inverse probabilities that sum to the effective number of labels (Kish, Survey Sampling, 1965),
+        times ``counts``. They are 0 for labels that estimates must not use.
         """
         import numpy as np
 
@@ -87,7 +87,7 @@ class FitLabels:
         return inverse * inverse.sum() / np.sum(inverse**2) * self.counts_of(item_ids)
 
     def counts_of(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """How much the label of each of these items counts, relative to a single label, shape (m,)."""
+        """Return the weight of each item's label relative to a single label, shape (m,)."""
         import numpy as np
 
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
@@ -95,7 +95,7 @@ class FitLabels:
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the positions and labels of the labelled items among ``item_ids``.
 
-        Raises ``InputError`` if one is not among the items.
+        Raises ``InputError`` if a labelled item is not in ``item_ids``.
         """
         import numpy as np
 

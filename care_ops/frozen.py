@@ -1,4 +1,4 @@
-"""A fit frozen to a function of one item's scores, so that new items can be scored without fitting again."""
+"""Approximation of a fit by a function of one item's scores, which scores new items without another fit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ _MOST_KNOTS = 101
 _FOLDS = 5
 
 FAITHFUL = 0.98
-"""Least share of an aggregate's variance on items left out that a frozen function must explain to be applied."""
+"""Minimum share of an aggregate's held-out variance that a frozen function must explain to be applied."""
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """An aggregate as a linear function of standardised scores and of normal scores.
+    """Aggregate as a linear function of standardised scores and normal scores.
 
     ``care_svd``, ``avg`` and ``uws`` are linear in standardised scores; the factor of ``care`` is linear in normal
     scores.
@@ -36,7 +36,7 @@ class Frozen:
         Scores of each judge, and the normal scores that they had in the fit's panel; the curve is linear between them.
     coefficients : (2 p,) array
     fidelity : float
-        Share of the aggregate's variance explained on items left out (five folds).
+        Share of the aggregate's held-out variance that the function explains (five folds).
     """
 
     judges: tuple[str, ...]
@@ -49,7 +49,7 @@ class Frozen:
     fidelity: float
 
     def apply(self, scores: ScoreMatrix) -> Array:
-        """Estimate n items; NaN if no judge of the fit scored the item.
+        """Estimate each item from its scores; NaN if no judge of the fit scored the item.
 
         A judge's missing score counts as its mean.
 
@@ -57,8 +57,8 @@ class Frozen:
         """
         if self.fidelity < FAITHFUL:
             raise FitError(
-                f"this fit does not follow from one item's scores (it explains {self.fidelity:.2f} of the "
-                f"variance, {FAITHFUL} is asked)"
+                "new items cannot be scored: this fit does not follow from one item's scores, which explain "
+                f"{self.fidelity:.2f} of its variance (minimum {FAITHFUL}); fit all items together"
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:
@@ -68,7 +68,7 @@ class Frozen:
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
 
     def features(self, values: Array) -> Array:
-        """Stack standardised and normal scores, (n, 2 p); 0 for missing."""
+        """Stack standardised and normal scores, shape (n, 2 p), with 0 for missing scores."""
         curves = zip(values.T, self.knots, self.heights, strict=True)
         normal = [np.interp(column, knots, heights) for column, knots, heights in curves]
         return np.nan_to_num(np.column_stack([(values - self.mean) / self.sd, *normal]))
@@ -82,16 +82,16 @@ def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
 def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str, Frozen]:
     """Approximate each aggregate of a panel by a function of the scores, by least squares.
 
-    The rows of each fold are reduced to a triangular factor (Golub and Van Loan, Matrix Computations, 5.3) of the
-    features and the estimates. From five of them follow the fit on all items, those on four folds, and how these do
-    on the fifth, so that the items are read once.
+    A QR decomposition reduces the rows of each fold to a triangular factor of the features and the estimates (Golub and
+    Van Loan, Matrix Computations, 5.3). The five factors give the fit on all items and its cross-validation, so that
+    the items are read once.
 
     Parameters
     ----------
     scores : ScoreMatrix
         The fit's panel.
     estimates : mapping name -> (n,) array
-        In the order of ``scores``; NaN is left out.
+        Estimates in the order of ``scores``; items with NaN are ignored.
     """
     values = scores.values
     mean, spread = (_array(np.nan_to_num(f(values, axis=0))) for f in (np.nanmean, np.nanstd))
@@ -146,7 +146,7 @@ def _array(values: Any) -> Array:
 
 
 def _normal_scores(column: Array) -> tuple[Array, Array]:
-    """Return the scores and their normal scores (by the middle of their ranks), at most a hundred and one of them."""
+    """Return at most 101 distinct scores and their normal scores, which follow from the middle of their ranks."""
     present = column[~np.isnan(column)]
     if not len(present):
         return np.zeros(1), np.zeros(1)

@@ -1,7 +1,7 @@
 """Detection of prompt injections in texts: a score in the judge's form, an instruction, or a role marker.
 
-The rules read words, without a model: they find what is written plainly, in fourteen languages, and what is spelled to
-pass a filter of words. Paraphrases are not found.
+The rules are regular expressions, without a model. They find plain text in fourteen languages and spellings that evade
+word filters. They do not find paraphrases.
 """
 
 import re
@@ -147,7 +147,7 @@ _PATTERNS = {
 
 @cache
 def _compiled() -> dict[str, re.Pattern[str]]:
-    """Return the rules; they are compiled for the first text, since that takes a tenth of a second."""
+    """Compile the rules when the first text is checked, because this takes a tenth of a second."""
     return {
         name: re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) for name, patterns in _PATTERNS.items()
     }
@@ -165,7 +165,7 @@ _LETTERS = str.maketrans("013457@$", "oieastas")
 
 
 def flag_injections(texts: Sequence[str | None]) -> list[tuple[str, ...]]:
-    """Return the names of the rules by which each text speaks to its judge; empty for a text that does not.
+    """Return the names of the rules that each text matches; a text without an injection has an empty tuple.
 
     Examples
     --------

@@ -179,7 +179,7 @@ def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_do
         assert sum(check.admitted for check in check_panel(matrix(holes), strict)) == admitted
     failed = check_panel(matrix(everywhere), AdmissionRule(absent="failed", max_missing=0.1))
     reported = why_left_out(failed, loosen="--admit all", declare="--absent not_asked")
-    assert reported == "8 judges lack many scores: if these were not asked for, declare it (--absent not_asked)."
+    assert reported == "8 judges lack many scores; if nobody requested these scores, declare this (--absent not_asked)."
     outside = check_panel(matrix(everywhere), strict, out_of_range={"j0": 60})
     assert not any(check.admitted for check in outside), "scores outside a scale were given, so that judges were asked"
 

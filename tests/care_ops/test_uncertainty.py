@@ -66,7 +66,7 @@ def test_intervals_with_labels_and_bad_input(rng):
     found = weight_intervals(scores, FitConfig(aggregators=("avg", "best_judge", "mv"), resamples=20), seen_labels)
     assert set(found) == {"avg", "best_judge"}  # mv has no weights
     assert found["best_judge"].hi.max() == 1.0
-    with pytest.raises(InputError, match="resamples is 3; give 0 for no intervals, or 20 and more"):
+    with pytest.raises(InputError, match="resamples is 3; give 0 for no intervals, or at least 20"):
         FitConfig(resamples=3)
     assert weight_intervals(scores, FitConfig(resamples=0)) == {}
     with pytest.raises(InputError, match="share one split unit"):

@@ -103,7 +103,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
             "moments.dask_workers is no longer a setting: write `dask: {workers: N}` instead",
         ),
         ("fit: {not_quality: [words]}", "fit.not_quality is no longer a setting: write `not_quality` in the file of a"),
-        ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
+        ("fit: {aggregators: [averege]}", "no aggregator 'averege'; choose from care"),
         ('nightly: {at: "25:00"}', "nightly.at: '25:00' is no time of day; give hours and minutes, like 02:00"),
         *(
             (text, "URL; give a local path, or the path of a mounted folder")

@@ -160,7 +160,7 @@ def test_a_template_that_needs_what_no_item_has_is_reported_before_and_red_after
 
     (folder / "testsets" / "own.yaml").write_text("scale: [0, 100]\nsource: {kind: files, items: answers.csv}\n")
     printed = care(folder, "run", code=1)  # nobody else is left, and the advice is not that of a crowd
-    assert "Left out are api: it has no score" in printed
+    assert "CARE left out api: it has no score" in printed
     assert "not_asked" not in printed
 
 
