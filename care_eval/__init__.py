@@ -1,4 +1,4 @@
-"""CARE for Python: scores of many judges in, one trustworthy score per item out.
+"""Python interface of CARE, which aggregates the scores of several judges into one score per item.
 
 >>> import care_eval
 >>> scores = {
@@ -62,5 +62,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, for completion."""
+    """Return the public names, for tab completion."""
     return __all__

@@ -1,4 +1,4 @@
-"""Rates of systems, gates between them, and choice of penalties, for tables."""
+"""Rates of systems, release gates, and choice of penalties, for tables of scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack, get_type_hints
@@ -19,19 +19,19 @@ from warehouse.testsets import ReadingOptions
 
 
 class RateOptions(RatingOptions, total=False):
-    """Options of ``rate`` and ``gate``, with those of ``assets.table.rating.RatingOptions``.
+    """Options of ``rate`` and ``gate``, which include all of ``assets.table.rating.RatingOptions``.
 
     Attributes
     ----------
     drawn : "random"
-        How the items of labels were drawn that do not state it, such as those of a mapping.
+        How labelled items were drawn, for labels that do not state it, such as labels in a mapping.
     items : path, frame or mapping column -> values
-        The item's id, the column that names its system, and ``split_unit``.
+        Table of items with the id, the column that names the system, and ``split_unit``.
     system : str or (left, right)
-        That column; by default all items are one system. For pairs the columns of both systems: a high score or label
-        prefers the left one, and rates are shares of wins.
+        Column that names the system; by default, all items are one system. Pairs need the columns of both systems: a
+        high score or label prefers the left system, and rates are shares of wins.
     fit_labels : path, frame or mapping item -> label
-        Other labels, which the fit sees.
+        Other labels, which the fit uses.
     judges, item, judge, score, drop :
         See ``fit``.
     """
@@ -88,25 +88,25 @@ def gate(
     cut: float | None = None,
     **options: Unpack[RateOptions],
 ) -> Decision:
-    """Decide whether a system is better or worse than another, as ``care gate`` does; see ``.passes``.
+    """Decide whether a system is better or worse than another, as ``care gate`` does.
 
     Parameters
     ----------
     new, against : str
-        The system to release, and the one to compare it with.
+        The system to release, and the system to compare it with.
     margin : float
-        Accepted loss, in units of the labels or in shares of wins; fix it before you look.
+        Accepted loss, in units of the labels or in shares of wins; fix it before you see results.
     method : {"ppi", "rogan-gladen"}
-        The second corrects by the judges' errors on each system, and needs ``cut``.
+        ``rogan-gladen`` corrects for the judges' errors on each system, and needs ``cut``.
     cut : float, optional
-        A score above it passes.
+        Pass mark: an item with a higher score passes.
     scores, labels, **options :
-        See ``rate``; rates are those of items to come.
+        See ``rate``; the gate compares rates on future items.
 
     Raises
     ------
     InputError
-        As ``rate``, or a system has no labels, or both systems are the same, or no pair has both.
+        ``rate`` would raise it, a system has no labels, both systems are the same, or no pair has both.
     FitError
         The panel has no estimate.
     """
@@ -138,13 +138,13 @@ def select(
     Parameters
     ----------
     items : path, frame or mapping column -> values
-        The item's id, its ``gold``, and ``split_unit``.
+        Table of items with the id, ``gold``, and ``split_unit``.
     aggregator, criterion, share :
         See ``assets.table.selecting.Search``.
     cut : float, optional
         A score above it is a vote for Q = 1.
     seed : int
-        Of the split.
+        Seed of the split into items for the choice and items for its evaluation.
     scores, item, judge, score, drop :
         See ``fit``.
 
@@ -153,7 +153,7 @@ def select(
     InputError
         A table cannot be used, or there is no gold and the criterion needs it.
     FitError
-        No point of the grid gives an answer.
+        No point of the grid gives an estimate.
     """
     return select_table(
         as_table(scores, "scores"),

@@ -45,8 +45,8 @@ def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
     frozen = freeze(result.table.fit.scores, result.estimate)
     if frozen.fidelity < FAITHFUL:
         raise FitError(
-            f"{result.recommended} does not follow from one item's scores alone (it explains {frozen.fidelity:.2f} of "
-            "the variance), so it cannot reduce scores one by one; aggregate the logs afterwards with `care import`"
+            f"{result.recommended} does not follow from one item's scores alone (they explain {frozen.fidelity:.2f} of "
+            "its variance), so it cannot reduce scores item by item; aggregate the logs afterwards with `care import`"
         )
     judge_of_model = {judge.rpartition(":")[2]: judge for judge in result.judges}
 
@@ -62,10 +62,10 @@ def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
 
 
 def epoch_reducer(scores: list[S]) -> S:
-    """Build a reducer for inspect_ai's epochs: the mean over a sample's epochs that have a score.
+    """Reduce the epochs of a sample in inspect_ai to the mean of the epochs that have a score.
 
     ``score_reducer`` combines the panel's scores in each epoch; this reducer combines the epochs of a sample. An epoch
-    without a score counts as not run. The epochs' values, and the votes of each where it has any, stay in the metadata.
+    without a score counts as not run. The metadata keep the values and votes of all epochs.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def epoch_reducer(scores: list[S]) -> S:
     numbers = [number_of(score.value) for score in scores]
     unread = next((number for number in numbers if isinstance(number, str)), None)
     if unread is not None:
-        raise InputError(f"an epoch says {unread!r}, which stands for no number")
+        raise InputError(f"an epoch has the score {unread!r}, which cannot be read as a number")
     values = [float("nan") if number is None or isinstance(number, str) else number for number in numbers]
     known = [value for value in values if not np.isnan(value)]
     kept = {"epochs": values, "votes": [(score.metadata or {}).get("votes") for score in scores]}
@@ -84,25 +84,25 @@ def epoch_reducer(scores: list[S]) -> S:
 
 
 def _row(scores: Sequence[ToolScore], judges: Sequence[str], judge_of_model: Mapping[str, str]) -> np.ndarray:
-    """Return the panel's scores of one item in the order of the fit's judges, NaN if one is missing."""
+    """Return the panel's scores of one item in the order of the fit's judges, with NaN for a missing score."""
     models = [_model(score) for score in scores]
     if all(model in judge_of_model for model in models):
         named = [judge_of_model[str(model)] for model in models]
     elif len(scores) == len(judges):
         named = list(judges)
     else:
-        raise InputError(f"{len(scores)} scores of unknown judges; the fit is of {len(judges)}: {listed(judges)}")
+        raise InputError(f"{len(scores)} scores have unknown judges; the fit has {len(judges)}: {listed(judges)}")
     row = np.full((1, len(judges)), np.nan)
     for judge, score in zip(named, scores, strict=True):
         number = number_of(score.value)
         if isinstance(number, str):
-            raise InputError(f"judge {judge!r} says {number!r}, which stands for no number")
+            raise InputError(f"judge {judge!r} has the score {number!r}, which cannot be read as a number")
         row[0, judges.index(judge)] = np.nan if number is None else number
     return row
 
 
 def _model(score: ToolScore) -> str | None:
-    """Return the model that wrote the grade, as the last message names it: an object in a run, a mapping in a log."""
+    """Return the model that the last grading message names; the message is an object in a run, a mapping in a log."""
     grading = (score.metadata or {}).get("grading") or [{}]
     message = grading[-1]
     return message.get("model") if isinstance(message, Mapping) else getattr(message, "model", None)

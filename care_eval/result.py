@@ -30,11 +30,11 @@ from warehouse.fits import nullable
 FrameKind = Literal["arrow", "pandas", "polars"]
 
 _LINE = 96
-"""Longest line of a result's short text, so that its ten lines have less than a thousand characters."""
+"""Maximum line length in the repr of a result, whose ten lines then have fewer than a thousand characters."""
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Return the kind of frame for results: the kind of ``source``, else Arrow.
+    """Return the kind of data frame for results: the kind of ``source``, or else Arrow.
 
     For a file it is pandas, if pandas is installed.
     """
@@ -45,20 +45,20 @@ def frame_kind(source: object) -> FrameKind:
 
 
 def _framed(page: str, title: str, height: int) -> str:
-    """Put a page in a frame, so that its styles do not affect the notebook."""
+    """Embed a page in an iframe, so that its styles do not affect the notebook."""
     frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
     return str(Markup(frame).format(page, title, height))
 
 
 class ResultFigure(Figure):
-    """One figure of a result, which a notebook draws; it has a ``title`` and a ``caption``."""
+    """Figure of a result, with a ``title`` and a ``caption``, that a notebook displays."""
 
     def html(self) -> str:
-        """Return a page that shows the figure and needs no network."""
+        """Return an HTML page that shows the figure and needs no network."""
         return figure_page(self)
 
     def _repr_html_(self) -> str:
-        """Return the page, for a notebook."""
+        """Return the figure's page in an iframe, for display in a notebook."""
         return _framed(self.html(), self.title, 520)
 
 
@@ -105,7 +105,7 @@ class FitResult:
 
     @property
     def estimate(self) -> Array:
-        """The recommended score of each item, shape (items,); NaN if no judge scored it."""
+        """Recommended score of each item, shape (items,); NaN for an item without scores."""
         return self.aggregates[self.recommended].estimate
 
     @property
@@ -125,9 +125,9 @@ class FitResult:
         return None if structure is None else structure.certificate
 
     def to_frame(self, aggregator: str | None = None) -> Any:
-        """Return the scores, one row per item, with ids as text.
+        """Return the estimates as a data frame with a row for each item.
 
-        To join a pandas frame with numeric ids, convert them first: ``frame["item_id"].astype(str)``.
+        Ids are text; to join a pandas frame with numeric ids, convert these: ``frame["item_id"].astype(str)``.
 
         Parameters
         ----------
@@ -154,15 +154,15 @@ class FitResult:
         return in_kind(judges_table(self.table.page), self.kind)
 
     def metrics_frame(self) -> Any:
-        """Return a row for each aggregator: location, spread, and its agreement with gold, if there is gold."""
+        """Return a row for each aggregator: mean, standard deviation, and agreement with gold if there is gold."""
         return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
     def figures(self) -> dict[str, ResultFigure]:
-        """Return the figures of the page by their titles."""
+        """Return the figures of the report page by title."""
         return {figure.title: ResultFigure(**vars(figure)) for figure in page_figures(self.table.page)}
 
     def report(self, path: str | Path) -> Path:
-        """Write the page, an HTML file that opens without a network, and return its path.
+        """Write the report page, an HTML file that needs no network, and return its path.
 
         Raises
         ------
@@ -171,18 +171,18 @@ class FitResult:
         """
         path = Path(path)
         if path.suffix.lower() != ".html":
-            raise InputError(f"{path}: the page is an HTML file; let its name end in .html")
+            raise InputError(f"{path}: the page is an HTML file; use a name that ends in .html")
         make_folder(path.parent)
         write_page(self.table.page, path, self.verdict)
         return path
 
     def save(self, folder: str | Path) -> Path:
-        """Write what ``care fit`` writes to a folder: aggregates, judges, fit.json and the page."""
+        """Write the output files of ``care fit`` to a folder, such as aggregates, judges, fit.json and the page."""
         write_files(self.table, Path(folder))
         return Path(folder)
 
     def summary(self) -> str:
-        """All aggregates and judges as text."""
+        """Return the verdict and tables of all aggregates and judges as text."""
         page = self.table.page
         tables = [
             _text_table("aggregates", in_words(aggregate_rows(page))),
@@ -199,7 +199,7 @@ class FitResult:
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
-        """Return a card for a notebook: the verdict, its reasons, their picture, and the judge weights."""
+        """Return a card for a notebook with the verdict, its reasons, a figure, and the judge weights."""
         return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:

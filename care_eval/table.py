@@ -1,4 +1,4 @@
-"""Fits of files, frames or columns."""
+"""Fits of tables, which are files, data frames or dictionaries of columns."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
-    """Make the errors of a function name Python arguments (``item=``) instead of options (``--item``).
+    """Decorate a function so that its errors name Python arguments (``item=``) instead of options (``--item``).
 
     For judges and labels, a dictionary of columns is a table, as for scores. Any other dictionary maps names to values.
     """
@@ -62,7 +62,7 @@ def refuse_unknown(function: str, given: Iterable[str], known: Collection[str]) 
 
 
 Columns = Mapping[str, Sequence[Any]]
-"""A table as a dictionary of columns of one length: lists, or arrays of numpy."""
+"""Table as a dictionary of columns of equal length, which are lists or numpy arrays."""
 
 
 @in_python
@@ -136,5 +136,5 @@ def as_table(source: T | Columns, what: str) -> T | pa.Table:
         lengths = {name: len(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])
-            raise InputError(f"{what}: columns differ in length ({shown}); give each a value for every row")
+            raise InputError(f"{what}: columns differ in length ({shown}); give each column a value for every row")
         return pa.table(dict(source))

@@ -1,4 +1,4 @@
-"""Attribute changed scores to systems or to judges."""
+"""Attribution of changed scores to systems or to judges."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from judges.items import Status
 from warehouse.compute import pc
 
 _COMPARED = 12
-"""New answers of a system that are compared in a run; of hosted judges as many as were retested."""
+"""Maximum number of new answers of a system that are compared in a run."""
 
 Place = tuple[str, str]
-"""An item's id and its key, which differs for another answer."""
+"""Id and key of an item; the key changes if the answer changes."""
 
 
 def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
-    """Find the systems that changed, using the panel's judges that can be asked.
+    """Find the systems that changed, by the scores of those judges on the panel that can score new answers.
 
     Answers after the reference day are compared with earlier ones. The reference day is the day on which the last of
     these judges got its reference scores, or the day on which a person published a fit, if later. Pairs have two
@@ -52,7 +52,7 @@ def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint
 
 
 def _published_by_hand(workspace: Workspace, testset: str) -> int:
-    """Return the last day on which a person published a fit; 0 without one."""
+    """Return the last day on which a person published a fit; 0 if there is no such fit."""
     by_hand = [each for each in workspace.fits.publications(testset) if each.published_by != "review"]
     return max((datetime.fromisoformat(each.published_at).toordinal() for each in by_hand), default=0)
 
@@ -67,7 +67,7 @@ def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
 def _answers(
     workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], reference_day: int
 ) -> tuple[dict[str, list[Answer]], dict[str, list[Answer]]]:
-    """Return the answers of each system: the last ones until the reference day, and all later ones."""
+    """Return the answers of each system: the latest answers up to the reference day, and all later answers."""
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset))
     systems = {item: names[0] for item, names in zip(items.item_ids, named, strict=True) if names is not None}
@@ -94,7 +94,7 @@ def _answers(
 
 
 def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> References:
-    """Group retested items by day, beginning with the items of this test set that most judges scored."""
+    """Group retested items by day, sorted by the number of judges; items of this test set come first among equals."""
     moved = defaultdict[int, dict[tuple[bool, str], dict[str, float]]](lambda: defaultdict(dict))
     for judge in moving:
         for row in retests(workspace, judge).rows:
@@ -106,7 +106,7 @@ def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> Re
 def changes(workspace: Workspace, testset: str) -> tuple[dict[str, ChangePoint], dict[str, ChangePoint]]:
     """Return the judges and systems of a test set that changed.
 
-    New reference scores of a judge remove it, and a fit that a person published since removes a system.
+    New reference scores remove a judge from the result; a fit that a person published later removes a system.
     """
     asked = [name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings]
     judges = {judge: retests(workspace, judge).changed for judge in asked}

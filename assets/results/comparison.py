@@ -27,12 +27,12 @@ from care_ops.scores import Array, ScoreMatrix
 from warehouse.items import ItemColumnsRead
 
 CORRECTED = "care"
-"""Aggregator whose estimate labels correct."""
+"""Name of the aggregator whose estimate is corrected by labels."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""For each item the name of its system, or those of the left and the right one; None where one is not known.
+"""Name of each item's system, or for pairs the names of the left and the right system; None if not known.
 
-The left one is that which a higher score prefers."""
+A higher score prefers the left system."""
 
 
 def compare(
@@ -44,22 +44,22 @@ def compare(
     panel: ScoreMatrix,
     config: FitConfig,
 ) -> SystemsDocument:
-    """Compare systems: return their order and the difference of each pair.
+    """Compare systems, and return their ranking and the difference between every two systems.
 
-    If there are enough labels, values and differences are rates (``care_ops.results.rates``, ``pairs``). Otherwise they
-    are the judges': means, or Bradley-Terry strengths of systems in pairs. Raises ``FitError`` if there is nothing to
-    compare.
+    If there are enough labels, values and differences are rates (``care_ops.results.rates``, ``pairs``). Otherwise
+    they are means of the judges' estimates, or Bradley-Terry strengths for pairs. Raises ``FitError`` if nothing can be
+    compared.
 
     Parameters
     ----------
     aggregator, estimate : str, (n,) array
-        In the order of ``items``, like ``named``.
+        Name of the aggregator, and its estimate in the order of ``items``, like ``named``.
     fit_labels : FitLabels
         Labels that correct the judges if each system has enough; for pairs, if every two systems have enough in common.
     panel : ScoreMatrix
         The scores, for an estimate without labels.
     config : FitConfig
-        Its scale places estimates of pairs in [0, 1].
+        Its scale maps estimates of pairs to [0, 1].
     """
     units = items.units()
     paired = {len(names) for names in named if names is not None} == {2}
@@ -94,7 +94,7 @@ def compare(
 
 
 def usable_labels(item_ids: Sequence[str], labels: FitLabels) -> Array:
-    """Return the labels (n,) of known probability; NaN is missing."""
+    """Return the labels (n,) of items that were drawn with a known probability; NaN for other items."""
     return aligned(item_ids, {i: label for i, label in labels.labels.items() if labels.chance_of(i) is not None})
 
 
@@ -103,14 +103,13 @@ def compared_in(
 ) -> SystemsDocument:
     """Compare the systems of a test set by its recommended aggregate.
 
-    Systems are by default the ones that the test set's file declares. ``fits`` (aggregator -> fit_id) may name those of
-    another fit version. Raises ``InputError`` if no item has such a
-    column, ``FitError`` if there is nothing to compare, or no aggregate.
+    By default, ``columns`` are those that the test set's file declares, and ``fits`` (aggregator -> fit_id) the latest.
+    Raises ``InputError`` if no item has such a column, and ``FitError`` without an aggregate or systems to compare.
     """
     panel, latest = read_fitted(workspace.fit_folder(testset))
     fits = fits or latest.by_aggregator
     if not fits:
-        raise FitError(f"test set {testset!r} has no aggregate to compare systems by")
+        raise FitError(f"the systems of test set {testset!r} cannot be compared, because it has no aggregate")
     name = recommended(fits)
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset, columns))
@@ -120,7 +119,7 @@ def compared_in(
 
 
 def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
-    """Return the recommended estimate in the order of the panel's items.
+    """Fit ``care`` and return its estimate in the order of the panel's items.
 
     A fit must not see labels that later correct its estimate, because the estimate would be too close to them.
     """
@@ -156,14 +155,14 @@ def _by_labels(rates: Rates, named: Named, labels: Array) -> SystemsDocument:
 
 
 def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the scale of pairs' labels: 0 to 1, or the declared scale if some lie outside 0 to 1."""
+    """Return the scale of pairs' labels: 0 to 1, or the declared scale if a label is outside 0 to 1."""
     return scale if scale is not None and any(not 0.0 <= label <= 1.0 for label in labels) else (0.0, 1.0)
 
 
 def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the scale of pairs' scores. Its middle is a tie; its upper end prefers the left answer.
+    """Return the scale of pairs' scores, whose middle is a tie and whose upper end prefers the left answer.
 
-    Raises ``FitError`` if it is not declared and not 0 to 1, or scores may number the better answer.
+    Raises ``FitError`` if an undeclared scale exceeds 0 to 1, or scores may be numbers of the better answer.
     """
     low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
     if np.isin(panel.values[~np.isnan(panel.values)], (1.0, 2.0)).all() and low < high:

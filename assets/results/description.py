@@ -31,9 +31,9 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
     Parameters
     ----------
     scores : ScoreMatrix
-        In the order of ``texts``.
+        Scores of the items, in the order of ``texts``.
     moments, solved
-        In canonical order of the judges.
+        Moments and structure, with judges in canonical order.
     """
     if samples.is_sampled(len(texts)):
         rows = samples.sampled_rows(len(texts), np.random.default_rng(content_seed(scores)))

@@ -1,4 +1,4 @@
-"""JSON documents of results, as records: factors, comparison of systems, judges left out."""
+"""Records of results that are stored as JSON documents: factors and comparisons of systems."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from care_ops.records import ChangePoint, Comparison
 
 @dataclass(frozen=True)
 class FactorRecord:
-    """One factor of the structure.
+    """Measures of one factor of the structure.
 
     Attributes
     ----------
     mass : float
-        Share of the trace of L.
+        Share of the trace of L, the low-rank part of the structure.
     agreement : float
         Correlation with the panel's mean.
     breadth : float
         Effective number of judges on the factor: exp of the entropy of its squared loadings.
     gap : float
-        Distance to the next eigenvalue, as a share of its own.
+        Distance to the next eigenvalue, as a share of the factor's eigenvalue.
     """
 
     mass: float
@@ -32,18 +32,18 @@ class FactorRecord:
 
 @dataclass(frozen=True)
 class FactorsDocument:
-    """The strongest factors; empty without a structure.
+    """Strongest factors of a fit; empty without a structure.
 
     Attributes
     ----------
     features : tuple of str
         Features of the texts.
-    correlations : a tuple a factor, of float or None
-        Spearman correlation with each feature; None if undefined.
+    correlations : tuple of tuples of float or None
+        Spearman correlation of each factor with each feature; None if undefined.
     rules : dict rule -> factor
         Factor, counted from 0, that each rule takes for quality.
     judges : dict judge -> tuple of float or None
-        Spearman correlation of its own scores with each feature; None if undefined.
+        Spearman correlation of the judge's scores with each feature; None if undefined.
     """
 
     features: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class FactorsDocument:
 
 @dataclass(frozen=True)
 class SystemRecord:
-    """One system: its items, its value, and an interval if labels give one."""
+    """Number of items and value of one system, with an interval if labels give one."""
 
     system: str
     items: int
@@ -113,7 +113,7 @@ class SystemsDocument:
 
     @property
     def as_seen(self) -> str:
-        """Return a caution if differences rest on judges without labels; empty if labels correct them."""
+        """Caution that differences rest on judges without labels; empty if labels correct the differences."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
         caution = "Without labels they are the judges' view, with every bias about a system that the judges share."

@@ -1,6 +1,6 @@
-"""``evaluation``: evaluate the aggregates against gold, if there is gold.
+"""Dagster asset ``evaluation``: metrics of the aggregates against gold, if there is gold.
 
-Items whose label a fit has used are left out together with their whole split unit, for every aggregator (law 2).
+Items whose label a fit has used are left out together with their whole split unit, for every aggregator.
 """
 
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from assets.metadata import table
 from assets.workspace import Workspace
 
 BEST_JUDGE = "best_judge"
-"""Name of the document with the ``Evaluation`` of the judge that follows gold best."""
+"""Name of the document with the ``Evaluation`` of the judge that agrees best with gold."""
 
 
 @asset_of_testsets(

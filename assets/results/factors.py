@@ -1,4 +1,4 @@
-"""``factors``: correlations of the factors with features of the texts."""
+"""Dagster asset ``factors``: correlations of the factors with features of the texts."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ from assets.workspace import Workspace
     description="Correlations of each factor with text features, and the quality factor by each rule.",
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Score the items on each factor and correlate with their texts."""
+    """Correlate the items' scores on each factor with features of the items' texts."""
     from assets.fit.kept import read_fitted, read_moments, read_structure
     from assets.results.description import describe
     from assets.results.documents import FactorsDocument

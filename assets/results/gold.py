@@ -1,4 +1,4 @@
-"""Gold in the order of the items, without the labels that a fit has used."""
+"""Gold labels for evaluation, without labels that a fit has used."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from warehouse.items import ItemColumnsRead
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) -> ItemColumnsRead:
-    """Bring items into the panel's order, and blank the gold of labelled items and of their split units."""
+    """Reorder items as in the panel, and remove the gold of labelled items and of their split units."""
     gold = held_out_gold(items, labels)
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=gold)
@@ -33,14 +33,14 @@ def held_out_gold(items: ItemColumnsRead, labels: FitLabels) -> Array:
 
 
 def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> Array:
-    """Return values in the order of ``item_ids``; NaN if null or absent."""
+    """Return an array of values in the order of ``item_ids``, with NaN for a missing value."""
     return np.array(list(map(values.get, item_ids)), dtype=np.float64)
 
 
 def evaluations(
     aggregates: Mapping[str, Aggregate], gold: Array, scale: tuple[float, float] | None
 ) -> dict[str, Evaluation]:
-    """Evaluate every aggregate against gold, (n,) in the order of its estimates; empty without gold."""
+    """Evaluate every aggregate against gold (n,); the result is empty without gold."""
     if np.isnan(gold).all():
         return {}
     return {
@@ -50,6 +50,6 @@ def evaluations(
 
 
 def best_judge(panel: ScoreMatrix, gold: Array, scale: tuple[float, float] | None) -> Evaluation | None:
-    """Evaluate the judge that agrees best with gold; None if gold can compare no judge."""
+    """Return the evaluation of the judge that agrees best with gold; None if no judge can be compared with gold."""
     judges = (evaluate(scores, gold, threshold=None, scale=scale) for scores in panel.values.T)
     return max((each for each in judges if each.order is not None), key=lambda each: each.order or 0.0, default=None)

@@ -1,4 +1,4 @@
-"""``intervals``: bootstrap intervals of judge weights."""
+"""Dagster asset ``intervals``: bootstrap intervals of judge weights."""
 
 import dagster as dg
 
@@ -14,7 +14,7 @@ from care_ops.errors import InputError
     description="Bootstrap intervals of weights and loadings, by split unit.",
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Fit resampled split units and store the intervals of the weights."""
+    """Compute bootstrap intervals of the judge weights by resampling split units, and store the intervals."""
     from assets.fit.kept import read_answers, read_fitted
     from assets.results.gold import panel_items
     from care_ops.results.uncertainty import weight_intervals

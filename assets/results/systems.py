@@ -1,4 +1,4 @@
-"""``systems``: differences between systems, if items belong to systems."""
+"""Dagster asset ``systems``: differences between systems, if the test set declares systems."""
 
 from dataclasses import asdict, replace
 

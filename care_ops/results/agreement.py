@@ -1,4 +1,4 @@
-"""How far judges agree: Krippendorff's alpha of a panel."""
+"""Krippendorff's alpha, a measure of agreement between judges."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from care_ops.scores import Array
 
 
 def krippendorff_alpha(values: Array) -> float | None:
-    """One minus observed over expected disagreement of interval scores (Krippendorff, "Content Analysis", 2004).
+    """Compute Krippendorff's alpha of interval scores (Krippendorff, "Content Analysis", 2004).
 
-    Disagreement is the squared difference of two scores of one item. Missing scores are left out.
+    Alpha is 1 - D_o / D_e: D_o is the mean squared difference of two scores of one item, D_e of any two scores.
 
     Parameters
     ----------
     values : (n, p) array
-        Scores; NaN is missing.
+        Scores; NaN marks a missing score.
 
     Returns
     -------
     float or None
-        1 is perfect agreement, and 0 is agreement by chance. None if no item has two scores, or all scores are alike.
+        1 is perfect agreement, and 0 is agreement by chance. None if no item has two scores, or all scores are equal.
     """
     present = ~np.isnan(values)
     paired = present.sum(axis=1) >= 2

@@ -1,4 +1,4 @@
-"""Association of features of the items with the latent scores of a fit, tested against chance."""
+"""Permutation tests of the association between features of items and factor scores."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,15 @@ from care_ops.scores import Array
 
 
 def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Return the Spearman correlations and two-sided permutation p-values, each (factors, features); NaN if undefined.
+    """Compute Spearman correlations (h, f) of factor scores with features, and two-sided permutation p-values (h, f).
 
     Parameters
     ----------
     latent : (n, h) array
     features : (n, f) array
-        NaN if unknown.
+        NaN marks an unknown value. A constant feature, or a feature with too few known values, has the result NaN.
     resamples : int
-        Permutations of a feature, the same for every factor.
+        Number of permutations of each feature, which are the same for every factor.
     rng : numpy.random.Generator
         Generator of the permutations.
     """
@@ -40,14 +40,14 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
 
 
 def benjamini_hochberg(p_values: Array, rate: float) -> NDArray[np.bool_]:
-    """Whether each p-value is a discovery at a false discovery rate (Benjamini and Hochberg 1995); NaN never is one."""
+    """Return which p-values are discoveries at a false discovery rate (Benjamini and Hochberg 1995); NaN never is."""
     defined, discovered = ~np.isnan(p_values), np.zeros(p_values.shape, dtype=bool)
     discovered[defined] = false_discovery_control(p_values[defined]) <= rate
     return discovered
 
 
 def residual_ranks(feature: Array, other: Array) -> Array:
-    """Regress the ranks of a feature on those of another; return the residuals (n,), NaN if unknown."""
+    """Regress the ranks of one feature on the ranks of another, and return the residuals (n,), NaN if unknown."""
     both_known = ~np.isnan(feature) & ~np.isnan(other)
     out = np.full(len(feature), np.nan)
     if both_known.sum() < MIN_ITEMS or np.ptp(feature[both_known]) == 0:
@@ -59,7 +59,7 @@ def residual_ranks(feature: Array, other: Array) -> Array:
 
 
 def mean_by_unit(values: Array, units: Sequence[str]) -> Array:
-    """Return the means over split units, whose items are not independent; (n, c) to (units, c), NaN is left out."""
+    """Average values (n, c) over the items of each split unit, ignoring NaN, and return the means (units, c)."""
     _, code = np.unique(np.array(units), return_inverse=True)
     present = ~np.isnan(values)
     count = np.column_stack([np.bincount(code, weights=column) for column in present.T.astype(float)])

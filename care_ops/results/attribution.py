@@ -1,7 +1,7 @@
 """Attribution of a change to a system or to a judge, by sequential tests that hold over all runs.
 
-In each run each judge scores a few references (answers that it scored when it was anchored) again, and scores new
-answers of the systems.
+In each run, each judge scores new answers of the systems. It also scores a few references again, which are answers that
+it scored when its reference scores were stored.
 
 - A judge's difference is its new score of a reference minus its old score. If the judge has not changed, the two are
   exchangeable, so their difference is symmetric about 0, whatever the systems do.
@@ -10,8 +10,8 @@ answers of the systems.
   nor judges have changed, both parts are symmetric. A shift that all scores of a judge share cancels.
 
 If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
-that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). It is divided in advance over sizes of
-bets and over the runs in which the change may have come. The share that grew most names the run.
+that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). This capital is divided in advance
+over sizes of bets and possible runs of the change. The share that grew most identifies the run of the change.
 
 Differences with a common score are not symmetric together, so they belong to different rounds with separate capitals.
 Round r, from 1, is reported at a / (r (r + 1)); all rounds together have a.
@@ -33,24 +33,24 @@ from care_ops.records import ChangePoint
 from care_ops.scores import Array
 
 FALSE_ALARMS = 0.05
-"""Largest probability, over all runs, that a judge or a system that does not change is reported."""
+"""Maximum probability, over all runs, that CARE reports a change of a judge or a system that has not changed."""
 
 _BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
-"""Sizes of the bets, in 1 / scale: the smallest suits a shift by the whole scale, the largest by a 30th."""
+"""Sizes of the bets, in 1 / scale: the smallest suits a shift by the whole scale, the largest a shift by 1/30."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between two scores of a judge, or between two answers of a system.
+    """Difference between two scores of a judge, or between the scores of two answers of a system.
 
     Attributes
     ----------
     run_date : int
         Day of the run, as ``date.toordinal`` counts.
     size : float
-        In shares of the scale.
+        Difference as a share of the scale.
     round : int
-        From 1; no score is in two differences of a round.
+        Number of the round, from 1; no two differences of a round use the same score.
     """
 
     run_date: int
@@ -60,7 +60,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Answer:
-    """Answer of a system: its prompt, key, day of scoring, and scores by judge (shares of the scale)."""
+    """Answer of a system, with its prompt, key, day of scoring, and scores by judge as shares of the scale."""
 
     prompt: str
     key: str
@@ -69,11 +69,11 @@ class Answer:
 
 
 References = Mapping[int, Sequence[tuple[str, Mapping[str, float]]]]
-"""By run date, the references asked again: key, and by judge how far its score moved, in shares."""
+"""References that were scored again, by run date: the key, and each judge's change in score as a share of the scale."""
 
 
 def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int:
-    """Return the first round that none of these scores is in, and mark them as used there."""
+    """Return the first round that uses none of these scores, and mark the scores as used in this round."""
     sets = [taken.setdefault(key, set()) for key in keys]
     free = next(k for k in count(1) if not any(k in rounds for rounds in sets))
     for rounds in sets:
@@ -82,17 +82,17 @@ def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int
 
 
 def log_capitals(runs: Sequence[Array]) -> Array:
-    """Return the logarithm of the capital that the share of each run has won by each run.
+    """Compute, after each run, the log capital that is bet on a change in each run.
 
     Parameters
     ----------
     runs : sequence of T (m,) arrays
-        Differences of each run, at least one, in shares of the scale.
+        Differences of each run as shares of the scale; each run has at least one difference.
 
     Returns
     -------
     (T, T) array
-        Row t, column k: after run t, of the share that waits for run k; what it was given is counted.
+        Row t and column k: log capital after run t that is bet on a change in run k, including its initial share.
     """
     k = np.arange(1, len(runs) + 1)
     stakes = np.array(_BETS)[:, None] * np.concatenate(runs)
@@ -105,13 +105,13 @@ def log_capitals(runs: Sequence[Array]) -> Array:
 
 
 def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
-    """Find the first evidence of a change, and its most likely cause; None without evidence.
+    """Find the change that is detected first, and estimate the run in which it began; None without evidence.
 
     Parameters
     ----------
-    found : differences
+    found : iterable of Difference
     false_alarms : float
-        Largest probability, over all runs, of evidence of a change if nothing changed.
+        Maximum probability, over all runs, that a change is detected although nothing changed.
     """
     rounds = defaultdict[int, dict[int, list[float]]](dict)
     for each in found:
@@ -139,18 +139,18 @@ def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -
 def of_system(
     before: Sequence[Answer], new: Iterable[Answer], references: References, moving: Collection[str], most: int
 ) -> Iterator[Difference]:
-    """Return a system's differences, run by run.
+    """Yield the score differences between new and earlier answers of a system, run by run.
 
     Parameters
     ----------
-    before, new : answers
-        From when the judges were anchored, and since.
-    references : references by run date
-    moving : judges
-        Those that could change unnoticed. Their part in a difference needs a reference of that run; of other judges
-        none is taken off.
+    before, new : collections of Answer
+        Answers scored up to the reference day, and answers scored later.
+    references : References
+    moving : collection of str
+        Judges that could change without notice. A difference includes such a judge only if it scored a reference in
+        that run; the change of that score is subtracted. Other judges need no reference.
     most : int
-        New answers that are compared in a run.
+        Maximum number of new answers that are compared in a run.
     """
     taken, of_prompt = defaultdict[str, set[int]](set), defaultdict[str, deque[Answer]](deque)
     everything = deque(sorted(before, key=lambda each: each.key))  # keys are hashes: no order of the scores'
@@ -187,12 +187,12 @@ def of_system(
 
 
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
-    """Write a sentence for each judge with evidence of a change."""
+    """Return a sentence for each judge with evidence of a change."""
     message = "Judge {} changed: its scores of the same answers {} {}."
     return [message.format(name, one.direction, one) for name, one in changed.items()]
 
 
 def of_systems(changed: Mapping[str, ChangePoint], judges: Mapping[str, ChangePoint]) -> list[str]:
-    """Write a sentence for each system with evidence of a change, unless one of its judges also changed."""
+    """Return a sentence for each system with evidence of a change, with a caution if judges also changed."""
     held = f" This is held until {', '.join(judges)} has new reference scores." if judges else ""
     return [f"System {name} {one.direction} {one}.{held}" for name, one in changed.items()]

@@ -45,7 +45,7 @@ class FitStatus:
 
 
 def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Verdict:
-    """Return the verdict on a fit: a failure has priority over a blocked fit, and this over a stale one."""
+    """Return the verdict on a fit; failures have priority over a blocked fit, and a blocked fit over a stale fit."""
     fit_reasons = [] if facts is None else reasons_of(facts, remedies)
     if status.blocking_checks and not status.failures:
         return _blocked(facts, status, fit_reasons, remedies)

@@ -1,4 +1,4 @@
-"""Drift between two fits of one test set: of the distribution, the order, and the factor taken for quality."""
+"""Drift between two fits of a test set: changes in the distribution, the ranking and the weights or loadings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ _BINS = 10
 
 @dataclass(frozen=True)
 class Drift:
-    """Differences between an aggregate and the one of the previous run.
+    """Differences between the estimates of an aggregator in two runs.
 
     Attributes
     ----------
     common : int
         Items that have an estimate in both runs.
     psi, psi_by_chance : float
-        Population stability index of all items' estimates, and what equal distributions of these sizes give
-        with a probability of about 1 %; NaN below ten items.
+        Population stability index of all estimates, and its 99 % quantile for samples of these sizes from equal
+        distributions; NaN with fewer than ten items.
     mean_shift : float
-        Difference of the means over the earlier standard deviation; NaN below ten items.
+        Difference of the means divided by the earlier standard deviation; NaN with fewer than ten items.
     rank_correlation : float
-        Spearman's, over the common items; NaN with fewer than ten items or if one aggregate is constant.
+        Spearman correlation over the common items; NaN with fewer than ten items or if one aggregate is constant.
     """
 
     common: int
@@ -38,7 +38,7 @@ class Drift:
 
 
 def drift(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Drift:
-    """Compare estimates by item.
+    """Measure how the estimates of the items changed between two runs.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
 def population_stability(before: Array, after: Array) -> tuple[float, float]:
     """Compute the population stability index over the deciles of ``before``.
 
-    PSI = sum_b (q_b - p_b) log(q_b / p_b), half an item added to each bin. For equal distributions it is about (1/n +
-    1/m) times a chi-square variable with one degree of freedom fewer than bins. The second value is the 99 % quantile
-    of this distribution.
+    PSI = sum_b (q_b - p_b) log(q_b / p_b), with half an item added to each bin. For equal distributions it is about
+    (1/n + 1/m) times a chi-square variable with one degree of freedom fewer than bins. The second value is the 99 %
+    quantile of this distribution.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def population_stability(before: Array, after: Array) -> tuple[float, float]:
 
 
 def same_direction(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Return the cosine of two sets of loadings or weights over the judges that both have; NaN if it is undefined."""
+    """Compute the cosine similarity of two sets of loadings or weights over their common judges; NaN if undefined."""
     common = sorted(before.keys() & after.keys())
     if len(common) < 2:
         return float("nan")
@@ -94,20 +94,20 @@ def same_direction(before: Mapping[str, float], after: Mapping[str, float]) -> f
 
 
 def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[str]:
-    """Return the judges whose scores are the gold label itself, up to scale.
+    """Return the judges whose scores equal the gold label up to a linear transformation.
 
     Parameters
     ----------
     values : (n, p) array
-        Scores, NaN for missing.
+        Scores; NaN marks a missing score.
     gold : (n,) array
-        NaN if there is none.
+        Gold labels; NaN marks a missing label.
 
     Returns
     -------
     list of str
-        Those that correlate with gold by .999 or more in absolute value, over at least thirty items (a
-        hundred where gold has two values, since a good judge may well be right on thirty).
+        Judges whose absolute correlation with gold is .999 or more over at least thirty items. If gold has two
+        values, a hundred items are required, because a good judge may be right on thirty.
     """
     copies: list[str] = []
     for j, judge in enumerate(judges):

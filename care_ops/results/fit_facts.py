@@ -1,4 +1,4 @@
-"""The facts of a fit from which its verdict is decided."""
+"""Facts of a fit that determine its verdict."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from care_ops.results.sides import Sides
 from care_ops.scores import Array
 
 SETTLED = 0.9
-"""Probability from which labels have settled that the estimate is at least as good as the plain average."""
+"""Minimum probability at which labels establish that the estimate is at least as good as the plain average."""
 
 MOVED = 0.9996
-"""Rank correlation below which it matters whether an effect was rightly removed: from there on the two estimates may
-differ by .01 of Kendall's tau where the truth correlates with one of them by .6, (2 (1 - r))^1/2 * .6 * 2 / pi."""
+"""Rank correlation of the estimates with and without an effect, below which the removal matters: they may then differ
+by .01 of Kendall's tau, (2 (1 - r))^1/2 * .6 * 2 / pi, if the truth correlates by .6 with one of the estimates."""
 
 CONTRADICTED = 0.7
-"""Correlation of the estimates with and without labels below which labels contradict a panel without concerns."""
+"""Correlation of the estimates with and without labels, below which labels contradict a panel without concerns."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class JudgeFacts(JudgeCheck):
 
     @property
     def dead(self) -> str | None:
-        """Reason why the scores of the judge have no information; None if they have some."""
+        """Reason why the judge's scores contain no information; None if they contain some."""
         if self.admitted or self.entropy > 0.0:  # on a sparse panel one score is enough
             return None
         same = "it gave no score at all" if self.missing_rate >= 1.0 else "it gave the same score to every item"
@@ -46,14 +46,14 @@ class JudgeFacts(JudgeCheck):
 
     @property
     def counts_against(self) -> bool:
-        """Whether the weight of the judge is negative, and so is its whole interval, if there is one."""
+        """Whether the judge's weight is negative; if it has an interval, the whole interval must be negative."""
         upper = self.weight if self.weight_hi is None else self.weight_hi
         return upper is not None and upper < 0.0
 
 
 @dataclass(frozen=True)
 class FollowedFeature:
-    """A feature of the texts that a factor of the judges follows, with the rank correlation (Spearman).
+    """Text feature that correlates with a factor of the judges, and the Spearman correlation.
 
     ``of_estimate`` is the rank correlation of the estimate with the same feature.
     """
@@ -66,13 +66,13 @@ class FollowedFeature:
 
 @dataclass(frozen=True)
 class LabelEvidence:
-    """Evidence of labels about the estimate.
+    """Evidence from labels about the quality of the estimate.
 
     Attributes
     ----------
     labels : int
     better : float
-        Probability that the estimate ranks the items at least as well as the plain average, less .01 of tau.
+        Probability that the estimate ranks the items at least as well as the plain average, less .01 of Kendall's tau.
     gain : float
         Expected gain over the plain average, in Kendall's tau.
     at_random : float
@@ -94,9 +94,9 @@ class LabelEvidence:
 
 
 def trend(estimate: Array) -> float:
-    """Return the rank correlation (Spearman) of an estimate (n,), in the order of its file, with the position.
+    """Compute the Spearman correlation of an estimate (n,) with the positions of the items in the file.
 
-    It is 0 if chance may explain it: within three standard errors, or by fewer than ``MIN_ITEMS_TO_COMPARE`` items.
+    The result is 0 if it is within three standard errors of 0, or there are fewer than ``MIN_ITEMS_TO_COMPARE`` items.
     """
     position = np.arange(len(estimate), dtype=np.float64)
     found = rank_correlation(estimate, position, at_least=MIN_ITEMS_TO_COMPARE)
@@ -105,14 +105,14 @@ def trend(estimate: Array) -> float:
 
 @dataclass(frozen=True)
 class FitFacts(CareSummary):
-    """The facts of a fit, which do not change until it is built again.
+    """Facts of a fit, which change only when the fit is built again.
 
     Attributes
     ----------
     judges : tuple of JudgeFacts
         All judges, including those that are not on the panel.
     failure : str or None
-        Why ``care`` has no estimate; the other fields are then undefined.
+        Reason why ``care`` has no estimate; the other fields are then undefined.
     feature, follows : str and float, optional
         The text feature that the estimate follows most, and their correlation.
     removed : tuple of features
@@ -120,13 +120,13 @@ class FitFacts(CareSummary):
     blind : bool
         Whether no text features are known.
     followed : tuple of FollowedFeature
-        The largest correlation first.
+        Text features that factors follow, the largest correlation first.
     cautions : tuple of str
         Other warnings, such as a structure without a certificate.
     sides : Sides or None
-        The judges of pairs that prefer a side, if any.
+        Preference of the judges of pairs for a side, if there is one.
     always_left : str or None
-        A system on the left in every pair.
+        System that is on the left in every pair, if there is one.
     trend : float
         Rank correlation of the estimate with the position in the file.
     former_concerns : tuple of str
@@ -157,12 +157,12 @@ class FitFacts(CareSummary):
 
     @property
     def asks_for_order(self) -> bool:
-        """Whether the estimate follows the position, which is drift if the rows were shuffled."""
+        """Whether the estimate follows the position in the file, which is drift if the rows are in random order."""
         return abs(self.trend) >= FOLLOWS_FEATURE
 
     @property
     def rests_on_removal(self) -> bool:
-        """Whether the removed effects change the estimate."""
+        """Whether the removal of effects changes the estimate noticeably."""
         return self.kept is not None and self.kept.correlation < MOVED
 
     @property
@@ -173,5 +173,5 @@ class FitFacts(CareSummary):
 
     @property
     def admitted(self) -> list[str]:
-        """The judges on the panel."""
+        """Names of the judges on the panel."""
         return [judge.judge for judge in self.judges if judge.admitted]

@@ -1,4 +1,4 @@
-"""Decide whether a new system is better or worse than another, or whether evidence is lacking.
+"""Release gate, which decides whether a new system is better or worse than another, or evidence is lacking.
 
 The decision rests on the interval of the difference in mean label (``results.rates``) over the population of items.
 """
@@ -16,19 +16,19 @@ from care_ops.scores import Array
 
 
 class TooFewLabelsError(InputError, FitError):
-    """There are too few labels for a decision; the input is valid."""
+    """Error for valid input that has too few labels for a decision."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision of a gate.
+    """Decision of a gate between two systems.
 
     Attributes
     ----------
     outcome : {"better", "not worse", "worse", "undecided"}
-        "not worse": the interval excludes a loss of the margin.
+        "not worse" means that the interval excludes a loss of the margin or more.
     difference : Difference
-        New minus old.
+        Difference in mean label of the new system minus the old system.
     margin : float
         Accepted loss, in units of the labels.
     """
@@ -39,20 +39,20 @@ class Decision:
 
     @property
     def passes(self) -> bool | None:
-        """True or False if the evidence decides, else None."""
+        """Whether the new system passes; None if the evidence does not decide."""
         return {"better": True, "not worse": True, "worse": False, "undecided": None}[self.outcome]
 
     def __bool__(self) -> bool:
         """Raise ``TypeError``, because ``if gate(...)`` would accept every outcome."""
-        raise TypeError("a decision is neither true nor false; ask for its .passes (True, False, None) or its .outcome")
+        raise TypeError("a gate's decision is not a truth value; use its .passes (True, False or None) or .outcome")
 
 
 def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0) -> Decision:
-    """Compare the interval of ``new`` minus ``old`` with 0 and with the margin, which is fixed in advance.
+    """Decide between two systems by the interval of ``new`` minus ``old`` and a margin that is fixed in advance.
 
-    With a 90 % interval an equal system is called worse, or better, in at most 5 % of cases each. If labels have an
-    order, the gate may be asked after every label, and its first decision holds at that level. ``Duels`` are compared
-    by their common pairs, with a margin in shares of wins.
+    With a 90 % interval, an equal system is called better in at most 5 % of cases, and worse in at most 5 %. If
+    labels have an order, the gate may be used after every label, and its first decision holds at this level. Systems of
+    ``Duels`` are compared by their common pairs, with a margin in shares of wins.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
         if lacking := {name: MIN_LABELS - n for name, n in counts.items() if n < MIN_LABELS}:
             raise TooFewLabelsError(
                 f"{' and '.join(f'{name} has {count} labels of random items' for name, count in counts.items())}, "
-                f"where {MIN_LABELS} of each are needed: label "
+                f"but {MIN_LABELS} of each are needed: label "
                 f"{' and '.join(f'{more} more of {name}' for name, more in lacking.items())}"
             )
     compared = replace(given, systems=[name if name in (new, old) else None for name in systems])
@@ -92,20 +92,20 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
 
 
 def check_the_two(new: str, old: str, margin: float, width: float) -> None:
-    """Raise ``InputError`` if a system is compared with itself, or the margin accepts every loss."""
+    """Raise ``InputError`` if both systems are the same, or the margin is negative or accepts every loss."""
     if new == old:
-        raise InputError(f"gate: {new!r} is compared with itself; name another system")
+        raise InputError(f"gate: {new!r} cannot be compared with itself; name another system")
     if margin < 0:
-        raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
+        raise InputError(f"gate: the margin, which is the accepted loss, must be 0 or more, got {margin:g}")
     if 0 < width <= margin:
         raise InputError(
-            f"gate: a margin of {margin:g} lets every loss pass, as no difference is above {width:g}; give a smaller "
-            "one, of shares 0.02 for two per cent"
+            f"gate: a margin of {margin:g} accepts every loss, because no difference exceeds {width:g}; give a smaller "
+            "margin, such as 0.02 for two per cent"
         )
 
 
 def decided(difference: Difference, margin: float) -> Decision:
-    """Return the decision by an interval and a margin."""
+    """Return the decision that follows from the interval of a difference and the margin."""
     if difference.lo > 0:
         outcome = "better"
     elif difference.hi < -margin:
@@ -120,20 +120,20 @@ def decided(difference: Difference, margin: float) -> Decision:
 def rogan_gladen(
     given: Labelled, cut: float, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0
 ) -> Decision:
-    """Gate by the judges' decisions, corrected by their error rates on each system.
+    """Decide between two systems by the judges' pass rates, corrected for the judges' errors on each system.
 
     An item passes if its estimate is above the cut. If the judges pass a share q, people pass a share (q + TNR - 1) /
-    (TPR + TNR - 1) (Rogan and Gladen, American Journal of Epidemiology 1978); all three have Jeffreys posteriors.
+    (TPR + TNR - 1) (Rogan and Gladen, American Journal of Epidemiology 1978); q, TPR and TNR have Jeffreys posteriors.
 
     Raises
     ------
     InputError
         Labels are not 0 and 1, or are not from a simple random sample.
     TooFewLabelsError
-        A system has fewer than ``MIN_LABELS`` that pass or that fail.
+        A system has fewer than ``MIN_LABELS`` labels that pass, or that fail.
     """
     if given.chance is not None and len(set(given.chance.tolist())) > 1:
-        raise InputError("rogan-gladen needs a simple random sample; these items had different probabilities")
+        raise InputError("rogan-gladen needs a simple random sample, but the items have unequal probabilities; use ppi")
     check_the_two(new, old, margin, 1.0)
     rng = np.random.default_rng(seed)
     passes = np.where(np.isnan(given.estimate), np.nan, (given.estimate > cut).astype(np.float64))
@@ -143,17 +143,17 @@ def rogan_gladen(
 
 
 def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator) -> Array:
-    """Draw the share of one system's items that people pass."""
+    """Draw from the posterior of the share of one system's items that people pass."""
     known, judged = ~np.isnan(labels) & ~np.isnan(passes), passes[~np.isnan(passes)]
     passed, label = passes[known], labels[known]
     if not np.isin(label, (0.0, 1.0)).all():
-        raise InputError("gate: rogan-gladen corrects shares; give labels of 0 and 1")
+        raise InputError("gate: rogan-gladen works only with labels of 0 and 1; use ppi for other labels")
     right = {value: int((passed[label == value] == value).sum()) for value in (1.0, 0.0)}
     count = {value: int((label == value).sum()) for value in (1.0, 0.0)}
     if min(count.values()) < MIN_LABELS:
         raise TooFewLabelsError(
             f"{name} has {count[1.0]} labels that pass and {count[0.0]} that fail; rogan-gladen needs "
-            f"{MIN_LABELS} of each, to know the judges' errors on this system: label more of its items"
+            f"{MIN_LABELS} of each to estimate the judges' errors on this system: label more of its items"
         )
     tpr, tnr = (rng.beta(right[v] + 0.5, count[v] - right[v] + 0.5, DRAWS) for v in (1.0, 0.0))
     share = rng.beta(judged.sum() + 0.5, len(judged) - judged.sum() + 0.5, DRAWS)

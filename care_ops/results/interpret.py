@@ -1,4 +1,4 @@
-"""Interpretation of a factor by the correlation of its score with features of the text."""
+"""Interpretation of factors by the correlation of their scores with text features."""
 
 import re
 import warnings
@@ -19,7 +19,7 @@ FEATURES = ("characters", "words", "words_per_sentence", "list_items", "numbers"
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which put no space between words: each counts as one."""
+"""Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese; each counts as a word, as no spaces separate words."""
 
 _SENTENCE_END = re.compile(r"[.!?]+(?:\s|$)|[。！？｡]+")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
@@ -29,22 +29,22 @@ _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
 
 
 def text_features(texts: Sequence[str | None]) -> Array:
-    """Compute the features named in ``FEATURES``, shape (n, 8); NaN if there is no text.
+    """Compute the text features named in ``FEATURES`` as an array (n, 8), with NaN for a missing text.
 
-    SMOG is the grade of McLaughlin (1969) by textstat, NaN below three words.
+    ``smog`` is the readability grade of McLaughlin (1969), by textstat; NaN for fewer than three words.
     """
     return np.array([_features(text) for text in texts], dtype=np.float64).reshape(-1, len(FEATURES))
 
 
 COUNTED = ("words", "sentences", "list_items", "numbers")
-"""What is counted in the texts and shown to ``care``, which takes off what single judges like of it."""
+"""Counts in the texts whose effects on single judges ``care`` removes."""
 
 
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
-    """Count visible properties of each response, on a logarithmic scale: ``COUNTED`` by name, each (n,).
+    """Return log(1 + count) of each property in ``COUNTED`` for each response, as arrays (n,) by name.
 
-    For pairs, each value is that of the first response minus that of the second. NaN if a text is missing; empty if all
-    texts are missing.
+    For pairs, the value of the second response is subtracted from the value of the first. A missing text has NaN. The
+    result is empty if all texts are missing.
 
     Examples
     --------
@@ -71,11 +71,11 @@ def _counted(text: str | None) -> list[float]:
 
 
 def check_declared(not_quality: Collection[str], features: Collection[str], where: str) -> None:
-    """Raise ``InputError`` if a feature that is declared as not quality is unknown."""
+    """Raise ``InputError`` if ``not_quality`` names an unknown feature."""
     unknown = [name for name in not_quality if name not in features]
     if unknown:
-        known = f"there are {', '.join(features)}" if features else "no item has a text, from which they are counted"
-        raise InputError(f"{where}: not_quality names {unknown[0]!r}, which is no feature of these items; {known}")
+        known = f"there are {', '.join(features)}" if features else "there are none, because no item has a text"
+        raise InputError(f"{where}: not_quality names {unknown[0]!r}, which is not a feature of these items; {known}")
 
 
 def feature_correlations(scores: Array, features: Array) -> Array:
@@ -89,7 +89,7 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     Returns
     -------
     (h, f) array
-        NaN if a feature is constant or fewer than ten items have both.
+        NaN if a feature is constant, or fewer than ten items have a score and the feature.
     """
     ranks = [None if np.isnan(score).any() else rankdata(score) for score in scores.T]
     out = np.full((scores.shape[1], features.shape[1]), np.nan)
@@ -122,7 +122,7 @@ def _features(text: str | None) -> list[float]:
 
 
 def _spaced(text: str) -> str:
-    """Insert spaces between letters that are words by themselves."""
+    """Insert spaces around letters that count as words."""
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
 
 
@@ -132,7 +132,7 @@ def _smog(text: str) -> float:
 
 @cache
 def _textstat() -> Any:
-    """Import the library without its deprecation warnings, which concern only us, who pin both."""
+    """Import textstat without the deprecation warning about pkg_resources."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "pkg_resources is deprecated", module=r"textstat\.")
         from textstat import textstat

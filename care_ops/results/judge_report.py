@@ -1,4 +1,4 @@
-"""Report on a judge by labels of a probability sample: error rates, and effects of length and position.
+"""Report on a judge from labels of a probability sample: error rates, and effects of length and position.
 
 Shares have Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 """
@@ -18,14 +18,14 @@ from care_ops.results.rates import LEVEL, Labelled, Repeats, rates_of
 from care_ops.scores import Array
 
 SENT = (0.1, 0.2, 0.3, 0.5)
-"""Shares of the items that people decide, the least certain first."""
+"""Shares of the items that people decide instead of the judge, beginning with its least certain decisions."""
 
 _MISSES = 5
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share and its interval; ``count`` is the effective number of labels behind it."""
+    """Share with its interval; ``count`` is the effective number of labels."""
 
     value: float
     lo: float
@@ -35,7 +35,7 @@ class Share:
 
 @dataclass(frozen=True)
 class LengthEffect:
-    """Rank correlation of length, or of a difference in length, with the judge and with labels."""
+    """Rank correlations of text length (for pairs, of the difference in length) with a judge's scores and labels."""
 
     judge: float
     lo: float
@@ -55,7 +55,7 @@ class PositionEffect:
 
 
 def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) -> PositionEffect | None:
-    """Compare a judge's scores of pairs in both orders (NaN is missing) by a paired t interval; None below ten."""
+    """Compare a judge's scores of pairs in two orders by a paired t interval; None with fewer than ten scored pairs."""
     both = ~np.isnan(one) & ~np.isnan(other)
     count = int(both.sum())
     if count < MIN_ITEMS:
@@ -69,18 +69,18 @@ def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) 
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """One judge compared with labels of 0 and 1.
+    """Report on one judge, compared with labels of 0 and 1.
 
     Attributes
     ----------
     passed_of_passed, failed_of_failed : Share or None
         True positive and true negative rate.
     base_rate : Share
-        Items that people pass.
+        Share of the items that people pass.
     accuracy, assisted : Share
         Accuracy from the labels alone, and from labels with the panel's estimate (``rates_of``).
     sent : dict share -> error
-        Share of wrong decisions if people decide that share, the least certain first.
+        Judge's error rate on the other items if people decide this share of the items, the least certain first.
     misses : tuple of int
         Rows of the worst errors, the worst first.
     """
@@ -110,14 +110,14 @@ def report_of(
     lengths: Array | None = None,
     level: float = LEVEL,
 ) -> JudgeReport:
-    """Report on one judge; ``lengths`` (n,) are of texts, other parameters as in ``agreement_with_people``.
+    """Build the report on one judge from its scores and from labels; raise ``FitError`` with too few labels.
 
-    ``given`` has the panel's estimate without labels, and labels of 0 and 1 or shares. Raises ``FitError`` if the judge
-    scored fewer than ``MIN_LABELS`` labelled items.
+    ``given`` has the panel's estimate without labels, and labels of 0 and 1 or shares. ``lengths`` (n,) are lengths of
+    texts. The other parameters are as in ``agreement_with_people``.
     """
     labels, rows = given.labels, np.flatnonzero(~np.isnan(scores) & ~np.isnan(given.labels))
     if len(rows) < MIN_LABELS:
-        raise FitError(f"{judge}: {len(rows)} labels of items that it scored; {MIN_LABELS} are needed")
+        raise FitError(f"{judge} scored only {len(rows)} labelled items; {MIN_LABELS} are needed")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
     right = np.where(passes > 0, people, 1.0 - people)
     margin = np.abs(scores - cut)
@@ -140,7 +140,7 @@ def report_of(
 
 
 def _assisted(given: Labelled, side: Array, rows: NDArray[np.intp], right: Array, level: float) -> Share:
-    """Return the accuracy over all items, by the panel's estimate times ``side`` (-1 if the judge fails an item)."""
+    """Estimate the accuracy over all items by the panel's estimate times ``side`` (-1 if the judge fails an item)."""
     agreed = np.full(len(side), np.nan)
     agreed[rows] = right
     repeats = Repeats(np.ones(len(side)), shares=True)
@@ -151,7 +151,7 @@ def _assisted(given: Labelled, side: Array, rows: NDArray[np.intp], right: Array
 
 
 def _share(weights: Array, holds: Array, level: float) -> Share | None:
-    """Return a weighted share with a Jeffreys interval; None without weight."""
+    """Return a weighted share with a Jeffreys interval; None if all weights are 0."""
     total = float(weights.sum())
     if total <= 0:
         return None
@@ -166,7 +166,7 @@ def _certain(share: Share | None) -> Share:
 
 
 def _sent(margin: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
-    """Return the error of the items that the judge decides, for each share that people decide."""
+    """Return the judge's error rate on the items that it decides, for each share of items that people decide."""
     errors: dict[float, float] = {}
     for share in (0.0, *SENT):
         kept = margin[rows] >= np.nanquantile(margin, share) if share else np.ones(len(rows), dtype=np.bool_)

@@ -1,7 +1,7 @@
-"""Estimate how often systems win pairs, from labels of a few pairs.
+"""Shares of pairs that systems win, estimated from labels of a few pairs.
 
-A high score or label prefers the left answer. For one of its systems a pair is an item whose label is its share of a
-win (1, .5 for a tie, 0), with the intervals of ``rates`` and ``sequential``. The judges' preference for a side is
+A high score or label prefers the left answer. For each system, a pair is an item whose label is the system's share of
+the win: 1, .5 for a tie, or 0. ``rates`` and ``sequential`` compute the intervals. The judges' preference for a side is
 removed first.
 """
 
@@ -23,9 +23,9 @@ Pairs = Sequence[tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class Duels(Labelled):
-    """Pairs of systems: a high estimate prefers the left answer, and a label is its share of a win, 0 to 1.
+    """Pairs of systems with estimates, and with labels that are the left system's share of the win, from 0 to 1.
 
-    A pair of a system with itself is excluded. ``level``, ``of_these_items`` and ``seed`` as in ``rates_of``.
+    A high estimate prefers the left answer. Pairs of a system with itself are excluded. See also ``rates_of``.
     """
 
     pairs: Pairs = ()
@@ -35,11 +35,11 @@ class Duels(Labelled):
 
     @property
     def met(self) -> list[str]:
-        """Systems that met another one, sorted."""
+        """Sorted names of the systems that were paired with another system."""
         return sorted({name for pair in self.pairs if pair and pair[0] != pair[1] for name in pair})
 
     def rates(self) -> Rates:
-        """Return each system's share of wins over the others, the best first; ``FitError`` without enough labels."""
+        """Estimate each system's share of wins over the others, best first; raise ``FitError`` with too few labels."""
         found, left_out = list[Rate](), dict[str, str]()
         names = self.met
         for name in names[:1] if len(names) == 2 else names:
@@ -57,14 +57,14 @@ class Duels(Labelled):
     def difference(self, first: str, second: str) -> Difference:
         """Return the share of wins of ``first`` minus the share of ``second`` in their common pairs.
 
-        Raises ``InputError`` if they never met, ``FitError`` with fewer than ``MIN_LABELS`` labels of their pairs.
+        Raises ``InputError`` if no pair has both systems, ``FitError`` with fewer than ``MIN_LABELS`` labels of pairs.
         """
         seen = self._seen_by(first, second)
         value, lo, hi = (2.0 * end - 1.0 for end in (seen.rates[0].value, seen.rates[0].lo, seen.rates[0].hi))
         return Difference(first, second, value, lo, hi, seen.chances_to_win.get(ALL))
 
     def _seen_by(self, system: str, opponent: str | None = None) -> Rates:
-        """Return the rates of a system whose items are its pairs."""
+        """Estimate a system's share of wins over all opponents, or over one opponent."""
         seen = [
             (row, 1.0 if pair[0] == system else -1.0)
             for row, pair in enumerate(self.pairs)
@@ -77,7 +77,7 @@ class Duels(Labelled):
         count = int((~np.isnan(labels)).sum())
         if count < MIN_LABELS:
             against = "" if opponent is None else f" against {opponent}"
-            raise FitError(f"{count} labels of the pairs of {system}{against}; {MIN_LABELS} are needed")
+            raise FitError(f"the pairs of {system}{against} have {count} labels; {MIN_LABELS} are needed")
         answer, balanced = _turned_answer(self.estimate[rows], side)
         place = {row: k for k, (row, _) in enumerate(seen)}
         items = Labelled(
@@ -96,14 +96,14 @@ class Duels(Labelled):
     def _never_met(self, system: str, opponent: str | None) -> str:
         for name in (system, opponent):
             if name is not None and name not in self.met:
-                return f"no pair has a system {name!r}; there are {', '.join(self.met) or 'none'}"
-        return f"{system} and {opponent} never met in a pair, so labels of pairs do not compare them"
+                return f"no pair has the system {name!r}; there are {', '.join(self.met) or 'none'}"
+        return f"no pair has both {system} and {opponent}, so labels of pairs cannot compare these systems"
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
-    """Return the estimates (m,) in favour of a system, and whether it stood on both sides.
+    """Return the estimates (m,) in favour of a system, and whether the system was on both sides.
 
-    If the system stood on both sides, half of the common part of both sides is removed: the preference for a side.
+    If so, the preference for a side, which is the average of the mean estimates of both sides, is removed.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]
@@ -113,7 +113,7 @@ def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
 
 
 def _turned(rate: Rate, system: str) -> Rate:
-    """Return the rate of the opponent of a system."""
+    """Return the rate of a system's only opponent, given the rate of the system."""
     value, lo, hi = rate.by_labels
     ends = {"value": 1 - rate.value, "lo": 1 - rate.hi, "hi": 1 - rate.lo, "by_labels": (1 - value, 1 - hi, 1 - lo)}
     return replace(rate, system=system, by_judges=1 - rate.by_judges, **ends)

@@ -1,7 +1,7 @@
-"""Estimate each system's mean label from a few labels and a score for every item.
+"""Mean label of each system, estimated from a few labels and a score of every item.
 
-The mean of the judges' estimates over a system's items has their bias. Labels of a random sample correct it, if the
-estimates have not seen these labels.
+The mean of the judges' estimates over a system's items has the judges' bias. Labels of a random sample correct it, if
+the estimates were fitted without these labels.
 """
 
 import math
@@ -28,22 +28,22 @@ KINDS = {
     "mean": "mean label",
     "share of wins": "share of wins over the others, a tie counts half",
 }
-"""The kinds of rates, in words."""
+"""Description of each kind of rate."""
 
 ALL = "all items"
-"""Name of the one system if none is named."""
+"""Name of the single system if no system is named."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """The rate of one system.
+    """Estimated rate of one system, with intervals.
 
     Attributes
     ----------
     value, lo, hi : float
-        Posterior mean and equal-tailed interval of its mean label: for labels of 0 and 1 the share that people pass.
+        Posterior mean and equal-tailed interval of the mean label: for labels of 0 and 1 the share that people pass.
     by_labels : (value, lo, hi)
-        The same from the labels alone, without scores.
+        Mean and interval from labels only, without scores.
     by_judges : float
         Mean of the estimates without correction, in their unit.
     """
@@ -73,9 +73,9 @@ class Labelled:
     Attributes
     ----------
     estimate : (n,) array
-        Fitted without the labels, or NaN; for labels of 0 and 1 only its order counts.
+        Estimate fitted without the labels, or NaN; for labels of 0 and 1, only the order of the estimates is used.
     labels : (n,) array
-        NaN is missing.
+        NaN marks a missing label.
     systems : sequence of n str or None, optional
         None if the item belongs to no system. By default all items belong to one system.
     units : sequence of n str, optional
@@ -83,9 +83,9 @@ class Labelled:
     chance : (n,) array, optional
         Probability with which each labelled item was drawn; equal by default.
     repeats : Repeats, optional
-        If some items have several labels.
+        Weights of the labels, if some items have several labels.
     order : sequence of int, optional
-        The labelled rows in the order of their labels, for ``sequential``; ``chance`` and ``repeats`` are then unused.
+        Labelled rows in the order of labelling, for ``sequential``; ``chance`` and ``repeats`` are then unused.
     bounds : (lo, hi), optional
         Range of a label for ``sequential``; 0 and 1 by default.
     """
@@ -108,12 +108,12 @@ class Labelled:
 
 
 def labels_needed(rate: Rate, half_width: float) -> int:
-    """Return the number of labels for an interval of +- ``half_width``; the variance falls as 1/m - 1/N.
+    """Return the number of labels needed for an interval of +- ``half_width``; the variance falls as 1/m - 1/N.
 
     Raises ``InputError`` if the width is not positive.
     """
     if half_width <= 0:
-        raise InputError(f"rates: an interval's half width is above 0, got {half_width:g}")
+        raise InputError(f"rates: the half width of an interval must be above 0, got {half_width:g}")
     open_share = 1.0 / rate.labels - 1.0 / rate.items
     if open_share <= 0:
         return rate.labels
@@ -123,7 +123,7 @@ def labels_needed(rate: Rate, half_width: float) -> int:
 
 @dataclass(frozen=True)
 class Difference:
-    """System ``first`` minus ``second``; ``chance_better`` is None in a confidence sequence."""
+    """Rate of ``first`` minus rate of ``second``; ``chance_better`` is None in a confidence sequence."""
 
     first: str
     second: str
@@ -149,9 +149,9 @@ class Rates:
     _compare: Callable[[str, str], Difference] = field(repr=False, compare=False)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Return the difference of two systems; for pairs over their common pairs.
+        """Return the difference between the rates of two systems; for pairs, over their common pairs.
 
-        Raises ``InputError`` if one has no rate, and for pairs also as ``Duels.difference``.
+        Raises ``InputError`` if a system has no rate; for pairs, also the errors of ``Duels.difference``.
         """
         known = {rate.system for rate in self.rates}
         if missing := [name for name in (first, second) if name not in known]:
@@ -161,7 +161,7 @@ class Rates:
 
 
 def differ(first: str, second: str, draws: Array, level: float) -> Difference:
-    """Summarise draws (d,) of the difference of two systems."""
+    """Summarise posterior draws (d,) of the difference between the rates of two systems."""
     return Difference(first, second, *_summary(draws, level), _chance_above(draws, 0.0))
 
 
@@ -176,7 +176,7 @@ def rates_of(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """Estimate the mean label of each system, prediction-powered by the estimates of all its items.
+    """Estimate the mean label of each system by prediction-powered inference from the estimates of all its items.
 
     Parameters
     ----------
@@ -241,22 +241,22 @@ def _with_labels(
 
 def _checked(labels: Array, chance: Array | None, level: float) -> Array:
     if not 0 < level < 1:
-        raise InputError(f"rates: the level of intervals lies between 0 and 1, got {level:g}")
+        raise InputError(f"rates: the level of intervals must lie between 0 and 1, got {level:g}")
     chance = np.ones(len(labels)) if chance is None else chance
     drawn = chance[~np.isnan(labels)]
     if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():
-        raise InputError("rates: the chance with which an item was chosen for its label lies above 0 and at most at 1")
+        raise InputError("rates: the probability with which an item was drawn must be above 0 and at most 1")
     return chance
 
 
 def _weights(chance: Array) -> Array:
-    """Scale inverse chances to the effective number of labels (Kish, Survey Sampling, 1965)."""
+    """Scale inverse probabilities to add to the effective number of labels (Kish, Survey Sampling, 1965)."""
     inverse = 1.0 / chance
     return inverse * inverse.sum() / np.sum(inverse**2)
 
 
 def item_scores(estimate: Array, *, shares: bool) -> Array:
-    """Standardise estimates, 0 if missing; for shares their normal scores, which depend only on the order."""
+    """Standardise estimates, with 0 for a missing estimate; for shares, standardise their normal scores instead."""
     if shares:
         estimate = normal_scores(estimate[:, None])[:, 0]
     known = ~np.isnan(estimate)
@@ -267,7 +267,7 @@ def item_scores(estimate: Array, *, shares: bool) -> Array:
 def _discounted(
     systems: dict[str, System], rows_by_name: dict[str, NDArray[np.intp]], units: Sequence[str]
 ) -> dict[str, System]:
-    """Weight labels by the design effect of split units: the correlation of residuals within units, at least 0."""
+    """Reduce the weights of labels by the design effect of split units, from the residual correlation within units."""
     products, squares, pairs, members = 0.0, 0.0, 0, 0
     sizes: dict[str, float] = {}
     for name, system in systems.items():
@@ -302,7 +302,7 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 def _draws(
     systems: list[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
 ) -> tuple[Array, Array]:
-    """Draw the means of all systems with and without scores, each (DRAWS, S)."""
+    """Draw the mean labels of all systems, with and without the use of scores, as two arrays (DRAWS, S)."""
     within = None if binary else variance_within(systems)
     if binary:
         drawn = [draw_shares(_for_parameters(s), DRAWS, rng, of_these_items=of_these_items) for s in systems]

@@ -23,7 +23,7 @@ _DRAWS = 4_000
 
 @dataclass(frozen=True)
 class Component:
-    """One part of the variance of a score, with its interval and its share of the whole."""
+    """Component of the variance of a score, with its interval and its share of the total variance."""
 
     variance: float
     lo: float
@@ -33,40 +33,40 @@ class Component:
 
 @dataclass(frozen=True)
 class VarianceSplit:
-    """The variance of a single score within a system.
+    """Variance components of a single score within a system.
 
     Attributes
     ----------
     components : dict name -> Component
-        ``judge``, ``item`` (the task), ``run`` (if a task has several of a system), and ``residual`` (judge noise).
+        ``judge``, ``item`` (the task), ``run`` (if a system has several on a task), and ``residual`` (judge noise).
     noise_of_difference : dict (first, second) -> float
-        Share of judge noise in the variance of two systems' difference in mean score.
+        Share of judge noise in the variance of the difference between the mean scores of two systems.
     """
 
     components: Mapping[str, Component]
     noise_of_difference: Mapping[tuple[str, str], float]
 
     def noise_between(self, first: str, second: str) -> float | None:
-        """Return the share of judge noise in the difference of two systems, in any order; None if unknown."""
+        """Return the share of judge noise in the variance of the difference between two systems; None if unknown."""
         return self.noise_of_difference.get((min(first, second), max(first, second)))
 
 
 def variance_split(
     values: Array, systems: Sequence[str | None], tasks: Sequence[str], *, level: float = LEVEL, seed: int = 0
 ) -> VarianceSplit:
-    """Split the variance of scores by the mean squares of judges, tasks, runs and residual.
+    """Estimate variance components of scores from the mean squares of judges, tasks, runs and residuals.
 
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing.
+        Scores; NaN marks a missing score.
     systems, tasks : sequences of n str
         Answers of one system to one task are its runs.
 
     Raises
     ------
     InputError
-        There are fewer than two judges, or two tasks.
+        There are fewer than two judges, or fewer than two tasks.
     """
     kept = np.flatnonzero(~np.isnan(values).all(axis=1))
     values, present = values[kept], ~np.isnan(values[kept])
@@ -87,7 +87,7 @@ def variance_split(
         "residual": max(int(present.sum()) - n - p + 1, 1),
     }
     if freedom["judge"] < 1 or freedom["item"] < 1:
-        raise InputError("a variance is split over two judges and two tasks at least; give more of them")
+        raise InputError("variance components need at least two judges and two tasks; add judges or tasks")
     per_judge, per_answer = _harmonic(present.sum(axis=0)), _harmonic(present.sum(axis=1))
     per_task = _harmonic(np.array([len(rows) for rows in of_task]))
     within = sum(float(np.var(answers[rows])) * len(rows) for rows in cells)
@@ -114,7 +114,7 @@ def variance_split(
 
 
 def _two_way(values: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Return effects of judges and of answers by least squares; with missing scores by alternation."""
+    """Estimate effects of judges and answers by least squares, by alternation if scores are missing."""
     filled = np.where(present, values, 0.0)
     answers, judges = np.zeros(len(values)), np.zeros(values.shape[1])
     for _ in range(1 if present.all() else 200):
@@ -131,7 +131,7 @@ def _two_way(values: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
 def _components(
     squares: Mapping[str, float | Array], per_judge: float, per_answer: float, per_task: float
 ) -> dict[str, float | Array]:
-    """Solve the expected mean squares for the variances; without runs theirs is part of the items'."""
+    """Solve the expected mean squares for the variances; without repeated runs, ``item`` includes their variance."""
     noise = squares["residual"]
     runs = squares.get("run", math.nan)
     known = not (isinstance(runs, float) and math.isnan(runs))
@@ -147,7 +147,7 @@ def _components(
 def _noise(
     components: Mapping[str, Component], owners: Sequence[str], tasks: Sequence[str], per_answer: float
 ) -> dict[tuple[str, str], float]:
-    """Return the judges' part of the variance of each difference; shared tasks do not add to it."""
+    """Return the share of judge noise in the variance of each difference between systems; shared tasks cancel."""
     of = {name: [tasks[k] for k in rows] for name, rows in rows_of(owners).items() if name}
     parts = {name: part.variance for name, part in components.items()}
     shares: dict[tuple[str, str], float] = {}
@@ -166,7 +166,7 @@ def _harmonic(counts: NDArray[np.intp]) -> float:
 
 
 def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
-    """Return a sample of tasks that have k runs, labelled by whether k of them all pass.
+    """Return a sample with an item for each task that has k or more runs, labelled by whether k runs all pass.
 
     The label is C(c, k) / C(m, k) for c passes among m labelled runs; the score is the expected lowest of k runs.
 
@@ -176,15 +176,15 @@ def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
         k is below 1, labels are not 0 and 1 or have unequal probabilities, or no task has k runs.
     """
     if k < 1:
-        raise InputError(f"pass^k is about k runs, 1 or more; got {k}")
+        raise InputError(f"pass^k: the number of runs k must be 1 or more, got {k}")
     known = sample.labels[~np.isnan(sample.labels)]
     if not np.isin(known, (0.0, 1.0)).all() or (sample.chance is not None and len({*sample.chance.tolist()}) > 1):
-        raise InputError("pass^k takes labels of 0 and 1, of items that were drawn with one probability")
+        raise InputError("pass^k needs labels of 0 and 1, on items that were drawn with equal probability")
     systems = sample.systems if sample.systems is not None else [None] * len(tasks)
     cells = rows_of(f"{system}\0{task}" for system, task in zip(systems, tasks, strict=True))
     cells = {key: np.array(rows) for key, rows in cells.items() if len(rows) >= k}
     if not cells:
-        raise InputError(f"pass^{k} takes {k} runs of a system on one task: name the task in the column split_unit")
+        raise InputError(f"pass^{k} needs {k} runs of a system on one task; name the task in the column split_unit")
     first = [int(rows[0]) for rows in cells.values()]
     return replace(
         sample,

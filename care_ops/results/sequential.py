@@ -25,7 +25,7 @@ from care_ops.scores import Array
 Rows = NDArray[np.intp]
 
 _CANDIDATES = 1001
-"""Possible means of a system that are tested."""
+"""Number of possible means of a system that are tested."""
 
 _LARGEST_BET = 0.5
 """Largest bet, as a share of the capital (Waudby-Smith and Ramdas)."""
@@ -34,7 +34,7 @@ _MIXING = 4.0
 """tau in ``_kept``; at the level .9 intervals of few items are narrowest with about 4."""
 
 _PRIOR_LABELS = 2.0
-"""Labels that the prior slope of 0 counts for."""
+"""Weight of the prior slope of 0, as a number of labels."""
 
 _PRIOR_VARIANCE = 0.25
 """Variance of a prediction's error before any label: the largest of a number between 0 and 1."""
@@ -42,7 +42,7 @@ _PRIOR_VARIANCE = 0.25
 
 @dataclass(frozen=True)
 class Stream:
-    """Labels (m,) of one system between 0 and 1 in their order, their rows (m,), and the scores (N,) of all items."""
+    """Labels (m,) of one system, from 0 to 1 in order of labelling, their rows (m,), and scores (N,) of all items."""
 
     scores: Array
     rows: Rows
@@ -51,9 +51,9 @@ class Stream:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The log capital (G,) against each of the possible means (G,) of all N labels.
+    """Log capital (G,) against each possible mean (G,) of all N labels of a system.
 
-    ``sampling`` bounds the variance of the mean of these items about their population's, if that is the target, else 0.
+    ``sampling`` bounds the variance of the items' mean around the population mean; it is 0 if the items are the target.
     """
 
     means: Array
@@ -90,7 +90,7 @@ def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
 
 
 class _Predictions:
-    """Least squares of labels on scores, shrunk to a slope of 0 and a mean of one half."""
+    """Least-squares regression of labels on scores, shrunk to a slope of 0 and a mean of one half."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -102,7 +102,7 @@ class _Predictions:
         return self._errors / self._count if self._count else 0.0
 
     def of(self, scores: Array | float) -> Array:
-        """Predicted labels, within 0 and 1."""
+        """Return the predicted labels, clipped to 0 and 1."""
         if not self._count:
             return np.full(np.shape(scores), 0.5)
         x, y = self._x / self._count, (self._y + 0.5) / (self._count + 1)
@@ -118,7 +118,7 @@ class _Predictions:
 
 
 def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
-    """Return the capital against evenly spaced means that the labels allow."""
+    """Compute the log capital against evenly spaced means that are consistent with the labels."""
     size, known = len(stream.scores), float(stream.labels.sum())
     means = np.linspace(known / size, (known + size - len(stream.labels)) / size, _CANDIDATES)
     *_, log_capital = log_capitals(stream, means)
@@ -126,12 +126,12 @@ def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
 
 
 def interval(evidence: Evidence, level: float) -> tuple[float, float]:
-    """Return the interval of means that are not excluded."""
+    """Return the confidence interval, which contains all means that the capital does not exclude."""
     return _kept(evidence.means, evidence.log_capital, level, evidence.sampling, (0.0, 1.0), _step(evidence))
 
 
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
-    """Return the interval of differences that the product of the capitals does not exclude."""
+    """Return the interval of differences between two systems that the product of their capitals does not exclude."""
     together = first.log_capital[:, None] + second.log_capital[None, :]
     difference = first.means[:, None] - second.means[None, :]
     sampling, step = first.sampling + second.sampling, _step(first) + _step(second)
@@ -147,8 +147,8 @@ def _kept(
 ) -> tuple[float, float]:
     """Return the interval of values that are not excluded, one step wider; all possible values if all are excluded.
 
-    For a population target x, the capital against a value d of these items is multiplied by that of a mixture of bets
-    on d - x, exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), for a variance v and ``_MIXING`` = tau (Robbins,
+    For a population target x, the capital against a value d of these items is multiplied by a mixture of bets on
+    d - x, exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), for a variance v and ``_MIXING`` = tau (Robbins,
     Annals of Mathematical Statistics 1970). ``endless`` has the possible values for such a target.
     """
     low, high = (float(values.min()), float(values.max())) if sampling == 0 else endless
@@ -168,12 +168,12 @@ def rates_at_looks(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """Estimate the mean label of each system: ``rates_of``, or a confidence sequence if the labels have an order.
+    """Estimate the mean label of each system, by a confidence sequence if labels have an order, else by ``rates_of``.
 
     Raises
     ------
     InputError, FitError
-        Bounds are missing or exceeded, or as in ``rates_of``.
+        The bounds of labels are missing or exceeded, or ``rates_of`` raises the error.
     """
     if given.order is None:
         return rates_of(given, level=level, of_these_items=of_these_items, seed=seed)
@@ -219,7 +219,7 @@ def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:
 
 
 def _within(value: float, evidence: Evidence, level: float, lo: float, hi: float) -> tuple[float, float, float]:
-    """Return a value moved into the interval, and the interval, in units of the labels."""
+    """Return a value, clipped to the interval, and the ends of the interval, in units of the labels."""
     least, largest = (lo + (hi - lo) * end for end in interval(evidence, level))
     return min(max(value, least), largest), least, largest
 
@@ -228,12 +228,12 @@ def _bounds(labels: Array, bounds: tuple[float, float] | None) -> tuple[float, f
     known = labels[~np.isnan(labels)]
     if bounds is None:
         if not np.isin(known, (0.0, 1.0)).all():
-            raise InputError("labels are not all 0 and 1; say between which bounds a label must lie, such as 1 and 5")
+            raise InputError("some labels are not 0 or 1; give the bounds of a label, such as 1 and 5")
         return 0.0, 1.0
     lo, hi = bounds
     if not lo < hi:
-        raise InputError(f"the bounds of labels rise, got {lo:g} and {hi:g}")
+        raise InputError(f"the lower bound of labels must be below the upper bound, got {lo:g} and {hi:g}")
     outside = known[(known < lo) | (known > hi)]
     if len(outside):
-        raise InputError(f"a label is {outside[0]:g}, outside the bounds {lo:g} and {hi:g}; widen them")
+        raise InputError(f"a label is {outside[0]:g}, outside the bounds {lo:g} and {hi:g}; widen the bounds")
     return lo, hi

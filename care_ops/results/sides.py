@@ -1,4 +1,4 @@
-"""Judges of pairs that prefer a side."""
+"""Detection of judges that prefer the left or the right answer of pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from care_ops.scores import Array, mean_of_present
 
 _LEVEL = 0.99
 _PLAIN = 0.05
-"""Distance of a share from one half below which it is not reported."""
+"""Minimum distance from one half at which a share is reported."""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """Share of left choices over all judges, and whether it differs from one half; the judges whose own shares do.
+    """Share of left choices of all judges, and the shares of single judges that differ from one half.
 
-    ``known`` states whether the system on each side is known; then two systems count equally in both orders.
+    ``plain`` states whether ``share`` differs from one half, and ``known`` whether the systems of the pairs are known.
     """
 
     share: float
@@ -28,7 +28,7 @@ class Sides:
 
 
 def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | None]) -> Sides | None:
-    """Find judges that prefer a side; None if no share differs from one half, or each system has its side.
+    """Find judges that prefer a side; None if no share differs from one half, or no systems met in both orders.
 
     A value (n, p) above ``middle`` chooses the left answer. Each of the n ``systems`` is (left, right), or None.
     """
@@ -41,7 +41,7 @@ def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | N
 
 
 def always_left(systems: Sequence[tuple[str, str] | None]) -> str | None:
-    """Return the one of two systems that was on the left in all pairs, if there is one."""
+    """Return the system that is on the left in every pair of the same two systems; None if there is no such system."""
     orders = {pair for pair in systems if pair is not None and pair[0] != pair[1]}
     return orders.pop()[0] if len(orders) == 1 else None
 

@@ -1,4 +1,4 @@
-"""Comparison of systems by judges: paired differences with intervals.
+"""Comparison of systems by the judges' estimates: differences with intervals.
 
 Variances are cluster-robust by split unit (a prompt that every system answered); intervals are Student's t.
 """
@@ -20,12 +20,12 @@ from care_ops.scores import Array
 def mean_differences(
     estimate: Array, systems: Sequence[str | None], units: Sequence[str], *, level: float = 0.9
 ) -> list[Comparison]:
-    """Compare every two systems by the means of their items, the better one first.
+    """Compare every two systems by their mean estimates, with the better system first.
 
     Parameters
     ----------
     estimate : (n,) array
-        NaN is excluded.
+        Estimates of the items; NaN is excluded.
     systems : sequence of n str or None
         None if the item belongs to no system.
     units : sequence of n str
@@ -49,7 +49,7 @@ def mean_differences(
     }
     rows = {name: r for name, r in rows.items() if len(np.unique(unit[r])) >= 2}
     if len(rows) < 2:
-        raise FitError("systems: at least two systems with scored items of two split units each are needed")
+        raise FitError("systems: a comparison needs two systems, each with scored items of at least two split units")
     comparisons: list[Comparison] = []
     for first, second in itertools.combinations(rows, 2):
         difference, influence = 0.0, np.zeros(count)
@@ -144,7 +144,7 @@ def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tup
 
 
 def _solve(x: Array, e: Array, systems: int, half_won: float) -> tuple[Array, Array]:
-    """Return strengths that add to zero (then an effect of the side), and the inverse of the slope, by Newton steps."""
+    """Estimate strengths that add to zero, and any side effect, by Newton's method; return also the inverse Hessian."""
     n, k = x.shape
     among = np.eye(k)
     among[:systems, :systems] -= 1 / systems
@@ -171,7 +171,7 @@ def _interval(difference: float, influence: Array, freedom: int, level: float) -
 
 
 def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
-    """Split units as numbers from 0, shape (n,), and how many there are."""
+    """Return split units as integer codes (n,), and the number of distinct units."""
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
     return code.astype(np.intp), len(distinct)
 
@@ -179,4 +179,4 @@ def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
 def _same_length(estimate: Array, *others: Sequence[object]) -> None:
     for other in others:
         if len(other) != len(estimate):
-            raise InputError(f"systems: {len(estimate)} estimates, but {len(other)} entries beside them")
+            raise InputError(f"systems: there are {len(estimate)} estimates, but {len(other)} systems or split units")

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of weights and loadings over split units."""
+"""Bootstrap intervals of judge weights and loadings, by resampling of split units."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,13 +22,13 @@ _Refit = tuple[Array, Array | None]
 _TAILS = (0.05, 0.95)
 
 _NINE_IN_TEN = 1.2816
-"""Standard deviations by which a normal value lies on one side with a probability of .9."""
+"""90 % quantile of the standard normal distribution."""
 
 _FROM_A_HALF = 0.1
-"""How far from a half the share of the higher vote may be: at .6 a tenth of the items lies in a half with its like."""
+"""Maximum distance from one half of the share of the higher vote, at which the median still separates two classes."""
 
 MOST_ITEMS = 10_000
-"""Most items of a resample. Where there are more, deviations are scaled to all items (m out of n bootstrap)."""
+"""Maximum number of items in a resample; deviations are scaled to the number of all items (m out of n bootstrap)."""
 
 
 def weight_intervals(
@@ -41,31 +41,31 @@ def weight_intervals(
     most_items: int = MOST_ITEMS,
     watch: Watch = unwatched,
 ) -> dict[str, Intervals]:
-    """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
+    """Compute 90 % bootstrap intervals for each aggregator that has weights, from ``config.resamples`` refits.
 
-    They cover the weight that the same method would find on endless items of the same kind, and not its bias.
+    They cover the weight that the same method would find on infinitely many items, which may be biased.
 
     Parameters
     ----------
     units : sequence of n str, optional
-        Split unit of each item; by default each item is one of its own.
+        Split unit of each item; by default each item is a separate unit.
     whole : mapping name -> Aggregate, optional
-        The weights on all items, if already computed; otherwise they are computed here.
+        Aggregates of all items, if already computed.
     most_items : int
-        Of each resample.
+        Maximum number of items in each resample.
 
     Raises
     ------
     InputError
         There are fewer than two split units.
     FitError
-        No aggregator could answer on all items.
+        No aggregator gives an estimate on all items.
     """
     if not config.resamples:
         return {}
     members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
-        raise InputError("intervals: all items share one split unit; there is nothing to resample")
+        raise InputError("intervals: all items belong to one split unit, so there is nothing to resample")
     whole = fit_panel(scores, config, labels).aggregates if whole is None else whole
     weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
     if not weighted:
@@ -86,9 +86,9 @@ def weight_intervals(
 
 
 def has_halves(values: Array) -> bool:
-    """Whether the upper half of the items, (n, p), is another one than the lower: not where most votes are alike.
+    """Return whether the median separates different items, given scores (n, p); False if most votes are equal.
 
-    The median then parts items of one class, of which none deserves its half.
+    If most votes are equal, the median would split items of the same class.
     """
     least, most = np.nanmin(values), np.nanmax(values)
     share = float(np.mean(values == most) / np.mean(~np.isnan(values)))
@@ -96,10 +96,10 @@ def has_halves(values: Array) -> bool:
 
 
 def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
-    """Return whether each item stands on the right side of the median with a probability of .9, given ``sd``, (n,).
+    """Return whether each item is on the correct side of the median with a probability of .9, given ``sd`` (n,).
 
-    Where judges err for themselves, 96 to 98 of 100 such items are in the right half; of what judges share ``sd`` knows
-    nothing (``docs/method.md``). False if no judge scored the item.
+    If judges err independently, 96 to 98 of 100 such items are in the correct half; ``sd`` does not cover errors that
+    judges share (``docs/method.md``). The result is False for an item without scores.
 
     Examples
     --------
@@ -111,9 +111,9 @@ def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
 
 
 def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[str, _Refit]:
-    """Return weights and loadings of the aggregators that can answer on a resample.
+    """Return weights and loadings of the aggregators that give an estimate on a resample.
 
-    A constant judge leaves none, unless the panel is sparse: a judge of few scores is shrunk towards the others.
+    A constant judge makes the result empty, unless the panel is sparse; a judge with few scores is then shrunk.
     """
     if not is_sparse(scores.values) and not varies(scores.values).all():
         return {}
@@ -126,7 +126,7 @@ def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[st
 
 
 def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refit], shrink: float) -> Intervals:
-    """Return the intervals of an aggregate's weights and loadings from those on resamples."""
+    """Compute the intervals of an aggregate's weights and loadings from the refits on resamples."""
     assert whole.weights is not None  # ``weight_intervals`` keeps no others
     lo, hi = _quantiles([weights for weights, _ in refits], whole.weights, shrink)
     if whole.loadings is None:
@@ -138,7 +138,7 @@ def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refi
 def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
     """Return the rows of each split unit; units and their rows are sorted, so the order of items does not matter.
 
-    Where ``names`` are the item ids, each item is a unit, and the rows of all come as one array.
+    If ``names`` are the item ids, each item is a unit, and the result is one array (n, 1).
     """
     by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
     if names is item_ids or list(names) == list(item_ids):  # no unit is declared
@@ -150,9 +150,9 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 
 
 def _resampled(scores: ScoreMatrix, labels: FitLabels, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, FitLabels]:
-    """Return the scores and labels of these rows, which may repeat, under item ids of their own.
+    """Return the scores and labels of resampled rows, with new item ids.
 
-    The labels count as chosen, so that no refit calibrates probabilities, of which nothing is kept.
+    The labels count as chosen, because refits need not calibrate probabilities, which are not stored.
     """
     ids = _item_ids(len(rows))
     features = {name: feature[rows] for name, feature in scores.features.items()}
@@ -174,9 +174,9 @@ def _item_ids(items: int) -> tuple[str, ...]:
 
 
 def _matched(loadings: Array, reference: Array) -> Array:
-    """Return ``loadings`` with columns ordered and signed as the nearest columns of ``reference``.
+    """Reorder and sign the columns of ``loadings`` to match the nearest columns of ``reference``.
 
-    A column of the reference for which no column of ``loadings`` is left has NaN.
+    A column of the reference without a match has NaN.
     """
     cosines = (reference / np.linalg.norm(reference, axis=0)).T @ (loadings / np.linalg.norm(loadings, axis=0))
     out = np.full(reference.shape, np.nan)
@@ -189,9 +189,9 @@ def _matched(loadings: Array, reference: Array) -> Array:
 
 
 def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
-    """Return the ends of the interval, which holds ``centre``, with deviations scaled by ``shrink``.
+    """Return the ends of an interval that contains ``centre``, with deviations scaled by ``shrink``.
 
-    Where a few labels count as much as all scores, the fit of all of them may lie beyond most of its resamples.
+    If few labels have much influence, the fit on all items may lie outside the range of most resamples.
     """
     lo, hi = np.nanquantile(np.array(draws), _TAILS, axis=0, method="weibull")
     return centre + shrink * np.minimum(lo - centre, 0.0), centre + shrink * np.maximum(hi - centre, 0.0)

@@ -261,7 +261,7 @@ def test_a_result_draws_its_figures_and_writes_its_page(wide, items, tmp_path):
     assert all("<svg" in figure.html() and "srcdoc=" in figure._repr_html_() for figure in figures.values())
     path = result.report(tmp_path / "page.html")
     assert "pandas DataFrame" in path.read_text()
-    with pytest.raises(care_eval.InputError, match=r"let its name end in \.html"):
+    with pytest.raises(care_eval.InputError, match=r"use a name that ends in \.html"):
         result.report(tmp_path / "page")
 
 

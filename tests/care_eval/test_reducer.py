@@ -57,7 +57,7 @@ def test_epochs_are_averaged_over_those_that_have_a_score_and_keep_their_votes()
     np.testing.assert_array_equal(reduced.metadata["epochs"], [4.0, np.nan, 1.0])
     assert reduced.metadata["votes"] == [[3.0, 5.0], None, None]
     assert np.isnan(care_eval.epoch_reducer([Score(value=None)]).value)
-    with pytest.raises(care_eval.InputError, match="an epoch says 'splendid'"):
+    with pytest.raises(care_eval.InputError, match="an epoch has the score 'splendid'"):
         care_eval.epoch_reducer([Score(value="splendid")])
 
 
@@ -73,10 +73,10 @@ def test_a_judge_that_failed_counts_as_its_mean_and_a_failed_panel_has_no_score(
 def test_scores_that_belong_to_no_judge_are_refused(result):
     reduce = care_eval.score_reducer(result)
     with pytest.raises(
-        care_eval.InputError, match="2 scores of unknown judges; the fit is of 4: model_graded_qa:openai"
+        care_eval.InputError, match="2 scores have unknown judges; the fit has 4: model_graded_qa:openai"
     ):
         reduce([printed("somebody/else", 1.0), printed(MODELS[0], 2.0)])
-    with pytest.raises(care_eval.InputError, match="judge 'model_graded_qa:qwen/three' says 'splendid'"):
+    with pytest.raises(care_eval.InputError, match="judge 'model_graded_qa:qwen/three' has the score 'splendid'"):
         reduce([printed(MODELS[2], "splendid"), *(printed(model, 1.0) for model in MODELS[:2])])
 
 

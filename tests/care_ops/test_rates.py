@@ -263,7 +263,7 @@ def test_bad_input_is_named():
     estimate, labels = np.arange(10.0), np.r_[np.ones(4), np.full(6, np.nan)]
     with pytest.raises(FitError, match=r"no system has 5 labels \(all items: 4 labels"):
         rates_of(Labelled(estimate, labels))
-    with pytest.raises(InputError, match="chance"):
+    with pytest.raises(InputError, match="probability"):
         rates_of(Labelled(estimate, np.ones(10), chance=np.zeros(10)))
     with pytest.raises(InputError, match="level"):
         rates_of(Labelled(estimate, np.ones(10)), level=90)

@@ -144,7 +144,7 @@ def test_grades_need_bounds_and_scale_with_them():
     )
     assert {rate.labels for rate in grades.rates} == {60}
     assert grades.rates[0].hi - grades.rates[0].lo == pytest.approx(4 * (plain[0].hi - plain[0].lo), rel=0.2)
-    with pytest.raises(InputError, match="say between which bounds"):
+    with pytest.raises(InputError, match="give the bounds"):
         rates_at_looks(Labelled(estimate, 1 + 4 * labels, names, order=order))
     with pytest.raises(InputError, match="a label is 5, outside the bounds 1 and 4"):
         rates_at_looks(Labelled(estimate, 1 + 4 * labels, names, order=order, bounds=(1, 4)))

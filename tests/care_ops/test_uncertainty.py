@@ -69,7 +69,7 @@ def test_intervals_with_labels_and_bad_input(rng):
     with pytest.raises(InputError, match="resamples is 3; give 0 for no intervals, or at least 20"):
         FitConfig(resamples=3)
     assert weight_intervals(scores, FitConfig(resamples=0)) == {}
-    with pytest.raises(InputError, match="share one split unit"):
+    with pytest.raises(InputError, match="belong to one split unit"):
         weight_intervals(scores, FitConfig(), units=["u"] * 400)
 
 
