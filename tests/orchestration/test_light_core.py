@@ -130,7 +130,7 @@ def test_a_query_without_duckdb_names_the_extra(core, first_panel, tmp_path):
 
 @pytest.mark.slow
 def test_workspace_commands_name_the_pipeline_extra(core, tmp_path):
-    assert "made" in typed(core, tmp_path, "care init mine")[0]
+    assert "created" in typed(core, tmp_path, "care init mine")[0]
     for command in ("run", "status", "doctor", "ui", "admin daemon"):
         _, shown = typed(core, tmp_path, f"care {command} --workspace mine", code=1)
         assert "pip install '.[pipeline]'" in " ".join(shown.split()), command
