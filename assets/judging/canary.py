@@ -21,7 +21,7 @@ from assets.judging.forecast import expected, rates
 from assets.metadata import checked, table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
-from care_ops.errors import CareError, JudgeError
+from care_ops.errors import JudgeError
 from judges.engines.base import StoppedError
 from judges.items import FROM_A_FILE, Score, Status
 from judges.pool import Pool
@@ -94,7 +94,7 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         message += f"; {', '.join(sorted(now - before))} answered, where {', '.join(sorted(before))} did before"
     message += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
     if changed is not None and not others and is_as_before(changed, again):
-        affected = sum(day >= changed.run_date for day in _days_scored(workspace, judge))
+        affected = _scored_since(workspace, judge, changed.run_date)
         since = date.fromordinal(changed.run_date).isoformat()
         message += f". Today it answers as it did before {since}"
         passed = affected == 0
@@ -137,9 +137,9 @@ def due(workspace: Workspace) -> list[str]:
     """Return the judges to retest today (UTC): once a day, and only if they scored something before today."""
     from assets.judging.retests import retests
 
-    day = today().toordinal()
-    not_yet = [judge for judge in watched(workspace) if retests(workspace, judge).asked < day]
-    return [judge for judge in not_yet if min(_days_scored(workspace, judge), default=day) < day]
+    day = today()
+    asked = {judge: retests(workspace, judge).asked for judge in watched(workspace)}
+    return [judge for judge, last in asked.items() if last < day.toordinal() and _scored_before(workspace, judge, day)]
 
 
 def today() -> date:
@@ -147,15 +147,29 @@ def today() -> date:
     return datetime.now(UTC).date()
 
 
-def _days_scored(workspace: Workspace, judge: str) -> list[int]:
-    """Return the days on which a judge has scored items under its present keys, one for each score."""
-    days: list[int] = []
+def _scored_since(workspace: Workspace, judge: str, day: int) -> int:
+    """Count the scores of a judge under its present keys from this day on."""
+    count = 0
     for testset in workspace.testsets_of(judge):
-        with suppress(CareError):  # a broken judge file is reported elsewhere
-            key = judge_key(workspace, judge, testset)
-            rows = workspace.parts.read_scores(judge, testset, ("created_at",), key=key, aside=False)
-            days += [row.toordinal() for row in rows["created_at"].to_pylist()]
-    return days
+        rows = workspace.parts.read_scores(judge, testset, ("created_at",), key=judge_key(workspace, judge, testset))
+        count += sum(moment.toordinal() >= day for moment in rows["created_at"].to_pylist())
+    return count
+
+
+def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
+    """Return whether a judge has a score of an earlier day, by the statistics in the footers of its parts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for testset in workspace.testsets_of(judge):
+        for path in workspace.parts.scores_folder(judge, testset).glob("*.parquet"):
+            with suppress(pa.ArrowException, OSError):  # a damaged part is reported when its scores are read
+                head = pq.read_metadata(path)
+                column = head.schema.to_arrow_schema().get_field_index("created_at")
+                first = head.row_group(0).column(column).statistics if head.num_rows else None
+                if first is not None and first.min.date() < day:
+                    return True
+    return False
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
