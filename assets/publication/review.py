@@ -118,6 +118,7 @@ def checks_of(
 ) -> list[CheckResult]:
     """Run every check of a fit version against the published one."""
     from assets.fit.kept import read_fitted
+    from assets.publication.differences import changed_labels
     from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
 
@@ -127,9 +128,12 @@ def checks_of(
     columns = workspace.parts.read_gold(testset)
     gold = aligned(scores.item_ids, dict(zip(columns.item_ids, columns.gold.tolist(), strict=True)))
     leaked = [j for j in copies_of_gold(scores.values, gold, scores.judges) if j not in workspace.review.declared]
-    compared = compare_estimates(latest.best, previous.best if previous else None, workspace.review)
+    published = previous.best if previous else None
+    compared = compare_estimates(latest.best, published, workspace.review)
     if before is not None and latest.best is not None and not all(finding.passed for finding in compared):
-        compared = _by_labels(workspace, version, before, latest.best, compared)
+        label_changes = changed_labels(before, version)
+        if label_changes and (relabelled := _with_labels_of(workspace, before, latest.best)) is not None:
+            compared = _by_labels(compared, compare_estimates(relabelled, published, workspace.review), label_changes)
     findings = [
         *check_inputs(latest, previous, set(workspace.judges_of(testset)), leaked),
         *compared,
@@ -147,26 +151,12 @@ def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
     ]
 
 
-def _by_labels(
-    workspace: Workspace,
-    version: "FitVersion",
-    before: "FitVersion",
-    latest: "FitRecord",
-    findings: list[CheckResult],
-) -> list[CheckResult]:
+def _by_labels(findings: list[CheckResult], unchanged: list[CheckResult], label_changes: str) -> list[CheckResult]:
     """Let a change of the estimate pass if new labels explain it.
 
-    If the labels differ, the latest scores are also fitted with the earlier labels. If that estimate agrees with the
-    published one, the labels caused the change and the checks pass. Otherwise the scores changed as well.
+    ``unchanged`` compares the published estimate with that of the latest scores and the earlier labels. If they agree,
+    the labels caused the change and the checks pass. Otherwise the scores changed as well.
     """
-    from assets.publication.differences import changed_labels
-
-    label_changes = changed_labels(before, version)
-    relabelled = _with_labels_of(workspace, before, latest) if label_changes else None
-    if relabelled is None:
-        return findings
-    published = workspace.fits.find_fit(before.testset, before.fits[latest.answer.name])
-    unchanged = compare_estimates(relabelled, published, workspace.review)
     if all(same.passed for same in unchanged):
         why = f"the labels made the change ({label_changes}): with the labels of the published fit, the latest scores"
         return [
