@@ -28,3 +28,8 @@ def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
     if not is_sampled(items):
         return np.arange(items)
     return np.sort(rng.choice(items, MOST_ITEMS, replace=False, shuffle=False))
+
+
+def spread_rows(items: int, most: int) -> NDArray[np.intp]:
+    """Return at most ``most`` rows, spread evenly over all of them, in rising order; empty without items."""
+    return np.unique(np.linspace(0, items - 1, most).astype(np.intp)) if items else np.arange(0)

@@ -26,6 +26,7 @@ from assets.report.items import ItemRow
 from care_ops.results.interpret import counted
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict
+from care_ops.samples import spread_rows
 from care_ops.scores import Array
 
 _GROUPS, _FEWEST_IN_GROUPS = 10, 20
@@ -147,7 +148,7 @@ def _rivals(data: ReportData) -> Figure | None:
     if not far.any():
         return None
     levels, legend = _levels(data, known)
-    places = np.unique(np.linspace(0, len(known) - 1, _MOST_DOTS).astype(int))
+    places = spread_rows(len(known), _MOST_DOTS)
     dots = [
         Dot(
             float(ranks[0][k]),
@@ -175,8 +176,7 @@ def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str
 
 def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
     """Draw the items by rank, with intervals; an even sample if there are many."""
-    places = np.unique(np.linspace(0, max(len(rows) - 1, 0), _MOST_INTERVALS).astype(int)) if rows else []
-    shown = [rows[k] for k in places]
+    shown = [rows[k] for k in spread_rows(len(rows), _MOST_INTERVALS)]
     some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
     has = shown and shown[0].lo is not None
     series = Series(

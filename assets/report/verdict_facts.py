@@ -23,6 +23,7 @@ from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence
+from care_ops.samples import spread_rows
 from care_ops.scores import Array
 
 _log = logging.getLogger(__name__)
@@ -109,9 +110,8 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
 
 def _sizes(data: ReportData) -> dict[str, Array]:
     """Count characters and words of some responses; NaN for the others."""
-    rows = np.unique(np.linspace(0, len(data.responses) - 1, _ITEMS_COMPARED).astype(int)) if data.responses else []
     sizes = {what: np.full(len(data.responses), np.nan) for what in ("characters", "words")}
-    for row in rows:
+    for row in spread_rows(len(data.responses), _ITEMS_COMPARED):
         if (text := data.responses[row]) is not None:
             sizes["characters"][row], sizes["words"][row] = len(text), len(text.split())
     return sizes
@@ -135,12 +135,12 @@ def _followed_features(data: ReportData, estimate: Array) -> list[FollowedFeatur
 
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]
-    if data.responses and any(abs(each.correlation) >= FOLLOWS for each in followed):
-        rows = np.unique(np.linspace(0, len(data.responses) - 1, _ITEMS_COMPARED).astype(int))
+    if any(abs(each.correlation) >= FOLLOWS for each in followed):
+        rows = spread_rows(len(data.responses), _ITEMS_COMPARED)
         features = text_features([data.responses[row] for row in rows])
-        of_estimate = feature_correlations(estimate[rows, None], features)[0]
-        by_name: dict[str, float] = dict(zip(FEATURES, np.nan_to_num(of_estimate).tolist(), strict=True))
-        followed = [replace(each, of_estimate=by_name[each.feature.replace(" ", "_")]) for each in followed]
+        correlations = feature_correlations(estimate[rows, None], features)[0]
+        of_estimate = {name: float(c) for name, c in zip(FEATURES, correlations, strict=True) if not np.isnan(c)}
+        followed = [replace(each, of_estimate=of_estimate.get(each.feature.replace(" ", "_"))) for each in followed]
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))
 
 

@@ -55,13 +55,13 @@ class JudgeFacts(JudgeCheck):
 class FollowedFeature:
     """Text feature that correlates with a factor of the judges, and the Spearman correlation.
 
-    ``of_estimate`` is the rank correlation of the estimate with the same feature.
+    ``of_estimate`` is the rank correlation of the estimate with the same feature; None if it is not known.
     """
 
     factor: int
     feature: str
     correlation: float
-    of_estimate: float = 0.0
+    of_estimate: float | None = None
 
 
 @dataclass(frozen=True)

@@ -269,7 +269,6 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
 
 
 def _departures(facts: FitFacts) -> list[Reason]:
-    """Name each departure from the plain average."""
     reasons: list[Reason] = []
     for names in facts.duplicates:
         message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
@@ -321,26 +320,23 @@ def _followed(facts: FitFacts) -> list[Reason]:
     for found in facts.followed:
         if abs(found.correlation) < FOLLOWS:
             continue
-        name = feature_in_words(found.feature)
-        detail = (
-            f"Factor {found.factor + 1} of the judges follows it, by a rank correlation of {found.correlation:+.2f}"
-        )
-        detail = f"{detail}, and the estimate by {found.of_estimate:+.2f}."
-        if abs(found.of_estimate) < FOLLOWS_FEATURE:
-            reasons.append(
-                Reason("followed", f"Several judges follow {name}, but the estimate hardly does.", (), detail)
-            )
-        elif "feature" in facts.concerns or abs(found.of_estimate) < FOLLOWS:
-            reasons.append(Reason("followed", f"Several judges follow {name}, and so does the estimate.", (), detail))
-        else:
+        name, own = feature_in_words(found.feature), found.of_estimate
+        detail = f"Factor {found.factor + 1} of the judges follows it (rank correlation {found.correlation:+.2f})"
+        if own is None:  # a fit of an earlier release
+            reasons.append(Reason("followed", f"Several judges follow {name}.", detail=f"{detail}."))
+            continue
+        detail += f", and the estimate by {own:+.2f}."
+        if abs(own) >= FOLLOWS and "feature" not in facts.concerns:
             message = f"The estimate follows {name}: use it only if that is part of quality."
             declare = "If it is not, give it as a column of the items (`--feature NAME --not-quality NAME`)."
-            reasons.append(Reason("condition", message, (), f"{detail} {declare}"))
+            reasons.append(Reason("condition", message, detail=f"{detail} {declare}"))
+        else:
+            also = "and so does the estimate" if abs(own) >= FOLLOWS_FEATURE else "but the estimate hardly does"
+            reasons.append(Reason("followed", f"Several judges follow {name}, {also}.", detail=detail))
     return reasons
 
 
 def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
-    """Name the judges of pairs that prefer a side."""
     side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
     who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
     message = f"Some judges choose by the side: {listed(who, _NAMED)}"

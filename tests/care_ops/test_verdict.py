@@ -244,6 +244,11 @@ def test_a_feature_that_the_estimate_hardly_follows_is_not_suspected():
     assert "hardly does" in topics(facts, "followed")[0].sentence
 
 
+def test_a_fit_of_an_earlier_release_claims_nothing_about_the_estimate():
+    (reason,) = topics(replace(CLEAR, followed=(FollowedFeature(0, "characters", 0.7),)), "followed")
+    assert reason.sentence == "Several judges follow the number of characters."
+
+
 def test_an_estimate_that_follows_a_feature_which_care_does_not_remove_is_to_be_checked():
     """Six judges that add points for emoji were called clear, and the verdict stated the opposite."""
     facts = replace(CLEAR, feature="words", follows=-0.1, followed=(FollowedFeature(0, "emoji", 0.85, 0.85),))
