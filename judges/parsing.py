@@ -148,7 +148,6 @@ def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
 
 
 def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status]:
-    """Read an answer that is a word."""
     words = [w.lower() for w in re.findall(r"\w+", text)]
     given = [w for w in words if w in answers]
     if not given:

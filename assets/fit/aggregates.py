@@ -1,7 +1,6 @@
 """``aggregates``: the estimates of every aggregator on a panel, one row per item."""
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -12,9 +11,6 @@ from assets.metadata import bars, table
 from assets.versions import settings_version
 from assets.workspace import Workspace
 from warehouse.items import ITEM_TEXTS
-
-if TYPE_CHECKING:
-    pass
 
 
 @asset_of_testsets(

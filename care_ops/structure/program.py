@@ -225,7 +225,6 @@ def _shrink_psd(a: Array, threshold: float) -> Array:
 
 
 def _symmetric(a: Array) -> Array:
-    """Return the symmetric part of a matrix."""
     return 0.5 * (a + a.T)
 
 

@@ -254,7 +254,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         raise NotAskedError
 
     def _answer(self, completion: Completion, body: dict[str, Any]) -> PromptAnswer:
-        """Read the answer from a completion."""
         name = self._shown_name(completion.model or self._engine.model)
         usage, choice = completion.usage, completion.choices[0]
         counts = (usage.prompt_tokens, usage.written) if usage else (0, 0)
