@@ -19,7 +19,7 @@ from assets.workspace import Workspace
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Draw the page, with its verdict, and write the table of items to label.
 
-    If a person pinned another fit, the page of that fit stays, and the verdict describes the new fit.
+    If a person pinned another fit, the page of that fit stays, and the verdict on it only names the newer fit.
     """
     from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import FactsDocument

@@ -283,7 +283,7 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
-    """Store why assets of a test set failed in its last run; store nothing if none failed."""
+    """Store why assets of a test set failed in its last run; forget stored failures if none failed."""
     folder = workspace.fit_folder(testset)
     if not failures:
         folder.remove(FailuresDocument)

@@ -282,7 +282,7 @@ class CareTensor:
 
 
 def free_starts(values: Array, rng: np.random.Generator, first: int = 0) -> list[tuple[str, Array]]:
-    """Start EM without views: k-means centres, numbered from ``first`` on."""
+    """Return starts of EM without views: k-means centres, numbered from ``first + 1``."""
     numbers = range(first + 1, first + _K_MEANS_STARTS + 1)
     return [(f"k-means {number}", mixture.k_means_plus_plus(values, STATES, rng)) for number in numbers]
 

@@ -48,7 +48,7 @@ def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Agg
 
 
 def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | None = None) -> Aggregate:
-    """Move the aggregate to another place: the threshold moves too, and the sd by the local slope of the map."""
+    """Move the aggregate to another place: the threshold moves too, and the sd scales with the spread."""
     before, scored = aggregate.estimate, ~np.isnan(aggregate.estimate)
     threshold, sd = aggregate.threshold, aggregate.sd
     order = np.argsort(before[scored], kind="stable")

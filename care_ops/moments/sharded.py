@@ -62,11 +62,11 @@ def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
 
     file = pq.read_metadata(path)
     total = file.num_rows
-    return [Shard(str(path), start, min(start + rows, total), *_error_text(file)) for start in range(0, total, rows)]
+    return [Shard(str(path), start, min(start + rows, total), *_identity(file)) for start in range(0, total, rows)]
 
 
-def _error_text(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
-    """Return the rows and the metadata of a file."""
+def _identity(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
+    """Return the number of rows and the metadata, by which a changed file is noticed."""
     return file.num_rows, tuple(sorted((file.metadata or {}).items()))
 
 
@@ -98,7 +98,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 
     try:
         with pq.ParquetFile(shard.path, page_checksum_verification=True) as file:
-            if _error_text(file.metadata) != (shard.rows, shard.metadata):
+            if _identity(file.metadata) != (shard.rows, shard.metadata):
                 raise ValueError("another file lies there")
             position = 0
             for group in range(file.num_row_groups):
