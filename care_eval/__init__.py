@@ -20,8 +20,7 @@ in the distribution that ``deploy/namespaced.py`` builds.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from care_eval.rating import gate, rate, select
-    from care_eval.reducer import epoch_reducer, score_reducer
+    from care_eval.rating import gate, rate
     from care_eval.result import FitResult
     from care_eval.table import fit
     from care_ops.errors import CareError, FitError, InputError
@@ -33,12 +32,9 @@ __all__ = [
     "FitError",
     "FitResult",
     "InputError",
-    "epoch_reducer",
     "fit",
     "gate",
     "rate",
-    "score_reducer",
-    "select",
 ]
 
 
@@ -52,10 +48,8 @@ def __getattr__(name: str) -> Any:
         from care_ops import errors as module
     elif name.endswith("Result"):
         from care_eval import result as module
-    elif name in ("gate", "rate", "select"):
+    elif name in ("gate", "rate"):
         from care_eval import rating as module
-    elif name in ("epoch_reducer", "score_reducer"):
-        from care_eval import reducer as module
     else:
         from care_eval import table as module
     return getattr(module, name)

@@ -1,4 +1,4 @@
-"""Rates of systems, release gates, and choice of penalties, for tables of scores."""
+"""Rates of systems and release gates for tables of scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack, get_type_hints
@@ -7,9 +7,7 @@ from assets.table.fitting import ScoreTable, TableConfig
 from assets.table.options import names_of
 from assets.table.rating import RatingOptions, gate_table, rate_table, read_rated_table
 from assets.table.reading import TableInputs, score_columns
-from assets.table.selecting import Choice, Search, select_table
 from care_eval.table import Columns, as_table, in_python, refuse_unknown
-from care_ops.config import FitConfig
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision
 from care_ops.results.rates import Rates
@@ -113,57 +111,6 @@ def gate(
     refuse_unknown("gate", options, [*get_type_hints(RateOptions), "margin", "method", "cut"])
     table, given, config = _read(scores, labels, options, cut)
     return gate_table(table, given, config, new, against, margin=margin, method=method, **_rating(options))
-
-
-@in_python
-def select(
-    scores: TableSource | Columns,
-    items: TableSource | Columns,
-    *,
-    aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
-    criterion: Literal["order", "error"] = "order",
-    share: float = 0.15,
-    cut: float | None = None,
-    seed: int = 0,
-    item: str | None = None,
-    judge: str | Sequence[str] | None = None,
-    score: str | None = None,
-    drop: str | Sequence[str] | None = None,
-) -> Choice:
-    """Choose penalties for ``care_svd`` or ``care_tensor``, as ``care select`` does.
-
-    ``fit(scores, gamma=choice.gamma, tau=choice.tau)`` uses them; ``choice.measured`` evaluates them on the
-    items whose labels were not used.
-
-    Parameters
-    ----------
-    items : path, frame or mapping column -> values
-        Table of items with the id, ``gold``, and ``split_unit``.
-    aggregator, criterion, share :
-        See ``assets.table.selecting.Search``.
-    cut : float, optional
-        A score above it is a vote for Q = 1.
-    seed : int
-        Seed of the split into items for the choice and items for its evaluation.
-    scores, item, judge, score, drop :
-        See ``fit``.
-
-    Raises
-    ------
-    InputError
-        A table cannot be used, or there is no gold and the criterion needs it.
-    FitError
-        No point of the grid gives an estimate.
-    """
-    return select_table(
-        as_table(scores, "scores"),
-        as_table(items, "items"),
-        Search(aggregator, criterion, share),
-        FitConfig(cut=cut, seed=seed),
-        score_columns(item, names_of(judge), score, names_of(drop)),
-        ReadingOptions(),
-        ignore_reading,
-    )
 
 
 def _read(

@@ -1,6 +1,6 @@
 """Result of a fit, for callers of the library."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,12 +14,10 @@ import pyarrow.compute as pc
 from markupsafe import Markup
 
 from assets.fit.stages import recommended
-from assets.report.charts import Figure
-from assets.report.figures import page_figures
-from assets.report.page import card, figure_page, write_page
+from assets.report.page import card, write_page
 from assets.table.files import aggregates_table, judges_table, make_folder, write_files
 from assets.table.fitting import TableFit
-from assets.table.rows import aggregate_rows, agreement_with_gold, in_words, judge_rows
+from assets.table.rows import aggregate_rows, agreement_with_gold, judge_rows
 from care_ops.errors import InputError
 from care_ops.labels import Drawn
 from care_ops.records import Aggregate, Certificate
@@ -48,18 +46,6 @@ def _framed(page: str, title: str, height: int) -> str:
     """Embed a page in an iframe, so that its styles do not affect the notebook."""
     frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
     return str(Markup(frame).format(page, title, height))
-
-
-class ResultFigure(Figure):
-    """Figure of a result, with a ``title`` and a ``caption``, that a notebook displays."""
-
-    def html(self) -> str:
-        """Return an HTML page that shows the figure and needs no network."""
-        return figure_page(self)
-
-    def _repr_html_(self) -> str:
-        """Return the figure's page in an iframe, for display in a notebook."""
-        return _framed(self.html(), self.title, 520)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -157,10 +143,6 @@ class FitResult:
         """Return a row for each aggregator: mean, standard deviation, and agreement with gold if there is gold."""
         return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
-    def figures(self) -> dict[str, ResultFigure]:
-        """Return the figures of the report page by title."""
-        return {figure.title: ResultFigure(**vars(figure)) for figure in page_figures(self.table.page)}
-
     def report(self, path: str | Path) -> Path:
         """Write the report page, an HTML file that needs no network, and return its path.
 
@@ -181,19 +163,9 @@ class FitResult:
         write_files(self.table, Path(folder))
         return Path(folder)
 
-    def summary(self) -> str:
-        """Return the verdict and tables of all aggregates and judges as text."""
-        page = self.table.page
-        tables = [
-            _text_table("aggregates", in_words(aggregate_rows(page))),
-            _text_table(f"judges, weights in {self.recommended}", judge_rows(page)),
-        ]
-        verdict = "\n".join(self.verdict.lines(everything=True))
-        return "\n\n".join([verdict, "\n".join(self._head()), *tables])
-
     def __repr__(self) -> str:
         """Return a summary of at most ten lines and a thousand characters."""
-        more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
+        more = "see .verdict, .to_frame(), .judges_frame(), .metrics_frame(), .report('report.html')"
         verdict = wrap(self.verdict.headline, _LINE, max_lines=2, placeholder=" ...")
         lines = [*self._head()[: 9 - len(verdict)], more]
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
@@ -229,21 +201,3 @@ def in_kind(table: pa.Table, kind: FrameKind) -> Any:
     if kind == "pandas":
         return table.to_pandas()
     return import_module("polars").from_arrow(table) if kind == "polars" else table
-
-
-def _text_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format rows as text with aligned columns and three decimals; empty columns are omitted."""
-
-    def cell(value: Any) -> str:
-        if value is None or value != value:
-            return ""
-        return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-    shown = [{name: cell(value) for name, value in row.items()} for row in rows]
-    names = [name for name in shown[0] if any(row[name] for row in shown)]
-    widths = {name: max(len(name), *(len(row[name]) for row in shown)) for name in names}
-    lines = [
-        "  ".join(cells[name].ljust(widths[name]) for name in names)
-        for cells in (dict(zip(names, names, strict=True)), *shown)
-    ]
-    return "\n".join([title, *(line.rstrip() for line in lines)])

@@ -13,7 +13,7 @@ from uuid import uuid4
 from markupsafe import Markup, escape
 
 from assets.report.cards import JudgeCard, judge_cards, retest
-from assets.report.charts import Figure, domain, interval
+from assets.report.charts import domain, interval
 from assets.report.data import ReportData, over_sample
 from assets.report.figures import page_figures, picture, ranked_judges, system_list, trusted
 from assets.report.items import ends, item_count, item_rows, label_rows
@@ -79,11 +79,6 @@ def card(data: ReportData, verdict: Verdict) -> str:
     shown = picture(drawn, verdict, item_rows(data), system_list(drawn))
     values = {"data": data, "verdict": verdict, "picture": shown, "trusted": trusted(judge_cards(drawn))}
     return _rendered("card.html", **values, counted=counted).decode()
-
-
-def figure_page(drawn: Figure) -> str:
-    """Render one figure as a page of its own."""
-    return _rendered("figure.html", drawn=drawn).decode()
 
 
 def replace_verdict(path: Path, verdict: Verdict) -> None:

@@ -225,9 +225,6 @@ def test_a_result_prints_a_summary_of_ten_lines(wide, items):
     (weights,) = [line for line in text.splitlines() if line.startswith("weights in care: ")]
     assert weights.index("noise") > max(weights.index(judge) for judge in JUDGES[:3]), "the heaviest come first"
     assert "agreement with gold (Kendall's tau): care 0." in text
-    summary = result.summary()
-    for word in ("aggregates", "judges, weights in care", *JUDGES, "agreement"):
-        assert word in summary
 
 
 def test_the_text_stays_short_however_many_judges_there_are(rng):
@@ -254,11 +251,8 @@ def test_a_notebook_shows_a_card_with_verdict_picture_and_weights_and_escapes_na
     assert page.count("<svg") > len(JUDGES), "the picture, and a bar a judge"
 
 
-def test_a_result_draws_its_figures_and_writes_its_page(wide, items, tmp_path):
+def test_a_result_writes_its_page(wide, items, tmp_path):
     result = fit(wide, items=items, system="model")
-    figures = result.figures()
-    assert "Which judges agree" in figures
-    assert all("<svg" in figure.html() and "srcdoc=" in figure._repr_html_() for figure in figures.values())
     path = result.report(tmp_path / "page.html")
     assert "pandas DataFrame" in path.read_text()
     with pytest.raises(care_eval.InputError, match=r"use a name that ends in \.html"):

@@ -89,10 +89,6 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     assert sum(row["chosen"] == "<" for row in document["grid"]) == 1
     assert {row["n"] for row in document["measured_on_the_rest"]} == {60 - document["labels_used"]}
     assert document["labels_used"] % 3 == 0
-    choice = care_eval.select(scores, items)
-    assert {"gamma": choice.gamma, "tau": choice.tau} == document["fit"], "the library chooses as the command does"
-    assert choice.measured == document["measured_on_the_rest"]
-    assert [point.value for point in choice.selection.candidates] == [row["order"] for row in document["grid"]]
     items.write_text("item_id\n" + "".join(f"{k:03d}\n" for k in range(60)))
     bad = care("select", scores, "--items", items)
     assert bad.exit_code == 2
@@ -118,9 +114,8 @@ def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
         assert "tau" not in printed
     assert '<th class="n">AUC' in (page := (out / "report.html").read_text())
     assert "Kendall τ" not in page
-    summary = care_eval.fit(scores, items=items, aggregators=["avg"], intervals=0).summary()
-    assert "agreement with gold (AUC): avg " in summary
-    assert "tau" not in summary.partition("aggregates")[2].partition("judges")[0]
+    result = repr(care_eval.fit(scores, items=items, aggregators=["avg"], intervals=0))
+    assert "agreement with gold (AUC): avg " in result
 
 
 def one_line(result) -> str:
