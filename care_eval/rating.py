@@ -82,8 +82,6 @@ def gate(
     labels: TableSource | Mapping[str, float],
     *,
     margin: float = 0.0,
-    method: Literal["ppi", "rogan-gladen"] = "ppi",
-    cut: float | None = None,
     **options: Unpack[RateOptions],
 ) -> Decision:
     """Decide whether a system is better or worse than another, as ``care gate`` does.
@@ -94,10 +92,6 @@ def gate(
         The system to release, and the system to compare it with.
     margin : float
         Accepted loss, in units of the labels or in shares of wins; fix it before you see results.
-    method : {"ppi", "rogan-gladen"}
-        ``rogan-gladen`` corrects for the judges' errors on each system, and needs ``cut``.
-    cut : float, optional
-        Pass mark: an item with a higher score passes.
     scores, labels, **options :
         See ``rate``; the gate compares rates on future items.
 
@@ -108,23 +102,19 @@ def gate(
     FitError
         The panel has no estimate.
     """
-    refuse_unknown("gate", options, [*get_type_hints(RateOptions), "margin", "method", "cut"])
-    table, given, config = _read(scores, labels, options, cut)
-    return gate_table(table, given, config, new, against, margin=margin, method=method, **_rating(options))
+    refuse_unknown("gate", options, [*get_type_hints(RateOptions), "margin"])
+    table, given, config = _read(scores, labels, options)
+    return gate_table(table, given, config, new, against, margin=margin, **_rating(options))
 
 
-def _read(
-    scores: TableSource | Columns, labels: Any, options: RateOptions, cut: float | None = None
-) -> tuple[ScoreTable, Labels, TableConfig]:
+def _read(scores: TableSource | Columns, labels: Any, options: RateOptions) -> tuple[ScoreTable, Labels, TableConfig]:
     columns = score_columns(
         options.get("item"), names_of(options.get("judge")), options.get("score"), names_of(options.get("drop"))
     )
     tables = as_table(scores, "scores"), as_table(options.get("items"), "items")
     inputs = TableInputs(*tables, options.get("judges"), options.get("fit_labels"))
     systems, drawn = names_of(options.get("system")), options.get("drawn")
-    return read_rated_table(
-        inputs, labels, columns, ReadingOptions(), ignore_reading, drawn=drawn, systems=systems, cut=cut
-    )
+    return read_rated_table(inputs, labels, columns, ReadingOptions(), ignore_reading, drawn=drawn, systems=systems)
 
 
 def _rating(options: RateOptions) -> RatingOptions:

@@ -1,7 +1,8 @@
 """Agreement of a table's judges with labels by people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from care_ops.labels import Labels
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people, people_sentences
 from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
-from care_ops.results.rates import Labelled
 from care_ops.scores import Array, ScoreMatrix
 
 _TIE = 0.5
@@ -34,8 +34,6 @@ class Reports:
     panel : PeopleAgreement or None
         Agreement of the recommended score, which has used no label; None if labels or scores do not allow it.
     left_out : dict judge -> reason
-    item_ids : sequence of str
-        Ids of the rows' items.
     ties : int
         Number of labels that are ties.
     """
@@ -43,7 +41,6 @@ class Reports:
     reports: list[JudgeReport]
     panel: PeopleAgreement | None
     left_out: dict[str, str]
-    item_ids: Sequence[str]
     ties: int
 
 
@@ -71,9 +68,8 @@ def judge_reports(
     labelled = [item for item in item_ids if item in labels.sample]
     weights = np.zeros(len(item_ids))
     weights[~np.isnan(given)] = FitLabels.of(labels).weights(labelled)
-    chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
-    people, lengths = Labelled(answer, given, units=item_columns(table).units(), chance=chance), _lengths(table)
-    grades = _grades(table, every)
+    units, lengths, grades = item_columns(table).units(), _lengths(table), _grades(table, every)
+    given_to_all: dict[str, Any] = {"grades": grades, "units": units, "level": level}
     reports: list[JudgeReport] = []
     left_out: dict[str, str] = {}
     for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
@@ -81,17 +77,15 @@ def judge_reports(
             continue
         try:
             cut = _cut(name, scores, config.fit.cut)
-            reports.append(report_of(name, scores, people, weights, cut, grades=grades, lengths=lengths, level=level))
+            reports.append(report_of(name, scores, given, weights, cut, lengths=lengths, **given_to_all))
         except FitError as error:
             left_out[name] = str(error)
     panel = None
     if len(labelled) >= MIN_LABELS and only in (None, PANEL):
         cut = config.fit.cut if config.fit.cut is not None else float(np.nanmean([report.cut for report in reports]))
-        panel = agreement_with_people(
-            PANEL, answer, given, weights, cut, grades=grades, units=people.units, level=level
-        )
+        panel = agreement_with_people(PANEL, answer, given, weights, cut, **given_to_all)
     reports = [] if only == PANEL else reports
-    return Reports(reports, panel, left_out, item_ids, len(every) - len(labels))
+    return Reports(reports, panel, left_out, len(every) - len(labels))
 
 
 def _decided(labels: Labels, cut: float | None) -> Labels:
@@ -143,28 +137,20 @@ def _lengths(table: ScoreTable) -> Array | None:
     return other - one if any(second) else one
 
 
-def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> list[str]:
+def sentences(report: JudgeReport, *, pairs: bool) -> list[str]:
     """Return a judge's report in sentences."""
     lines = [
         *people_sentences(report.people),
         f"of the answers people passed, the judge passed {_share(report.passed_of_passed)}",
         f"of the answers people failed, the judge failed {_share(report.failed_of_failed)}",
-        f"it is right on {_share(report.accuracy)} by {report.labels} labels, and on {_share(report.assisted)} "
-        "with the panel's help",
+        f"it is right on {_share(report.accuracy)} by {report.labels} labels; people pass {report.base_rate.value:.0%}",
     ]
-    sent = ", ".join(f"{error:.0%} with {share:.0%} sent" for share, error in report.sent.items() if share)
-    lines.append(
-        f"{report.sent[0.0]:.0%} of its decisions are wrong, and people pass {report.base_rate.value:.0%}; if people "
-        f"decide the least certain cases: {sent}"
-    )
     if report.length is not None:
         effect, what = report.length, "how much longer the second text is" if pairs else "length"
         people = "" if effect.people != effect.people else f", people by {effect.people:+.2f}"
         lines.append(
             f"its scores follow {what} by {effect.judge:+.2f} ({effect.lo:+.2f} to {effect.hi:+.2f}, Spearman){people}"
         )
-    if report.misses:
-        lines.append(f"worst misses: {', '.join(item_ids[row] for row in report.misses)}")
     return lines
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from care_ops.fit import Watch, unwatched
 from care_ops.labels import Drawn, Labels
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import LABELS_TO_SETTLE
-from care_ops.results.gate import Decision, gate, rogan_gladen
+from care_ops.results.gate import Decision, gate
 from care_ops.results.pairs import Duels
 from care_ops.results.rates import LEVEL, Labelled, Rates, Repeats
 from care_ops.results.repeats import VarianceSplit, passes_of_tasks, variance_split
@@ -31,7 +31,6 @@ from warehouse.sources.files import Report
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
-Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
 
 
@@ -110,24 +109,16 @@ def gate_table(
     old: str,
     *,
     margin: float,
-    method: Method = "ppi",
     watch: Watch = unwatched,
     **options: Unpack[RatingOptions],
 ) -> Decision:
     """Decide between two systems; raises the errors of ``rate_table`` and of the gates of ``care_ops.results``."""
     if not config.systems:
         raise InputError("a gate compares two systems; name the items' column of systems with --system")
-    if method == "rogan-gladen" and (options.get("sequential") or len(config.systems) == 2):
-        raise InputError("rogan-gladen works only for single answers and one look; for pairs or several looks, use ppi")
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, options)
     watch("comparing the systems", 1, 2)
-    seed, cut, level = config.fit.seed, config.fit.cut, options.get("level", LEVEL)
-    if method == "ppi":
-        return gate(sample, new, old, margin=margin, level=level, seed=seed)
-    if cut is None:
-        raise InputError("rogan-gladen needs a pass mark; give the score above which judges pass an answer with --cut")
-    return rogan_gladen(sample, cut, new, old, margin=margin, level=level, seed=seed)
+    return gate(sample, new, old, margin=margin, level=options.get("level", LEVEL), seed=config.fit.seed)
 
 
 _BY_CHANCE, _PLAIN = 3.0, 0.3

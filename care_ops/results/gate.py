@@ -10,9 +10,8 @@ import numpy as np
 from care_ops.errors import FitError, InputError
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.pairs import Duels
-from care_ops.results.rates import DRAWS, LEVEL, Difference, Labelled, differ
+from care_ops.results.rates import LEVEL, Difference, Labelled
 from care_ops.results.sequential import rates_at_looks
-from care_ops.scores import Array
 
 
 class TooFewLabelsError(InputError, FitError):
@@ -63,17 +62,17 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
         A system, or the common pairs, have fewer than ``MIN_LABELS``.
     """
     if isinstance(given, Duels):
-        check_the_two(new, old, margin, 1.0)
+        _check_the_two(new, old, margin, 1.0)
         try:
             duels = replace(given, of_these_items=False, level=level, seed=seed)
-            return decided(duels.difference(new, old), margin)
+            return _decided(duels.difference(new, old), margin)
         except FitError as error:
             raise TooFewLabelsError(f"{error}: label more of these pairs") from error
     labels, systems = given.labels, given.systems or ()
     known = labels[~np.isnan(labels)]
     shares = np.isin(known, (0.0, 1.0)).all() if given.repeats is None else given.repeats.shares
     low, high = (0.0, 1.0) if shares or not len(known) else given.bounds or (float(known.min()), float(known.max()))
-    check_the_two(new, old, margin, high - low)
+    _check_the_two(new, old, margin, high - low)
     if missing := [name for name in (new, old) if name not in systems]:
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
         raise InputError(f"no rate for {', '.join(missing)}; there are rates for {', '.join(there) or 'none'}")
@@ -88,10 +87,10 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
             )
     compared = replace(given, systems=[name if name in (new, old) else None for name in systems])
     rates = rates_at_looks(compared, level=level, of_these_items=False, seed=seed)
-    return decided(rates.difference(new, old), margin)
+    return _decided(rates.difference(new, old), margin)
 
 
-def check_the_two(new: str, old: str, margin: float, width: float) -> None:
+def _check_the_two(new: str, old: str, margin: float, width: float) -> None:
     """Raise ``InputError`` if both systems are the same, or the margin is negative or accepts every loss."""
     if new == old:
         raise InputError(f"gate: {new!r} cannot be compared with itself; name another system")
@@ -104,7 +103,7 @@ def check_the_two(new: str, old: str, margin: float, width: float) -> None:
         )
 
 
-def decided(difference: Difference, margin: float) -> Decision:
+def _decided(difference: Difference, margin: float) -> Decision:
     """Return the decision that follows from the interval of a difference and the margin."""
     if difference.lo > 0:
         outcome = "better"
@@ -115,47 +114,3 @@ def decided(difference: Difference, margin: float) -> Decision:
     else:
         outcome = "undecided"
     return Decision(outcome, difference, margin)
-
-
-def rogan_gladen(
-    given: Labelled, cut: float, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0
-) -> Decision:
-    """Decide between two systems by the judges' pass rates, corrected for the judges' errors on each system.
-
-    An item passes if its estimate is above the cut. If the judges pass a share q, people pass a share (q + TNR - 1) /
-    (TPR + TNR - 1) (Rogan and Gladen, American Journal of Epidemiology 1978); q, TPR and TNR have Jeffreys posteriors.
-
-    Raises
-    ------
-    InputError
-        Labels are not 0 and 1, or are not from a simple random sample.
-    TooFewLabelsError
-        A system has fewer than ``MIN_LABELS`` labels that pass, or that fail.
-    """
-    if given.chance is not None and len(set(given.chance.tolist())) > 1:
-        raise InputError("rogan-gladen needs a simple random sample, but the items have unequal probabilities; use ppi")
-    check_the_two(new, old, margin, 1.0)
-    rng = np.random.default_rng(seed)
-    passes = np.where(np.isnan(given.estimate), np.nan, (given.estimate > cut).astype(np.float64))
-    names = np.array([name or "" for name in given.systems or ()])
-    first, second = (_corrected(passes[names == name], given.labels[names == name], name, rng) for name in (new, old))
-    return decided(differ(new, old, first - second, level), margin)
-
-
-def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator) -> Array:
-    """Draw from the posterior of the share of one system's items that people pass."""
-    known, judged = ~np.isnan(labels) & ~np.isnan(passes), passes[~np.isnan(passes)]
-    passed, label = passes[known], labels[known]
-    if not np.isin(label, (0.0, 1.0)).all():
-        raise InputError("gate: rogan-gladen works only with labels of 0 and 1; use ppi for other labels")
-    right = {value: int((passed[label == value] == value).sum()) for value in (1.0, 0.0)}
-    count = {value: int((label == value).sum()) for value in (1.0, 0.0)}
-    if min(count.values()) < MIN_LABELS:
-        raise TooFewLabelsError(
-            f"{name} has {count[1.0]} labels that pass and {count[0.0]} that fail; rogan-gladen needs "
-            f"{MIN_LABELS} of each to estimate the judges' errors on this system: label more of its items"
-        )
-    tpr, tnr = (rng.beta(right[v] + 0.5, count[v] - right[v] + 0.5, DRAWS) for v in (1.0, 0.0))
-    share = rng.beta(judged.sum() + 0.5, len(judged) - judged.sum() + 0.5, DRAWS)
-    informative = np.maximum(tpr + tnr - 1.0, 1e-6)
-    return np.clip((share + tnr - 1.0) / informative, 0.0, 1.0)

@@ -3,10 +3,10 @@
 Shares have Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta, norm
 from scipy.stats import t as student
 
@@ -14,13 +14,8 @@ from care_ops.errors import FitError
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS, MIN_LABELS
 from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people
-from care_ops.results.rates import LEVEL, Labelled, Repeats, rates_of
+from care_ops.results.rates import LEVEL
 from care_ops.scores import Array
-
-SENT = (0.1, 0.2, 0.3, 0.5)
-"""Shares of the items that people decide instead of the judge, beginning with its least certain decisions."""
-
-_MISSES = 5
 
 
 @dataclass(frozen=True)
@@ -77,12 +72,8 @@ class JudgeReport:
         True positive and true negative rate.
     base_rate : Share
         Share of the items that people pass.
-    accuracy, assisted : Share
-        Accuracy from the labels alone, and from labels with the panel's estimate (``rates_of``).
-    sent : dict share -> error
-        Judge's error rate on the other items if people decide this share of the items, the least certain first.
-    misses : tuple of int
-        Rows of the worst errors, the worst first.
+    accuracy : Share
+        Share of the items that the judge decides as people do.
     """
 
     judge: str
@@ -93,61 +84,41 @@ class JudgeReport:
     people: PeopleAgreement
     base_rate: Share
     accuracy: Share
-    assisted: Share
-    sent: dict[float, float]
     length: LengthEffect | None
-    misses: tuple[int, ...]
 
 
 def report_of(
     judge: str,
     scores: Array,
-    given: Labelled,
+    labels: Array,
     weights: Array,
     cut: float,
     *,
     grades: Array | None = None,
+    units: Sequence[str] | None = None,
     lengths: Array | None = None,
     level: float = LEVEL,
 ) -> JudgeReport:
     """Build the report on one judge from its scores and from labels; raise ``FitError`` with too few labels.
 
-    ``given`` has the panel's estimate without labels, and labels of 0 and 1 or shares. ``lengths`` (n,) are lengths of
-    texts. The other parameters are as in ``agreement_with_people``.
+    ``lengths`` (n,) are lengths of texts. The other parameters are as in ``agreement_with_people``.
     """
-    labels, rows = given.labels, np.flatnonzero(~np.isnan(scores) & ~np.isnan(given.labels))
+    rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
     if len(rows) < MIN_LABELS:
         raise FitError(f"{judge} scored only {len(rows)} labelled items; {MIN_LABELS} are needed")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
     right = np.where(passes > 0, people, 1.0 - people)
-    margin = np.abs(scores - cut)
     return JudgeReport(
         judge=judge,
         labels=len(rows),
         cut=cut,
         passed_of_passed=_share(w * people, passes, level),
         failed_of_failed=_share(w * (1.0 - people), 1.0 - passes, level),
-        people=agreement_with_people(
-            judge, scores, labels, weights, cut, grades=grades, units=given.units, level=level
-        ),
+        people=agreement_with_people(judge, scores, labels, weights, cut, grades=grades, units=units, level=level),
         base_rate=_certain(_share(w, people, level)),
         accuracy=_certain(_share(w, right, level)),
-        assisted=_assisted(given, np.where(scores > cut, 1.0, -1.0), rows, right, level),
-        sent=_sent(margin, rows, right, w),
         length=None if lengths is None else _length(lengths, scores, labels, level),
-        misses=_misses(rows, margin, right),
     )
-
-
-def _assisted(given: Labelled, side: Array, rows: NDArray[np.intp], right: Array, level: float) -> Share:
-    """Estimate the accuracy over all items by the panel's estimate times ``side`` (-1 if the judge fails an item)."""
-    agreed = np.full(len(side), np.nan)
-    agreed[rows] = right
-    repeats = Repeats(np.ones(len(side)), shares=True)
-    rate = rates_of(replace(given, estimate=side * given.estimate, labels=agreed, repeats=repeats), level=level).rates[
-        0
-    ]
-    return Share(rate.value, rate.lo, rate.hi, float(rate.labels))
 
 
 def _share(weights: Array, holds: Array, level: float) -> Share | None:
@@ -165,16 +136,6 @@ def _certain(share: Share | None) -> Share:
     return share
 
 
-def _sent(margin: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
-    """Return the judge's error rate on the items that it decides, for each share of items that people decide."""
-    errors: dict[float, float] = {}
-    for share in (0.0, *SENT):
-        kept = margin[rows] >= np.nanquantile(margin, share) if share else np.ones(len(rows), dtype=np.bool_)
-        if kept.any():
-            errors[share] = 1.0 - float(np.average(right[kept], weights=weights[kept]))
-    return errors
-
-
 def _length(lengths: Array, scores: Array, labels: Array, level: float) -> LengthEffect | None:
     known = ~np.isnan(lengths) & ~np.isnan(scores)
     by_judge = rank_correlation(lengths, scores, at_least=MIN_ITEMS)
@@ -184,8 +145,3 @@ def _length(lengths: Array, scores: Array, labels: Array, level: float) -> Lengt
     lo, hi = np.tanh(np.arctanh(np.clip(by_judge, -0.999, 0.999)) + np.array([-half, half]))
     by_people = rank_correlation(np.where(known, lengths, np.nan), labels)
     return LengthEffect(by_judge, float(lo), float(hi), by_people, int(known.sum()))
-
-
-def _misses(rows: NDArray[np.intp], margin: Array, right: Array) -> tuple[int, ...]:
-    wrong = rows[right < 0.5]
-    return tuple(int(row) for row in wrong[np.argsort(-margin[wrong], kind="stable")][:_MISSES])

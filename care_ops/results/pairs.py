@@ -14,7 +14,7 @@ import numpy as np
 
 from care_ops.errors import FitError, InputError
 from care_ops.minimum_sizes import MIN_LABELS
-from care_ops.results.rates import ALL, LEVEL, Difference, Labelled, Rate, Rates, Repeats
+from care_ops.results.rates import LEVEL, Difference, Labelled, Rate, Rates, Repeats
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import Array
 
@@ -52,7 +52,7 @@ class Duels(Labelled):
         if len(names) == 2:  # what one wins the other loses, to the last digit
             found.append(_turned(found[0], names[1]))
         best_first = sorted(found, key=lambda rate: -rate.value)
-        return Rates("share of wins", self.level, best_first, left_out, {}, self.difference)
+        return Rates("share of wins", self.level, best_first, left_out, self.difference)
 
     def difference(self, first: str, second: str) -> Difference:
         """Return the share of wins of ``first`` minus the share of ``second`` in their common pairs.
@@ -61,7 +61,7 @@ class Duels(Labelled):
         """
         seen = self._seen_by(first, second)
         value, lo, hi = (2.0 * end - 1.0 for end in (seen.rates[0].value, seen.rates[0].lo, seen.rates[0].hi))
-        return Difference(first, second, value, lo, hi, seen.chances_to_win.get(ALL))
+        return Difference(first, second, value, lo, hi)
 
     def _seen_by(self, system: str, opponent: str | None = None) -> Rates:
         """Estimate a system's share of wins over all opponents, or over one opponent."""
@@ -114,6 +114,5 @@ def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
 
 def _turned(rate: Rate, system: str) -> Rate:
     """Return the rate of a system's only opponent, given the rate of the system."""
-    value, lo, hi = rate.by_labels
-    ends = {"value": 1 - rate.value, "lo": 1 - rate.hi, "hi": 1 - rate.lo, "by_labels": (1 - value, 1 - hi, 1 - lo)}
-    return replace(rate, system=system, by_judges=1 - rate.by_judges, **ends)
+    value, lo, hi = 1 - rate.value, 1 - rate.hi, 1 - rate.lo
+    return replace(rate, system=system, value=value, lo=lo, hi=hi, by_judges=1 - rate.by_judges)

@@ -5,7 +5,7 @@ the estimates were fitted without these labels.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -42,8 +42,6 @@ class Rate:
     ----------
     value, lo, hi : float
         Posterior mean and equal-tailed interval of the mean label: for labels of 0 and 1 the share that people pass.
-    by_labels : (value, lo, hi)
-        Mean and interval from labels only, without scores.
     by_judges : float
         Mean of the estimates without correction, in their unit.
     """
@@ -54,7 +52,6 @@ class Rate:
     hi: float
     items: int
     labels: int
-    by_labels: tuple[float, float, float]
     by_judges: float
 
 
@@ -123,29 +120,23 @@ def labels_needed(rate: Rate, half_width: float) -> int:
 
 @dataclass(frozen=True)
 class Difference:
-    """Rate of ``first`` minus rate of ``second``; ``chance_better`` is None in a confidence sequence."""
+    """Rate of ``first`` minus rate of ``second``, with its interval."""
 
     first: str
     second: str
     value: float
     lo: float
     hi: float
-    chance_better: float | None
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of systems, the best first, and the reason for each system without a rate.
-
-    ``kind`` is one of ``KINDS``. ``chances_to_win`` is each system's probability of a rate above one half; empty for
-    confidence sequences.
-    """
+    """Rates of systems, the best first, and the reason for each system without a rate; ``kind`` is in ``KINDS``."""
 
     kind: str
     level: float
     rates: list[Rate]
     left_out: dict[str, str]
-    chances_to_win: dict[str, float]
     _compare: Callable[[str, str], Difference] = field(repr=False, compare=False)
 
     def difference(self, first: str, second: str) -> Difference:
@@ -158,15 +149,6 @@ class Rates:
             known_names = ", ".join(sorted(known)) or "none"
             raise InputError(f"no rate for {', '.join(missing)}; there are rates for {known_names}")
         return self._compare(first, second)
-
-
-def differ(first: str, second: str, draws: Array, level: float) -> Difference:
-    """Summarise posterior draws (d,) of the difference between the rates of two systems."""
-    return Difference(first, second, *_summary(draws, level), _chance_above(draws, 0.0))
-
-
-def _chance_above(draws: Array, value: float) -> float:
-    return float((draws > value).mean() + 0.5 * (draws == value).mean())
 
 
 def rates_of(
@@ -200,20 +182,22 @@ def rates_of(
     systems, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
     systems = systems if given.units is None else _discounted(systems, by_name, given.units)
     rng = np.random.default_rng(seed)
-    draws, by_labels = _draws([*systems.values()], rng, binary=binary, of_these_items=of_these_items)
-    columns = zip(systems.items(), draws.T, by_labels.T, strict=True)
-    rates = [_rate(n, s, drawn, given.estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
+    within = None if binary else variance_within([*systems.values()])
+    of: dict[str, Array] = {}
+    for name, system in systems.items():
+        if binary:
+            of[name] = draw_shares(_for_parameters(system), DRAWS, rng, of_these_items=of_these_items)
+        else:
+            of[name] = draw_means(system, DRAWS, rng, of_these_items=of_these_items, within=within)
+    rates = [_rate(name, s, of[name], given.estimate[by_name[name]], level) for name, s in systems.items()]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
-    of = dict(zip(systems, draws.T, strict=True))
-    chances = {name: _chance_above(drawn, 0.5) for name, drawn in of.items()}
-    return Rates(kind, level, best_first, left_out, chances, lambda a, b: differ(a, b, of[a] - of[b], level))
+    return Rates(kind, level, best_first, left_out, lambda a, b: Difference(a, b, *_summary(of[a] - of[b], level)))
 
 
-def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, by_labels: Array) -> Rate:
+def _rate(name: str, system: System, draws: Array, estimate: Array, level: float) -> Rate:
     known = estimate[~np.isnan(estimate)]
     by_judges = float(known.mean()) if len(known) else float("nan")
-    sizes = len(system.scores), len(system.labels)
-    return Rate(name, *_summary(draws, level), *sizes, _summary(by_labels, level), by_judges)
+    return Rate(name, *_summary(draws, level), len(system.scores), len(system.labels), by_judges)
 
 
 def _with_labels(
@@ -299,18 +283,6 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
     return max(1.0, float(sums @ sums) / by_items * count / max(count - 3, 0.5)) if by_items > 0 else 1.0
 
 
-def _draws(
-    systems: list[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
-) -> tuple[Array, Array]:
-    """Draw the mean labels of all systems, with and without the use of scores, as two arrays (DRAWS, S)."""
-    within = None if binary else variance_within(systems)
-    if binary:
-        drawn = [draw_shares(_for_parameters(s), DRAWS, rng, of_these_items=of_these_items) for s in systems]
-    else:
-        drawn = [draw_means(s, DRAWS, rng, of_these_items=of_these_items, within=within) for s in systems]
-    return np.column_stack(drawn), _draws_by_labels(systems, rng, within, of_these_items=of_these_items, binary=binary)
-
-
 def _for_parameters(system: System) -> System:
     """Reduce the weight of labels by the number of regression parameters.
 
@@ -318,25 +290,6 @@ def _for_parameters(system: System) -> System:
     """
     parameters = 1.0 + (np.ptp(system.scores[system.labelled]) > 0)
     return replace(system, weights=system.weights * max(1.0 - parameters / len(system.labels), 0.5))
-
-
-def _draws_by_labels(
-    systems: Iterable[System], rng: np.random.Generator, within: float | None, *, binary: bool, of_these_items: bool
-) -> Array:
-    """Draw the mean of each system from its labels alone, shape (DRAWS, S)."""
-    columns: list[Array] = []
-    for system in systems:
-        if not binary:
-            flat = replace(system, scores=np.zeros(len(system.scores)))
-            columns.append(draw_means(flat, DRAWS, rng, of_these_items=of_these_items, within=within))
-            continue
-        passed, total = float(system.weights @ system.labels), float(system.weights.sum())
-        share = rng.beta(passed + 0.5, total - passed + 0.5, DRAWS)
-        if of_these_items:
-            rest = len(system.scores) - len(system.labels)
-            share = (float(system.labels.sum()) + rng.binomial(rest, share)) / len(system.scores)
-        columns.append(share)
-    return np.column_stack(columns)
 
 
 def _summary(draws: Array, level: float) -> tuple[float, float, float]:

@@ -183,7 +183,6 @@ def rates_at_looks(
     score = item_scores(given.estimate, shares=fixed.kind == "share")
     rows_of = given.rows_by_system()
     assisted: dict[str, Evidence] = {}
-    by_labels: dict[str, Evidence] = {}
     for name in (rate.system for rate in fixed.rates):
         rows = rows_of[name]
         place = {row: k for k, row in enumerate(rows.tolist())}
@@ -192,22 +191,20 @@ def rates_at_looks(
         stream = Stream(score[rows], np.array([place[row] for row in labelled], dtype=np.intp), labels)
         sampling = 0.0 if of_these_items else _sampling_variance(rows, given.units)
         assisted[name] = evidence_of(stream, sampling)
-        by_labels[name] = evidence_of(replace(stream, scores=np.zeros(len(rows))), sampling)
     rates: list[Rate] = []
     for rate in fixed.rates:
         value, least, largest = _within(rate.value, assisted[rate.system], level, lo, hi)
-        from_labels = _within(rate.by_labels[0], by_labels[rate.system], level, lo, hi)
-        rates.append(replace(rate, value=value, lo=least, hi=largest, by_labels=from_labels))
+        rates.append(replace(rate, value=value, lo=least, hi=largest))
     values = {rate.system: rate.value for rate in rates}
 
     def compare(first: str, second: str) -> Difference:
         ends = difference_interval(assisted[first], assisted[second], level)
         least, largest = ((hi - lo) * end for end in ends)
         value = float(np.clip(values[first] - values[second], least, largest))
-        return Difference(first, second, value, least, largest, None)
+        return Difference(first, second, value, least, largest)
 
     best_first = sorted(rates, key=lambda rate: -rate.value)
-    return replace(fixed, rates=best_first, chances_to_win={}, _compare=compare)
+    return replace(fixed, rates=best_first, _compare=compare)
 
 
 def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:

@@ -67,10 +67,7 @@ def judge_report(
     people = [*([] if found.panel is None else [found.panel]), *(report.people for report in found.reports)]
     advice = {each.judge: may_gate(each, bar, by) for each in people}
     if json:
-        rows = {
-            report.judge: {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]}
-            for report in found.reports
-        }
+        rows = {report.judge: asdict(report) for report in found.reports}
         if found.panel is not None:
             rows = {PANEL: {"judge": PANEL, "people": asdict(found.panel)}, **rows}
         show([{**row, "gate": asdict(advice[judge])} for judge, row in rows.items()], "", as_json=True)
@@ -100,7 +97,7 @@ def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
             console.print(f"  {sentence}")
     for report in found.reports:
         console.print(f"{report.judge}:", style="bold")
-        for sentence in sentences(report, found.item_ids, pairs=pairs):
+        for sentence in sentences(report, pairs=pairs):
             console.print(f"  {sentence}")
         position = None if by_order is None else position_sentence(by_order, report.judge, report.cut)
         if position is not None:

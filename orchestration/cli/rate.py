@@ -48,7 +48,6 @@ Level = Annotated[float, typer.Option(help="Level of the intervals.")]
 Sequential = Annotated[
     bool, typer.Option("--sequential", help="Wider intervals that are valid at every look while labels arrive.")
 ]
-Method = Literal["ppi", "rogan-gladen"]
 LabelBounds = Annotated[
     tuple[float, float] | None,
     typer.Option(help="For --sequential and pairs: lowest and highest label, such as 1 5; by default 0 and 1."),
@@ -139,8 +138,6 @@ def gate(
     items: Items = None,
     system: tables.System = None,
     margin: Annotated[float, typer.Option(help="Accepted loss; choose it before you see results.")] = 0.0,
-    method: Annotated[Method, typer.Option(help="rogan-gladen uses the judges' errors on each system.")] = "ppi",
-    cut: Annotated[float | None, typer.Option(help="For rogan-gladen: a score above it passes.")] = None,
     workspace: Folder = None,
     against_fit: Annotated[
         str | None,
@@ -167,12 +164,11 @@ def gate(
         raise InputError("a gate over a table needs --labels and --system; --against-fit needs a --workspace")
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
-    config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
     _print_checks(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
     try:
         with watching("fitting the panel") as watch:
-            how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
+            how: dict[str, Any] = {"margin": margin, "watch": watch}
             decision = gate_table(table, given, config, new, against, **how, **options)
         row, sentence, passes = _decision_row(decision), _sentence(decision, config, options), decision.passes
         noise = None if (split := score_variance(table, config)) is None else split.noise_between(new, against)
@@ -299,18 +295,14 @@ _HEADINGS = {
     "lo": "from",
     "hi": "to",
     "judges alone": "judges' mean",
-    "labels alone": "labels only",
-    "its lo": "(from)",
-    "its hi": "(to)",
     "judge noise": "judges' noise",
 }
-"""Headings of the table for a person, by field; columns in brackets are the interval of the labels only."""
+"""Headings of the table for a person, by field."""
 
 
 def _row(rate: Rate) -> dict[str, Any]:
     row = asdict(rate)
-    row["judges alone"] = row.pop("by_judges")
-    return row | dict(zip(("labels alone", "its lo", "its hi"), row.pop("by_labels"), strict=True))
+    return row | {"judges alone": row.pop("by_judges")}
 
 
 def _decision_row(decision: Decision) -> dict[str, Any]:

@@ -1,11 +1,10 @@
-"""A judge's report: planted rates inside their intervals, weights, length, what is sent to people."""
+"""A judge's report: planted rates inside their intervals, weights, length, position."""
 
 import numpy as np
 import pytest
 
 from care_ops.errors import FitError
 from care_ops.results.judge_report import position_effect, report_of
-from care_ops.results.rates import Labelled
 
 TPR, TNR, BASE = 0.6, 0.8, 0.7
 
@@ -15,17 +14,15 @@ def planted(rng, n=2000, labelled=100):
     gold = (rng.random(n) < BASE).astype(float)
     passes = np.where(gold > 0, rng.random(n) < TPR, rng.random(n) > TNR)
     scores = np.where(passes, 0.5 + 0.5 * rng.random(n), 0.5 * rng.random(n))
-    answer = gold + rng.normal(size=n)
     labels = np.full(n, np.nan)
     rows = rng.choice(n, labelled, replace=False)
     labels[rows] = gold[rows]
-    return scores, Labelled(answer, labels), np.where(np.isnan(labels), 0.0, 1.0)
+    return scores, labels, np.where(np.isnan(labels), 0.0, 1.0)
 
 
 def test_planted_rates_lie_in_their_intervals_as_often_as_promised():
     accuracy = BASE * TPR + (1 - BASE) * TNR
-    held = {"tpr": 0, "tnr": 0, "accuracy": 0, "assisted": 0}
-    widths = []
+    held = {"tpr": 0, "tnr": 0, "accuracy": 0}
     draws = 60
     for seed in range(draws):
         report = report_of("j", *planted(np.random.default_rng(seed)), 0.5)
@@ -33,47 +30,29 @@ def test_planted_rates_lie_in_their_intervals_as_often_as_promised():
             ("tpr", report.passed_of_passed, TPR),
             ("tnr", report.failed_of_failed, TNR),
             ("accuracy", report.accuracy, accuracy),
-            ("assisted", report.assisted, accuracy),
         ):
             held[name] += share.lo <= truth <= share.hi
-        widths.append((report.assisted.hi - report.assisted.lo) / (report.accuracy.hi - report.accuracy.lo))
     least = 0.9 - 3 * np.sqrt(0.09 / draws)
     assert min(held.values()) / draws >= least, held
-    assert np.mean(widths) < 1.0
 
 
 def test_kappa_and_base_rate_are_those_of_the_table():
     scores = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 10, 5, 15])
     labels = np.repeat([1.0, 0.0, 1.0, 0.0], [20, 10, 5, 15])
-    report = report_of("j", scores, Labelled(scores, labels), np.ones(50), 0.5)
+    report = report_of("j", scores, labels, np.ones(50), 0.5)
     assert report.people.kappa.value == pytest.approx((0.7 - 0.5) / 0.5)
     assert (report.passed_of_passed.value, report.failed_of_failed.value) == (0.8, 0.6)
     assert report.base_rate.value == 0.5
-    always = report_of("j", np.append(np.ones(49), 0.0), Labelled(scores, np.ones(50)), np.ones(50), 0.5)
+    always = report_of("j", np.append(np.ones(49), 0.0), np.ones(50), np.ones(50), 0.5)
     assert always.failed_of_failed is None
     with pytest.raises(FitError, match="j scored only 4 labelled items; 5 are needed"):
-        report_of("j", scores, Labelled(scores, np.where(np.arange(50) < 4, labels, np.nan)), np.ones(50), 0.5)
+        report_of("j", scores, np.where(np.arange(50) < 4, labels, np.nan), np.ones(50), 0.5)
 
 
 def test_a_label_counts_by_its_weight():
     scores, labels = np.tile([1.0, 0.0], 10), np.ones(20)
     weights = np.where(scores > 0, 1.0, 3.0)
-    assert report_of("j", scores, Labelled(scores, labels), weights, 0.5).passed_of_passed.value == pytest.approx(0.25)
-
-
-def test_what_is_sent_to_people_is_what_the_judge_is_least_sure_of():
-    """The judge is wrong just where its score is near the cut."""
-    rng = np.random.default_rng(0)
-    scores = rng.random(400)
-    sure = np.abs(scores - 0.5) > 0.15
-    labels = np.where(sure, scores > 0.5, scores <= 0.5).astype(float)
-    report = report_of("j", scores, Labelled(scores, labels), np.ones(400), 0.5)
-    assert report.sent[0.0] == pytest.approx(0.3, abs=0.05)
-    assert report.sent[0.5] == 0.0
-    assert report.sent[0.1] < report.sent[0.0]
-    assert all(abs(scores[row] - 0.5) <= 0.15 for row in report.misses)
-    concerns = [abs(scores[row] - 0.5) for row in report.misses]
-    assert concerns == sorted(concerns, reverse=True)
+    assert report_of("j", scores, labels, weights, 0.5).passed_of_passed.value == pytest.approx(0.25)
 
 
 def test_a_judge_that_prefers_what_is_shown_first():
@@ -95,7 +74,7 @@ def test_length_that_a_judge_follows_and_people_do_not():
     lengths = rng.normal(size=500)
     labels = np.where(np.arange(500) < 80, (rng.random(500) < 0.5).astype(float), np.nan)
     scores = lengths + rng.normal(size=500)
-    report = report_of("j", scores, Labelled(scores, labels), np.ones(500), 0.0, lengths=lengths)
+    report = report_of("j", scores, labels, np.ones(500), 0.0, lengths=lengths)
     assert report.length.lo <= np.sqrt(0.5) - 0.02 <= report.length.hi + 0.03
     assert abs(report.length.people) < 0.3
-    assert report_of("j", scores, Labelled(scores, labels), np.ones(500), 0.0, lengths=np.ones(500)).length is None
+    assert report_of("j", scores, labels, np.ones(500), 0.0, lengths=np.ones(500)).length is None

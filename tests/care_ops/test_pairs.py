@@ -85,7 +85,8 @@ def test_intervals_cover_planted_wins(left_share, band):
 def test_judges_make_the_interval_narrower_than_labels_only():
     given, _ = duels(np.random.default_rng(3), 0.3, 60)
     rate = given.rates().rates[0]
-    assert rate.hi - rate.lo < 0.85 * (rate.by_labels[2] - rate.by_labels[1])
+    blind = replace(given, estimate=np.zeros(len(given.labels))).rates().rates[0]
+    assert rate.hi - rate.lo < 0.85 * (blind.hi - blind.lo)
 
 
 def test_many_looks_are_wider_and_hold_the_truth():
@@ -95,7 +96,6 @@ def test_many_looks_are_wider_and_hold_the_truth():
     once, many = (next(r for r in each.rates().rates if r.system == "new") for each in (given, looks))
     assert many.hi - many.lo > 1.2 * (once.hi - once.lo)
     assert many.lo <= share <= many.hi
-    assert gate(looks, "new", "old").difference.chance_better is None
 
 
 def test_of_many_systems_each_is_rated_over_the_others_and_a_gate_goes_by_where_two_met():

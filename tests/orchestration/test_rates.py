@@ -71,7 +71,6 @@ def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
     for more, options in (
         ((), {}),
         (("--margin", 0.05), {"margin": 0.05}),
-        (("--method", "rogan-gladen", "--cut", 0), {"method": "rogan-gladen", "cut": 0.0}),
     ):
         (row,) = json.loads(of_systems(folder, "gate", "new", "--against", "old", "--json", *more)[1])
         decision = care_eval.gate(scores, "new", "old", labels, items=items, system="model", **options)
@@ -91,10 +90,9 @@ def test_a_gate_for_many_looks_decides_and_refuses_what_it_cannot_promise(folder
     scores, items = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "items.csv")
     labels = pd.read_csv(folder / "labels.csv")
     decision = care_eval.gate(scores, "new", "old", labels, items=items, system="model", sequential=True)
-    assert (decision.outcome, decision.difference.lo, row["chance_better"]) == (row["outcome"], row["lo"], None)
+    assert (decision.outcome, decision.difference.lo) == (row["outcome"], row["lo"])
     rated = care_eval.rate(scores, labels, items=items, system="model", sequential=True, population=True)
     assert rated.difference("new", "old") == decision.difference
-    assert "for pairs or several looks, use ppi" in of_systems(folder, *gate, "--method", "rogan-gladen", "--cut", 0)[2]
     assert "to intervals for one look" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
     assert "is only for --sequential" in of_systems(folder, "rate", "--label-bounds", 0, 1)[2]
     weighted = [
@@ -248,7 +246,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
     code, printed, _ = care(*given, "--of", "a")
     assert code == 0
-    for words in ("of the answers people passed, the judge passed", "kappa", "worst misses: ", "if people decide"):
+    for words in ("of the answers people passed, the judge passed", "kappa"):
         assert words in printed
     code, printed, _ = care(*given, "--json")
     rows = json.loads(printed)

@@ -7,7 +7,6 @@ protocol  # templates/experiments.html
 alpha  # templates/page.html
 consensus  # templates/page.html
 consensus_rank  # templates/page.html
-chance_better  # by asdict, in the rows of `care gate`
 gold_before  # templates/page.html
 gold_after  # templates/page.html
 bill_in_words  # templates/page.html
