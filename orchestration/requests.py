@@ -38,17 +38,11 @@ class Cursor:
         Start of the last nightly run; partitions that failed before it may be requested once more.
     at_work : bool
         Whether partitions of that run were still to be requested or in progress.
-    moment : str
-        Hash of the unfinished runs, and of the times of the workspace's own files.
-    looked_at : float
-        Time of the last tick that searched for stale partitions, in seconds since 1970.
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     run_began: float | None = None
     at_work: bool = False
-    moment: str = ""
-    looked_at: float = 0.0
 
 
 def request_stale(

@@ -1,15 +1,13 @@
 """Sensors of Dagster's daemon: partitions and alerts, stale assets, failed runs."""
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import dagster as dg
 
-from assets.hashing import content_hash
 from assets.metadata import is_blocked
 from assets.mount import Mount
 from assets.workspace import Workspace
@@ -25,17 +23,17 @@ from orchestration.alert_causes import (
 from orchestration.alerts import Alert, AlertError, Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.plan import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
-from orchestration.workspace import CARE_YAML, Settings, data_folder, read_settings
+from orchestration.workspace import Settings, data_folder, read_settings
 from warehouse.documents import record_of
 
 _WILL_RETRY_TAG = "dagster/will_retry"
 """Tag of a failed run that Dagster retries."""
 
 _WATCHED_EVERY_S = 30
-"""Seconds between two comparisons of sources, which may be large; settings and runs are compared sooner."""
+"""Seconds between two ticks of `workspace_sensor`."""
 
-_RUNS_LOOKED_AT_EVERY_S = 5
-"""Seconds between two comparisons of settings and runs, which take little time."""
+_REQUESTED_EVERY_S = 10
+"""Seconds between two ticks of `stale_assets_sensor`, so that each stage soon follows the stage before it."""
 
 
 def build_sensors(
@@ -109,39 +107,24 @@ def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstan
         notifier.send_heartbeat(last, latest_bill_message(workspace))
 
 
-def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
-    """Return a hash of the unfinished runs and of the modification times of settings, judges and test sets."""
-    from orchestration.instance import unfinished_runs
-
-    files = [folder / CARE_YAML, *(folder / "judges").glob("*.yaml"), *(folder / "testsets").glob("*.yaml")]
-    times = sorted((str(file), file.stat().st_mtime_ns) for file in files if file.is_file())
-    return content_hash([times, sorted(record.dagster_run.run_id for record in unfinished_runs(instance))])
-
-
 def _stale_assets_sensor(
     folder: Path, mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
 ) -> dg.SensorDefinition:
     @dg.sensor(
         name=mount.name("stale_assets_sensor"),
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
-        minimum_interval_seconds=_RUNS_LOOKED_AT_EVERY_S,
+        minimum_interval_seconds=_REQUESTED_EVERY_S,
         default_status=status,
         description="Requests stale assets. With `nightly` in care.yaml, it waits until the schedule has begun a run. "
         "With `on_change`, or if switched on here without either setting, it acts as soon as files change.",
     )
-    def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+    def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         from orchestration.requests import Cursor, request_stale
 
         seen = record_of(Cursor, json.loads(context.cursor or "{}"))
-        now, moment = time.time(), _moment(folder, context.instance)
-        if moment == seen.moment and now - seen.looked_at < _WATCHED_EVERY_S:
-            return dg.SkipReason("no run has ended and no file of the workspace has changed since the last check")
         settings = read_settings(folder)
         only_nightly = settings.nightly is not None and not settings.on_change
-        seen = replace(seen, moment=moment, looked_at=now)
         asked, seen = request_stale(load(), context.instance, seen, only_nightly=only_nightly)
-        if asked:  # a run may begin and end before the next tick, which would then find the same moment
-            seen = replace(seen, moment="")
         cursor = json.dumps(asdict(seen))
         return dg.SensorResult(asked, None if asked else "no stale partition can be requested now", cursor)
 

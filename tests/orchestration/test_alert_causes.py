@@ -51,8 +51,6 @@ class Daemon:
     def look(self) -> list[dg.RunRequest]:
         """One tick of the sensors that watch the workspace, as after half a minute, and what they ask for."""
         self.tick("workspace_sensor")
-        cursor = json.loads(self.cursors.get("stale_assets_sensor") or "{}")
-        self.cursors["stale_assets_sensor"] = json.dumps({**cursor, "looked_at": 0.0})
         return list(self.tick("stale_assets_sensor").run_requests or ())
 
     def run_together(self, assets: set[str], tags: dict[str, str]) -> dg.ExecuteInProcessResult:
