@@ -102,7 +102,7 @@ def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:
     """Return a context manager that holds the write lease of the workspace's remote store, if it has one."""
-    return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, is_only=False)
+    return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S)
 
 
 def failure_cause(asset: str, partition: str | None, why: str, kind: str | None = None) -> Alert:

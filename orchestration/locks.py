@@ -138,7 +138,7 @@ def _held(
         _logger.debug("%s holds the workspace after %.1f s.", who, time.monotonic() - started)
         with (
             _note(folder / _WORKING, who, run_id),
-            store_lease(workspace, who, say, patience, is_only=mode == fcntl.LOCK_EX),
+            store_lease(workspace, who, say, patience),
         ):
             yield waited
 

@@ -57,9 +57,7 @@ def run(
 
     Exits with 1 if something failed, and with 130 after Ctrl-C. A new fit that waits for your review is not a failure.
     """
-    from orchestration.instance import deployed_home
     from orchestration.locks import locked_workspace
-    from orchestration.stores import leave_record_of_runs
     from orchestration.workspace import FULL_SIZE
 
     started = time.perf_counter()
@@ -86,8 +84,6 @@ def run(
                 "run once without --select"
             )
         verdicts = _update_verdicts(loaded, outcome, narrowed=any((select, testset, judge)))
-        if deployed_home(loaded) is None:
-            leave_record_of_runs(loaded)
     seconds = time.perf_counter() - started
     _print_results(loaded, verdicts, as_json=json, everything=why)
     print_failures(outcome)

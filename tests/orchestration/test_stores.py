@@ -26,7 +26,7 @@ from orchestration.stores import read_workspace
 from orchestration.workspace import load_workspace
 from tests.support.servers import LocalServer, free_port, started, wait_until
 from tests.support.workspaces import QUICK, care, make, query, score_rows
-from warehouse.remote.copy import RECORD_OF_RUNS, StoreCopy
+from warehouse.remote.copy import StoreCopy
 from warehouse.remote.objects import Objects
 
 BUCKET = "bucket"
@@ -166,7 +166,7 @@ def workspace(tmp_path, address, proxy) -> Callable[[str], Path]:
 def objects_of(address: str) -> dict[str, bytes]:
     objects = Objects(address)
     contents = {key: objects.get(key) for key in objects.listed()}
-    return {key: content[0] for key, content in contents.items() if content is not None and key != RECORD_OF_RUNS}
+    return {key: content[0] for key, content in contents.items() if content is not None}
 
 
 def kept_files(folder: Path) -> dict[str, bytes]:

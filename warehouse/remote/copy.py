@@ -26,11 +26,8 @@ from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Objects
 from warehouse.storage import Record, records, temporary_of
 
-RECORD_OF_RUNS = "dagster.tar"
-"""A snapshot of Dagster's record of runs."""
-
 _FOLDERS = ("parts", "fits", "report", "experiments")
-_FILES = ("forgotten.jsonl", "forgetting.json", RECORD_OF_RUNS)
+_FILES = ("forgotten.jsonl", "forgetting.json")
 """Folders and files of the data folder that are objects of the store."""
 
 _PARALLEL_FETCHES = 8
