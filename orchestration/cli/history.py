@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from orchestration.cli.output import Json, Root, console, show
-from orchestration.cli.run import duration
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -22,27 +19,19 @@ _PAID = ("questions", "tokens_in", "tokens_out", "repeated", "dollars")
 
 def history(
     workspace: Root = Path(),
-    time: Annotated[
-        bool,
-        typer.Option("--time", help="Print the time of the last day's stages."),
-    ] = False,
     json: Json = False,
 ) -> None:
     """Show duration, steps, questions, tokens and dollars for each day (UTC) of the last 30 days."""
     from orchestration.instance import workspace_instance
     from orchestration.stores import read_workspace
-    from orchestration.timings import stages, steps_by_day
+    from orchestration.timings import steps_by_day
 
-    loaded, title = read_workspace(workspace), "Runs by the day (UTC) on which they began"
+    loaded = read_workspace(workspace)
     with workspace_instance(loaded) as instance:
         days = steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN)
-    if time and days:
-        rows = stages(days[last := max(days)])
-        title = f"The runs of {last} (UTC) took {duration(sum(row['seconds'] for row in rows))}; in seconds"
-    else:
-        rows = _with_bills(loaded, days)
+    rows = _with_bills(loaded, days)
     if rows or json:
-        show(rows, title, as_json=json)
+        show(rows, "Runs by the day (UTC) on which they began", as_json=json)
     else:
         console.print("nothing has run yet; start with `care run`")
 
