@@ -96,25 +96,10 @@ def _print_status(
             console.print(f"stale experiments: {', '.join(stale)}")
 
 
-def _failed_judges(loaded: Workspace) -> set[str]:
-    """Return the judges whose last run failed; the import of Dagster is slow, so it is done only here."""
-    if not (loaded.data / "dagster" / "history").exists() and "DAGSTER_HOME" not in os.environ:
-        return set()  # nothing has run, and `status` must not create a record
-    from assets.partitions import JUDGES
-    from orchestration.instance import workspace_instance
-
-    with workspace_instance(loaded) as instance:
-        keys, asset = JUDGES.get_partition_keys(dynamic_partitions_store=instance), loaded.mount.key("judge_inference")
-        statuses = instance.get_status_by_partition(asset, keys, JUDGES) or {}
-    return {judge for judge, status in statuses.items() if status is not None and status.value == "FAILED"}
-
-
 def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
-    """Return for each judge and test set the number of scores, or ``missing``, ``stale`` or ``failed``.
+    """Return for each judge and test set the number of scores, or ``missing``, ``stale`` or ``failed``."""
+    from assets.judging.failures import why_nothing_came
 
-    Dagster's record is read only for judges without any score.
-    """
-    failed: set[str] | None = None
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     if workspace.warehouse.usable():
         with workspace.warehouse.reader() as connection:
@@ -128,12 +113,7 @@ def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tupl
         sent = {entry.judge: f", {entry.in_batch} in a batch" for entry in state.incomplete if entry.in_batch}
         for judge in workspace.judges_of(testset):
             n_ok, n_items = counts.get((judge, testset), (0, None))
-            is_silent = not n_ok and judge not in broken
-            without_scores = is_silent and n_items is not None and ("scores", f"{judge}|{testset}") in stale_keys
-            if is_silent and not without_scores:
-                failed = _failed_judges(workspace) if failed is None else failed
-                without_scores = judge in failed
-            if judge in broken or without_scores:
+            if judge in broken or (not n_ok and state.items_hash and why_nothing_came(workspace, judge, testset)):
                 found[judge, testset] = "failed"
             elif n_items is None:
                 found[judge, testset] = "missing"
