@@ -16,19 +16,17 @@ _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
 
 M = TypeVar("M", bound=BaseModel)
 
-NO_SETTINGS: Mapping[str, Any] = {}
-
 guards_settings = guarded("write it as docs/reference describes")
 """Decorator of functions that read an untrusted settings file."""
 
 
 @guards_settings
-def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS) -> M:
+def read_model(path: Path, kind: type[M]) -> M:
     """Read a YAML file into a pydantic model, whose default name is the name of the file.
 
     Raises ``InputError`` if the file cannot be read or is not valid; the message names the file and the field.
     """
-    content = load_yaml(path, retired)
+    content = load_yaml(path)
     try:
         return kind.model_validate({"name": path.stem, **content})
     except ValidationError as error:
@@ -36,23 +34,10 @@ def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTIN
 
 
 @guards_settings
-def load_yaml(
-    path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
-) -> dict[str, Any]:
+def load_yaml(path: Path) -> dict[str, Any]:
     """Read a YAML file that holds a mapping of settings, and return it as a dictionary.
 
-    Parameters
-    ----------
-    retired : mapping of setting to value
-        Former settings, with dots between groups, and their fixed values. A former setting with this value is ignored,
-        because a former ``care init`` wrote it.
-    moved : mapping of setting to str
-        Replacements of settings that have moved.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, unreadable, empty or not a YAML mapping, or gives a former setting another value.
+    Raises ``InputError`` if the file is missing, unreadable, empty or not a YAML mapping.
     """
     try:
         if path.stat().st_size > _LONGEST_BYTES:
@@ -75,10 +60,7 @@ def load_yaml(
         raise InputError(f"{path}: is empty; write {{}} into it to declare nothing")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold a mapping of fields, but holds a {type(data).__name__}")
-    try:
-        return _without_retired(data, retired, moved)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return data
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
@@ -89,23 +71,6 @@ def _spread(node: Any, known: dict[int, int]) -> int:
         each = (part for pair in parts for part in (pair if isinstance(pair, tuple) else (pair,)))
         known[id(node)] = 1 + sum(_spread(part, known) for part in each)
     return known[id(node)]
-
-
-def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """Remove former settings from the content of a file, as ``load_yaml`` describes."""
-    for path, constant in retired.items():
-        *groups, name = path.split(".")
-        holders: list[Any] = [content]
-        for group in groups:
-            holders.append(holders[-1].get(group) if isinstance(holders[-1], dict) else None)
-        if not isinstance(holders[-1], dict) or name not in holders[-1]:
-            continue
-        if holders[-1].pop(name) != constant:
-            instead = f"write {moved[path]} instead" if path in moved else f"it is always {constant}"
-            raise InputError(f"{path} is no longer a setting: {instead}; delete the line")
-        if groups and not holders[-1]:
-            del holders[-2][groups[-1]]
-    return content
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:

@@ -42,45 +42,6 @@ FULL_SIZE = "CARE_FULL_SIZE"
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
 """Fields of ``FitConfig`` that care.yaml does not set: the profile sets ``placement``, a test set the others."""
 
-RETIRED = {
-    "panel.max_mode_share": 0.95,
-    "panel.min_entropy": 0.2,
-    "panel.min_return": 0.3,
-    "panel.min_gain": 0.25,
-    "panel.report_agreement": 0.1,
-    "fit.not_quality": [],
-    "judging.in_flight": 2,
-    "moments.dask_workers": None,
-    "moments.threshold_rows": 30_000_000,
-    "moments.rows_per_shard": 524_288,
-    "review.max_missing": 0.2,
-    "review.max_mean_shift": 0.5,
-    "review.max_missing_rise": 0.05,
-    "review.min_quality": 0.7,
-    "review.max_duplicates_rise": 0.01,
-    "review.compared_judges": 40,
-    "canary.tolerance": 0.1,
-    "experiment_sizes": {},
-    "watch_seconds": 30,
-    "experiments.minutes": 20,
-    "experiments.when": "asked",
-    "experiments.size": "small",
-    "keep_runs_days": 90,
-    "judges": "judges",
-    "testsets": "testsets",
-}
-"""Former settings of care.yaml, now constants, with the values that `care init` wrote."""
-
-RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto"}
-"""Former settings of a test set's file."""
-
-MOVED = {
-    "fit.not_quality": "`not_quality` in the file of a test set",
-    "moments.dask_workers": "`dask: {workers: N}`",
-    "experiments.size": "`--full` after `care run`",
-}
-"""New places of former settings."""
-
 GROUPS_OF_FIT = {"structure": StructureConfig}
 """Groups of ``FitConfig`` whose settings are direct children of ``fit`` in care.yaml."""
 
@@ -123,7 +84,6 @@ class NightlySettings(_Declared):
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
-    days: str = Field(default="*", description="days of the week, as in cron: 1-5 is Monday to Friday")
     deadline_hours: float = Field(
         default=6, gt=0, le=23, description="hours after which an unfinished nightly run is reported"
     )
@@ -135,23 +95,17 @@ class NightlySettings(_Declared):
             raise ValueError(f"there is no time zone {zone!r}; give a name such as Europe/Berlin")
         return zone
 
-    @field_validator("days")
-    @classmethod
-    def _of_a_week(cls, days: str) -> str:
-        _weekdays(days)
-        return days
-
     def cron(self) -> str:
         """Return the start of nightly runs as a cron expression."""
-        return f"{self._minutes % 60} {self._minutes // 60} * * {self.days}"
+        return f"{self._minutes % 60} {self._minutes // 60} * * *"
 
     def deadline_after(self, last: float) -> float:
         """Return the deadline of the nightly run after one that ended at ``last`` (seconds since 1970)."""
-        weekdays, begins = _weekdays(self.days), time(*divmod(self._minutes, 60))
+        begins = time(*divmod(self._minutes, 60))
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
             start = datetime.combine(day, begins, ZoneInfo(self.zone)).timestamp()
-            if start > last and day.isoweekday() % 7 in weekdays:
+            if start > last:
                 return start + 3600 * self.deadline_hours
             day += timedelta(days=1)
 
@@ -160,24 +114,6 @@ class NightlySettings(_Declared):
         """Start of nightly runs in minutes after midnight."""
         hour, minute = self.at.split(":")
         return 60 * int(hour) + int(minute)
-
-
-def _weekdays(days: str) -> frozenset[int]:
-    """Return the weekdays in the day-of-week field of a cron expression; Sunday is 0.
-
-    Raises ``ValueError`` if the field is not valid.
-    """
-    found: set[int] = set()
-    for part in days.split(","):
-        first, dash, last = ("0-6" if part == "*" else part).partition("-")
-        if not all(re.fullmatch("[0-7]", day) for day in ([first, last] if dash else [first])):
-            raise ValueError(
-                f"{days!r} is not a list of weekdays; write them as in cron, such as 1-5 for Monday to Friday"
-            )
-        if dash and first > last:
-            raise ValueError(f"{part} ends before it begins; Sunday is 0 and 7, so write 5-7 for Friday to Sunday")
-        found.update(day % 7 for day in range(int(first), int(last or first) + 1))
-    return frozenset(found)
 
 
 _ADDRESS = r"(slack\+)?https?://\S+"
@@ -302,7 +238,7 @@ def read_settings(root: Path) -> Settings:
     path = root / CARE_YAML
     if not path.exists():
         raise InputError(f"{path}: no such file; `care init {root}` creates a workspace")
-    content = load_yaml(path, RETIRED, MOVED)
+    content = load_yaml(path)
     try:
         settings = Settings.model_validate(content)
         settings.alerts.address("webhook")  # a missing variable is an error now, not after the run
@@ -341,7 +277,7 @@ def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S
 
 def load_testset(path: Path) -> TestsetSpec:
     """Read a test set's file; raise ``InputError`` if it is not valid."""
-    return read_model(path, TestsetSpec, RETIRED_OF_TEST_SETS)
+    return read_model(path, TestsetSpec)
 
 
 def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:

@@ -330,8 +330,7 @@ def test_the_heartbeat_is_sent_once_and_only_without_failures(hook, tmp_path):
         ("alerts: {heartbeat: 'ftp://x'}", "heartbeat must be an https URL"),
         ("alerts: {webhook: '${NOT_SET_ANYWHERE}'}", "NOT_SET_ANYWHERE is not set"),
         ("nightly: {zone: Mars/Olympus}", "no time zone"),
-        ("nightly: {days: '9'}", "is not a list of weekdays"),
-        ("nightly: {days: 6-1}", "ends before it begins"),
+        ("nightly: {days: 1-5}", "days: is not a setting here"),
     ],
 )
 def test_invalid_alert_and_nightly_settings_are_refused(tmp_path, care, what):
@@ -353,19 +352,16 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
 
 
 @pytest.mark.parametrize(
-    ("days", "last", "deadline"),
+    ("last", "deadline"),
     [
-        ("*", "2026-11-24 02:10", "2026-11-25 08:00"),
-        ("1-5", "2026-11-27 02:10", "2026-11-30 08:00"),  # from Friday to Monday
-        ("1-5", "2026-11-24 02:10", "2026-11-25 08:00"),
-        ("0,3", "2026-11-22 01:00", "2026-11-22 08:00"),  # `care run` by hand, before Sunday's night
-        ("7", "2026-11-22 02:10", "2026-11-29 08:00"),
-        ("1-7", "2026-10-24 02:10", "2026-10-25 07:00"),  # the clock goes back: six hours are five on it
+        ("2026-11-24 02:10", "2026-11-25 08:00"),
+        ("2026-11-22 01:00", "2026-11-22 08:00"),  # `care run` by hand, before the nightly run
+        ("2026-10-24 02:10", "2026-10-25 07:00"),  # the clock goes back: six hours are five on it
     ],
 )
-def test_a_deadline_follows_the_days_of_nightly(days, last, deadline):
+def test_a_deadline_follows_the_hour_of_nightly(last, deadline):
     berlin = ZoneInfo("Europe/Berlin")
-    nightly = NightlySettings(at="02:00", zone="Europe/Berlin", days=days)
+    nightly = NightlySettings(at="02:00", zone="Europe/Berlin")
     ended = datetime.fromisoformat(last).replace(tzinfo=berlin).timestamp()
     due = datetime.fromtimestamp(nightly.deadline_after(ended), berlin)
     assert f"{due:%Y-%m-%d %H:%M}" == deadline
@@ -381,12 +377,12 @@ def stale(workspace) -> dict[str, set[str | None]]:
 @pytest.mark.slow
 def test_the_schedule_starts_a_run_and_the_sensor_requests_what_is_missing(workspace_after_run):
     folder = workspace_after_run
-    (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
+    (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin}\n")
     loaded = load_workspace(folder)
     assert stale(loaded) == {}
     definitions = build_defs(folder)
     schedule = definitions.resolve_schedule_def("nightly")
-    assert (schedule.cron_schedule, schedule.execution_timezone) == ("15 3 * * 1-5", "Europe/Berlin")
+    assert (schedule.cron_schedule, schedule.execution_timezone) == ("15 3 * * *", "Europe/Berlin")
     assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
     with workspace_instance(loaded) as instance:
         context = dg.build_schedule_context(

@@ -20,13 +20,12 @@ from orchestration.template import schema, template
 from orchestration.workspace import (
     DECLARED_BY_TEST_SETS,
     GROUPS_OF_FIT,
-    RETIRED,
     Settings,
     read_settings,
 )
 from warehouse.testsets import TestsetSpec
 
-MOST_FIELDS = {"care": 42, "judge": 47, "testset": 86}
+MOST_FIELDS = {"care": 41, "judge": 47, "testset": 86}
 """Fields that the files of a workspace may have, groups and the fields within them."""
 
 ROOT = Path(__file__).parents[2]
@@ -97,12 +96,8 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
         ("fit: {cut: 3}", "cut does not belong here; declare it in a test set"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
-        ("panel: {min_gain: 0.1}", "panel.min_gain is no longer a setting: it is always 0.25; delete the line"),
-        (
-            "moments: {dask_workers: 4}",
-            "moments.dask_workers is no longer a setting: write `dask: {workers: N}` instead",
-        ),
-        ("fit: {not_quality: [words]}", "fit.not_quality is no longer a setting: write `not_quality` in the file of a"),
+        ("panel: {min_gain: 0.1}", "panel.min_gain: is not a setting here; delete it"),
+        ("fit: {not_quality: [words]}", "not_quality does not belong here; declare it in a test set"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; choose from care"),
         ('nightly: {at: "25:00"}', "nightly.at: '25:00' is no time of day; give hours and minutes, like 02:00"),
         *(
@@ -137,19 +132,6 @@ def test_a_misplaced_setting_is_reported_its_place(tmp_path, source, place):
     path.write_text(f"families: {{a: one}}\nsource: {source}\n")
     with pytest.raises(InputError, match=rf"one.yaml: .*families: is not a setting here; write it under {place}(;|$)"):
         read_model(path, TestsetSpec)
-
-
-def test_settings_of_earlier_versions_are_ignored_at_their_constants(tmp_path):
-    """Settings that are constants now, with the value that everybody has; so each file that was not edited opens."""
-    former: dict = {}
-    for path, value in RETIRED.items():
-        group, _, name = path.rpartition(".")
-        (former.setdefault(group, {}) if group else former)[name] = value
-    assert read(tmp_path, yaml.safe_dump(former)) == Settings()
-    for path in RETIRED:
-        group, _, name = path.rpartition(".")
-        with pytest.raises(InputError, match=rf"care\.yaml: {path} is no longer a setting: .*; delete the line"):
-            read(tmp_path, yaml.safe_dump({group: {name: 7}} if group else {name: 7}))
 
 
 def fields_of(document):

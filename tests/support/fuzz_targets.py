@@ -244,7 +244,7 @@ YAML = (
 )
 SOUND = {
     "care.yaml": "fit: {resamples: 20, aggregators: [care, avg]}\nreview: {hold: false}\n"
-    "nightly: {at: '03:00', zone: Europe/Berlin, days: 1-5}\nowners: [team:x]\nlabels: {one: labels.csv}\n",
+    "nightly: {at: '03:00', zone: Europe/Berlin}\nowners: [team:x]\nlabels: {one: labels.csv}\n",
     "judges/api.yaml": "engine: {kind: openai, base_url: 'http://127.0.0.1:9/v1', model: m, template: quality, "
     "api_key_env: null, headers: {X: y}, timeout_s: 1}\nscale: [1, 10]\nfamily: f\ntestsets: [one]\n",
     "judges/length.yaml": "engine: {kind: program, program: length}\nscale: [0, 10]\n",
