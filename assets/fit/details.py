@@ -45,28 +45,6 @@ class CareDetails(CareSummary):
 
 
 @dataclass(frozen=True)
-class CareSvdDetails:
-    """Details of ``care_svd``: the factor that it takes for quality.
-
-    Attributes
-    ----------
-    rule : str
-        Rule that chose the factor.
-    quality_factor : int
-        Counted from 0.
-    orientation : float
-        Correlation of the factor with the panel's mean.
-    effective_judges : float
-        Number of judges with independent errors that would make the mean as precise.
-    """
-
-    rule: str
-    quality_factor: int
-    orientation: float
-    effective_judges: float
-
-
-@dataclass(frozen=True)
 class CareTensorDetails:
     """Details of ``care_tensor``: its states.
 
@@ -76,25 +54,14 @@ class CareTensorDetails:
         Mean scores by judge, and shares of the items.
     views : list of three lists of judges
         Groups of judges without edges between the groups.
-    starts_agree : bool or None
-        Whether two kinds of starts have found the same states, which may still be a local optimum; None in fits of
-        releases that did not say it.
-    starts_alike : float or None
-        Share of the items that the two likeliest solutions decide alike, if their states differ.
-    labels_confirm : bool or None
-        Whether labels confirm the estimate without labels, or the states predict labels that were left out; None if
-        there are too few labels.
     """
 
     state_means: list[list[float]]
     state_weights: list[float]
     views: list[list[str]]
-    starts_agree: bool | None = None
-    starts_alike: float | None = None
-    labels_confirm: bool | None = None
 
 
-D = TypeVar("D", StructuredDetails, CareDetails, CareSvdDetails, CareTensorDetails)
+D = TypeVar("D", StructuredDetails, CareDetails, CareTensorDetails)
 
 
 def read_details(aggregate: Aggregate, kind: type[D]) -> D:

@@ -13,17 +13,16 @@ if TYPE_CHECKING:
     from care_ops.records import Certificate
     from warehouse.fits import FitRecord, FitVersion, FitVersionInputs
 
-CHECKS: dict[str, tuple[bool, str]] = {
-    "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
-    "missing_scores": (True, "The share of the panel's missing scores has not risen."),
-    "certificate": (True, "The structure was solved to its certificate."),
-    "quality": (True, "What the recommended aggregate calls quality points where it pointed before."),
-    "drift": (True, "The recommended aggregate is distributed and ordered as before."),
-    "gold_leakage": (True, "No judge's scores are the gold label itself, unless care.yaml declares it."),
-    "duplicate_items": (True, "Items that repeat another's texts have not multiplied."),
-    "states": (False, "care_tensor's states do not depend on its random starts, and labels confirm them."),
+CHECKS = {
+    "panel_shrunk": "Judges that sat on the published panel and are still in the workspace were admitted.",
+    "missing_scores": "The share of the panel's missing scores has not risen.",
+    "certificate": "The structure was solved to its certificate.",
+    "quality": "What the recommended aggregate calls quality points where it pointed before.",
+    "drift": "The recommended aggregate is distributed and ordered as before.",
+    "gold_leakage": "No judge's scores are the gold label itself, unless care.yaml declares it.",
+    "duplicate_items": "Items that repeat another's texts have not multiplied.",
 }
-"""Name -> (whether it blocks, description)."""
+"""Description of each check."""
 
 _MOST_MEAN_SHIFT = 0.5
 """Standard deviations of an estimate's mean beyond which something has broken."""
@@ -34,9 +33,6 @@ published: a judge in twenty, or an item in a hundred, may come and go without a
 
 _MIN_COSINE = 0.70
 """Minimum cosine between the weights of two fits: 45 degrees, beyond which quality is more another thing."""
-
-_SAME_ANSWER = 0.99
-"""Share of the items that two ends of ``care_tensor`` decide alike, from which on it does not matter which is kept."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,8 @@ def read_reviewed(workspace: Workspace, version: FitVersion, *, earlier: bool = 
 
 
 def result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> CheckResult:
-    """Return a check's result; it blocks if it failed and the check is a blocking one."""
-    return CheckResult(check, passed, message, numbers, blocks=not passed and CHECKS[check][0])
+    """Return a check's result, which blocks the fit if it failed."""
+    return CheckResult(check, passed, message, numbers, blocks=not passed)
 
 
 def check_inputs(
@@ -96,31 +92,6 @@ def compare_estimates(latest: FitRecord | None, previous: FitRecord | None, limi
         message = "no published fit of the same aggregator to compare with"
         return [result(check, True, message, {}) for check in ("quality", "drift")]
     return [_turned(latest, previous), _drift(latest, previous, limits)]
-
-
-def check_states(workspace: Workspace, version: FitVersion) -> CheckResult:
-    """Check that care_tensor's states do not depend on its random starts, and that labels confirm them."""
-    from assets.fit.details import CareTensorDetails, read_details
-
-    fit_id = version.fits.get("care_tensor")
-    if fit_id is None:
-        return result("states", True, "care_tensor gave no answer", {})
-    details = read_details(workspace.fits.read_fit(version.testset, fit_id).answer, CareTensorDetails)
-    concerns: list[str] = []
-    alike = details.starts_alike
-    if details.starts_agree is False and (alike is None or alike < _SAME_ANSWER):
-        otherwise = "" if alike is None else f", and decide {1 - alike:.0%} of the items otherwise"
-        concerns.append(
-            f"random starts ended in different states{otherwise}, so that care_tensor's answer may be another one "
-            "tomorrow: rely on another aggregator"
-        )
-    if details.labels_confirm is False:
-        concerns.append(
-            "labels contradict the scores, and care_tensor's states predict labels "
-            "that were left out no better than their commoner label does: label more items, or rely on another "
-            "aggregator"
-        )
-    return result("states", not concerns, "; ".join(concerns) or "no doubt about care_tensor's states", {})
 
 
 def _shrunk(latest: FitVersionInputs, previous: FitVersionInputs | None, judges: set[str]) -> CheckResult:

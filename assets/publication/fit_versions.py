@@ -52,19 +52,6 @@ def latest(workspace: Workspace, testset: str) -> FitVersion | None:
     return found or next(reversed(workspace.fits.fit_versions(testset)), None)
 
 
-def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
-    """List the kept versions of a test set's fit, newest first, with the changes since the version before."""
-    return [row for _, row in _history_rows(workspace, testset)[::-1]]
-
-
-def trend(workspace: Workspace, testset: str, most: int) -> list[dict[str, Any]]:
-    """List the latest rows of ``history``, oldest first, with the order against gold by aggregator."""
-    return [
-        {**row, "orders": {name: order_of(workspace, version, name) for name in version.fits}}
-        for version, row in _history_rows(workspace, testset)[-most:]
-    ]
-
-
 @dataclass(frozen=True)
 class BlockedFit:
     """A blocked latest fit of a test set, and the published fit.
@@ -120,24 +107,25 @@ def published_before(workspace: Workspace, testset: str, fit_version: str) -> Fi
     return next((kept for kept in earlier if kept is not None), None)
 
 
-def _history_rows(workspace: Workspace, testset: str) -> list[tuple[FitVersion, dict[str, Any]]]:
-    """List the kept versions, oldest first, with their rows."""
-    rows: list[tuple[FitVersion, dict[str, Any]]] = []
+def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
+    """List the kept versions of a test set's fit, newest first, with the changes since the version before."""
+    rows: list[dict[str, Any]] = []
     before: FitVersion | None = None
     state_of = _states(workspace, testset)
     for version in workspace.fits.fit_versions(workspace.testset(testset).name):
         name = recommended(version.fits)
+        evaluation = workspace.fits.find_annotation(testset, version.fits[name], Evaluation) if name else None
         row = {
             "fit_version": version.fit_version,
             "made at": version.made_at[:19],
             "state": state_of(version.fit_version),
             "judges": len(version.inputs.admitted),
-            "order": order_of(workspace, version, name) if name else None,
+            "order": None if evaluation is None else evaluation.order,
             "why": "; ".join(reasons(before, version)) if before else "the first",
         }
-        rows.append((version, row))
+        rows.append(row)
         before = version
-    return rows
+    return rows[::-1]
 
 
 def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
@@ -156,12 +144,6 @@ def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
         return "was held back" if reviewed is not None and reviewed.state == "held back" else ""
 
     return state_of
-
-
-def order_of(workspace: Workspace, version: FitVersion, aggregator: str) -> float | None:
-    """Return the order of an aggregate against gold (AUC, or Kendall's tau); None without gold."""
-    evaluation = workspace.fits.find_annotation(version.testset, version.fits[aggregator], Evaluation)
-    return None if evaluation is None else evaluation.order
 
 
 def changed_since(

@@ -14,7 +14,7 @@ import dagster as dg
 from assets.fit.made import asset_of_testsets
 from assets.metadata import bars, bullets, checked
 from assets.partitions import TESTSETS
-from assets.publication.checks import CHECKS, check_inputs, check_states, compare_estimates, read_reviewed, result
+from assets.publication.checks import CHECKS, check_inputs, compare_estimates, read_reviewed, result
 from assets.publication.documents import OF_THE_FIT, CheckResult, PublicationState, ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
     # After the other results in a run, because a published fit must be evaluated.
     op_tags={"dagster/priority": "-1"},
     check_specs=[
-        dg.AssetCheckSpec(name, asset="review", description=message, partitions_def=TESTSETS, blocking=blocking)
-        for name, (blocking, message) in CHECKS.items()
+        dg.AssetCheckSpec(name, asset="review", description=description, partitions_def=TESTSETS, blocking=True)
+        for name, description in CHECKS.items()
     ],
     description="Publishes the latest fit. If a blocking check fails, the earlier fit stays published.",
 )
@@ -137,7 +137,6 @@ def checks_of(
     findings = [
         *check_inputs(latest, previous, set(workspace.judges_of(testset)), leaked),
         *compared,
-        check_states(workspace, version),
     ]
     findings.sort(key=lambda finding: [*CHECKS].index(finding.check))
     return findings if workspace.review.hold else _let_pass(findings, "let pass by `review.hold: false`")

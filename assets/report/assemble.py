@@ -13,17 +13,11 @@ from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments
 from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
-from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
 
 
-def completed(
-    data: ReportData, moments: Moments, structure: Structure | None, config: FitConfig, provenance: Mapping[str, Any]
-) -> ReportData:
-    """Add correlations, links, rival estimates and provenance to a page's record.
-
-    ``moments`` and the structure have the judges in canonical order.
-    """
+def completed(data: ReportData, moments: Moments, config: FitConfig, provenance: Mapping[str, Any]) -> ReportData:
+    """Add correlations, rival estimates and provenance to a page's record; ``moments`` has the judges sorted."""
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
     return replace(
@@ -31,7 +25,6 @@ def completed(
         correlation=_correlation(data.scores, moments),
         missing_share=missing_share,
         provenance={**everywhere, **provenance},
-        partial_correlations=_partial_correlations(data.scores, structure),
         rivals=_rivals(data, moments, config),
         cut=config.cut,
     )
@@ -64,22 +57,6 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
         canonical = moments.correlation()
     except FitError:
         return None
-    return _in_order(scores, canonical)
-
-
-def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> Array | None:
-    """Return partial correlations from the sparse part, in the order of ``scores``; None without a structure."""
-    if structure is None:
-        return None
-    precision = np.diag(structure.sparse - structure.low_rank)
-    scale = np.sqrt(np.maximum(np.outer(precision, precision), 1e-300))
-    links = np.clip(-structure.sparse / scale, -1.0, 1.0)
-    np.fill_diagonal(links, 0.0)
-    return _in_order(scores, links)
-
-
-def _in_order(scores: ScoreMatrix, canonical: Array) -> Array:
-    """Reorder a matrix of judges from sorted order to the order of ``scores``."""
     position = {judge: k for k, judge in enumerate(sorted(scores.judges))}
     order = [position[judge] for judge in scores.judges]
     return canonical[np.ix_(order, order)]

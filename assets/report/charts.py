@@ -42,13 +42,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Axes:
-    """Labels and ranges of a chart's axes, by default the range of the values; ``diagonal`` draws the line y = x."""
+    """Labels of a chart's axes, which span the values."""
 
     x: str
     y: str
-    x_range: Ends | None = None
-    y_range: Ends | None = None
-    diagonal: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,23 +59,13 @@ class Ranked:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Dot:
-    """One mark of a scatter plot, its shade from 0 (light) to 4 (dark), and its tooltip."""
-
-    x: float
-    y: float
-    level: int
-    tooltip: str
-
-
 class _Scale:
     """Map values of one axis to pixels."""
 
-    def __init__(self, values: Iterable[float], ends: Ends | None, pixels: Ends) -> None:
+    def __init__(self, values: Iterable[float], pixels: Ends) -> None:
         known = [value for value in values if isfinite(value)]
-        low, high = ends or (min(known, default=1.0), max(known, default=10.0))
-        margin = 0.0 if ends else 0.04 * (high - low) or max(abs(low), 1.0) / 2
+        low, high = min(known, default=1.0), max(known, default=10.0)
+        margin = 0.04 * (high - low) or max(abs(low), 1.0) / 2
         self.low, self.high, self.pixels = low - margin, high + margin, pixels
 
     def __call__(self, value: float) -> float:
@@ -110,20 +97,6 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axe
             shapes += [_element("circle", cx=a, cy=b, r=2.5, class_=f"dot {style}") for a, b in marks]
     about = f"{axes.y} against {axes.x} for {', '.join(each.name for each in series)}."
     return _figure(key, title, caption, about, (_WIDTH, top + 14 + _HEIGHT + _BOTTOM), shapes)
-
-
-def scatter(key: str, title: str, caption: str, dots: Sequence[Dot], axes: Axes, legend: Sequence[str]) -> Figure:
-    """Draw dots over two axes; ``legend`` explains the lightest and the darkest shade, or is empty."""
-    x, y, shapes = _axes([Series("", [dot.x for dot in dots], [dot.y for dot in dots])], axes, 30.0)
-    left = 12.0
-    for class_, words in zip(("shade d0", "shade d4"), legend, strict=False):
-        shapes += [_element("circle", cx=left, cy=12.0, r=4.5, class_=class_), _text(left + 10, 16.0, words)]
-        left += 34 + _LETTER * len(words)
-    for dot in dots:
-        tooltip, (cx, cy) = _element("title", str(escape(dot.tooltip))), (x(dot.x), y(dot.y))
-        shapes += [_element("circle", tooltip, cx=cx, cy=cy, r=3.2, class_=f"shade d{dot.level}")]
-    about = f"{axes.y} against {axes.x} of {len(dots):,} items."
-    return _figure(key, title, caption, about, (_WIDTH, 30 + _HEIGHT + _BOTTOM), shapes)
 
 
 def heat_map(
@@ -229,7 +202,7 @@ def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Sc
     """Return both scales, and the shapes of grid, ticks and labels."""
     bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
     xs, ys = [v for s in series for v in s.x], [v for s in series for v in (*s.y, *s.low, *s.high)]
-    x, y = _Scale(xs, axes.x_range, (_LEFT, right)), _Scale(ys, axes.y_range, (bottom, top))
+    x, y = _Scale(xs, (_LEFT, right)), _Scale(ys, (bottom, top))
     shapes: list[str] = []
     for tick in ticks(y.low, y.high):
         shapes.append(_element("path", d=_path([(_LEFT, y(tick)), (right, y(tick))]), class_="grid"))
@@ -237,9 +210,6 @@ def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Sc
     shapes += [_text(x(tick), bottom + 17, _tick(tick), "t soft", "middle") for tick in ticks(x.low, x.high)]
     shapes.append(_element("path", d=_path([(_LEFT, bottom), (right, bottom)]), class_="axis"))
     shapes.append(_text((_LEFT + right) / 2, bottom + _BOTTOM - 8, axes.x, "t soft", "middle"))
-    if axes.diagonal:
-        low, high = max(x.low, y.low), min(x.high, y.high)
-        shapes.append(_element("path", d=_path([(x(low), y(low)), (x(high), y(high))]), class_="diagonal"))
     turned = f"rotate(-90 14 {(top + bottom) / 2:.1f})"
     return x, y, [*shapes, _text(14.0, (top + bottom) / 2, axes.y, "t soft", "middle", transform=turned)]
 

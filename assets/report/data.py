@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
+from assets.fit.details import CareDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.judging.bill import in_words
 from assets.publication.differences import Moved
@@ -19,9 +19,6 @@ from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, Judge
 from care_ops.results.agreement import krippendorff_alpha
 from care_ops.results.judge_gate import GateAdvice, GateNeeds, PeopleAgreement, gate_advice
 from care_ops.scores import Array, ScoreMatrix, content_seed
-
-_MIN_LINK = 1e-6
-"""Partial correlation up to which the solver's zeros are zeros."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,13 @@ class Changes:
     """Differences between a page's fit and the previous one, built at ``made_at``.
 
     ``why`` lists changed inputs; ``moves`` describes how far estimates and systems moved. ``moved`` is None if the
-    previous fit was deleted. Order against gold is an AUC, or Kendall's tau.
+    previous fit was deleted.
     """
 
     fit_version: str
     made_at: str
     why: Sequence[str]
     moved: Moved | None = None
-    gold_before: float | None = None
-    gold_after: float | None = None
     moves: Sequence[str] = ()
 
 
@@ -94,12 +89,12 @@ class ReportData:
         Number of labels that the fit has used.
     fit_version, changes : records, or None
         None for a page without a workspace; ``changes`` is also None without an earlier published version.
-    correlation, partial_correlations : (p, p) arrays or None
-        Partial correlations come from the sparse part, with zero for judges without a link; None without a structure.
+    correlation : (p, p) array or None
+        None if it is undefined.
     rivals : dict name -> (n,) array
         Two defensible estimates that labels decide between; empty without an estimate of ``care``.
-    retests : dict judge -> Retest or str
-        The last retest of a judge, or the reason why there is none.
+    retests : dict judge -> Retest
+        The last retest of each judge that was retested.
     flips : dict judge -> str
         For judges that score each item repeatedly: how often their scores differ, in words.
     not_asked : bool
@@ -124,14 +119,13 @@ class ReportData:
     fit_version: FitVersionShown | None = None
     made_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
     changes: Changes | None = None
-    retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
+    retests: Mapping[str, Retest] = field(default_factory=dict[str, Retest])
     flips: Mapping[str, str] = field(default_factory=dict[str, str])
     not_asked: bool = False
     bill: Sequence[Mapping[str, Any]] = ()
     correlation: Array | None = None
     missing_share: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    partial_correlations: Array | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     cut: float | None = None
 
@@ -143,13 +137,6 @@ class ReportData:
     def lead(self) -> str:
         """Return the recommended aggregator; empty if none gave an estimate."""
         return recommended(self.aggregates)
-
-    @cached_property
-    def previous_weights(self) -> dict[str, float]:
-        """Return each judge's weight in the previous fit; empty without one."""
-        moved = None if self.changes is None else self.changes.moved
-        moves = () if moved is None else moved.judges
-        return {move.judge: move.before for move in moves if move.before is not None}
 
     @cached_property
     def judge_order(self) -> list[int]:
@@ -186,12 +173,6 @@ class ReportData:
         """Return the items whose ranks differ most between the two rival estimates."""
         return () if self.care is None else self.care.items_to_label
 
-    @cached_property
-    def care_svd(self) -> CareSvdDetails | None:
-        """Return the details of ``care_svd``; None if it gave no estimate."""
-        aggregate = self.aggregates.get("care_svd")
-        return None if aggregate is None else read_details(aggregate, CareSvdDetails)
-
     def system_rows(self) -> list[SystemRow]:
         """Return a row for each system, best first, with its distance from the best one."""
         systems = self.systems.systems
@@ -219,36 +200,6 @@ class ReportData:
         ends = self.intervals.get(name)
         lo, hi = (np.nan, np.nan) if ends is None else (ends.lo[j], ends.hi[j])
         return WeightCell(float(weights[j]), *(None if np.isnan(end) else float(end) for end in (lo, hi)))
-
-    @cached_property
-    def loadings_by_factor(self) -> Array | None:
-        """Return the judges' loadings, in the order of ``scores``, with factors in the order of the page."""
-        lead = self.aggregates.get("care_svd")
-        if lead is None or self.care_svd is None or lead.loadings is None:
-            return None
-        chosen, count = self.care_svd.quality_factor, lead.loadings.shape[1]
-        stored = [chosen, *(k for k in range(count) if k != chosen)]  # the quality factor is stored first
-        by_factor = np.empty_like(lead.loadings)
-        by_factor[:, stored] = lead.loadings
-        return by_factor
-
-    def factor_name(self, factor: int) -> str:
-        """Name a factor, counted from 0, by the text feature that it correlates with."""
-        feature, correlation = self.factors.followed_feature(factor) or ("no text feature", None)
-        return feature if correlation is None else f"{feature} {correlation:+.2f}"
-
-    @cached_property
-    def links(self) -> list[tuple[str, str, float]] | None:
-        """Return judge pairs that the structure links directly, with partial correlations, strongest first.
-
-        None if there is no structure.
-        """
-        if self.partial_correlations is None:
-            return None
-        ordered, judges = self.partial_correlations[np.ix_(self.judge_order, self.judge_order)], self.judges
-        pairs = np.argwhere(np.triu(np.abs(ordered) > _MIN_LINK, 1)).tolist()
-        links = [(judges[a], judges[b], float(ordered[a, b])) for a, b in pairs]
-        return sorted(links, key=lambda link: -abs(link[2]))
 
     def unconverged(self) -> str | None:
         """Return a caution about the first aggregate whose structure did not converge; None if all did."""

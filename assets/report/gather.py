@@ -4,20 +4,20 @@ import logging
 from dataclasses import asdict, replace
 
 from assets.code import code_version
-from assets.fit.kept import read_answers, read_fitted, read_moments, read_structure
+from assets.fit.documents import StructureDocument
+from assets.fit.kept import read_answers, read_fitted, read_moments
 from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
 from assets.publication.differences import difference, reasons
-from assets.publication.fit_versions import order_of, published_before
+from assets.publication.fit_versions import published_before
 from assets.report.assemble import completed
 from assets.report.data import Changes, FitVersionShown, ReportData
-from assets.results.comparison import compared_in
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import panel_items
 from assets.versions import settings_version, source_version
 from assets.workspace import Workspace
 from care_ops.admission import means_not_asked
-from care_ops.errors import FitError, WarehouseError, listed
+from care_ops.errors import WarehouseError
 from care_ops.records import Evaluation, Intervals
 from care_ops.results.verdict import minute_of
 from warehouse.fits import FitVersion
@@ -33,7 +33,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     with workspace.warehouse.reader() as connection:
         checks = read_admission(connection, testset)
     aggregates = read_answers(workspace, testset, scores, fit)
-    structure, structure_document = read_structure(folder)
     log, kept = workspace.fits.publications(testset), workspace.fits.find_fit_version(testset, fit.fit_version)
     shown = FitVersionShown(fit.fit_version, log[-1].fit_version if log else None, kept.made_at if kept else "")
     items = panel_items(scores, workspace.parts.read_gold(testset), labels)
@@ -60,7 +59,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     return completed(
         data,
         read_moments(folder),
-        structure,
         workspace.fit_config(testset),
         {
             "testset": testset,
@@ -69,7 +67,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "panel": scores.fingerprint(),
             "code": {"fit": fit_code(), "report": code_version("assets.report.report", "care_ops")},
             "seed": workspace.fit.seed,
-            "structure": asdict(structure_document),
+            "structure": asdict(folder.read(StructureDocument)),
             "fit_ids": fit.by_aggregator,
             "fit_version": shown.id,
             "published": shown.published,
@@ -96,22 +94,5 @@ def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
         changes,
         why=moved.why,
         moved=moved,
-        moves=[*moved.moves(), *_systems_moved(workspace, testset, before)],
-        gold_before=order_of(workspace, before, name),
-        gold_after=order_of(workspace, after, name),
+        moves=moved.moves(),
     )
-
-
-def _systems_moved(workspace: Workspace, testset: str, before: FitVersion) -> list[str]:
-    """Describe how the order of the systems changed since an earlier fit; empty if it did not."""
-    now = workspace.fit_folder(testset).find(SystemsDocument)
-    if not workspace.testset(testset).systems or now is None or not now.systems:
-        return []
-    try:
-        then = compared_in(workspace, testset, fits=before.fits)
-    except FitError:  # the earlier fit has no estimate of these items
-        return []
-    old, new = ([system.system for system in compared.systems] for compared in (then, now))
-    if old == new:
-        return []
-    return [f"the order of the systems changed: {listed(new)} (best first); it was {listed(old)}"]

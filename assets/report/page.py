@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from math import isnan
@@ -15,9 +15,9 @@ from markupsafe import Markup, escape
 from assets.report.cards import JudgeCard, judge_cards, retest
 from assets.report.charts import domain, interval
 from assets.report.data import ReportData, over_sample
-from assets.report.figures import page_figures, picture, ranked_judges, system_list, trusted
-from assets.report.items import ends, item_count, item_rows, label_rows
-from assets.report.names import items_name, page_name
+from assets.report.figures import correlation_map, picture, ranked_judges, system_list, trusted
+from assets.report.items import item_count, item_rows, label_rows
+from assets.report.names import items_name
 from care_ops.errors import counted
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict, minute_of
@@ -33,8 +33,8 @@ _OF_THE_VERDICT = {
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     """Write one test set's page, which begins with the verdict, and the page of its items.
 
-    With many items, cards and figures use a sample (``care_ops.samples``), and the page of items lists the most
-    informative items. Both pages state this.
+    With many items, cards and figures use a sample (``care_ops.samples``), and the page of items lists the best and the
+    worst. Both pages state this.
     """
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
@@ -48,9 +48,9 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "feature_in_words": feature_in_words,
         "bars": _bars(cards),
         "system_list": systems,
-        "picture": picture(drawn, verdict, rows, systems),
+        "picture": picture(drawn, rows, systems),
         "trusted": trusted(cards),
-        "figures": page_figures(drawn),
+        "correlation": correlation_map(drawn),
         "columns": _metric_columns(drawn),
         "provenance": json.dumps(drawn.provenance, indent=1, sort_keys=True, default=str),
         "counted": counted,
@@ -61,7 +61,6 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "drawn_count": drawn.scores.shape[0],
         "scored_count": data.scores.shape[0],
         "items_have_intervals": bool(rows) and rows[0].lo is not None,
-        "item_lists": ends(rows),
     }
     render(path.parent, path.name, "page.html", **values)
 
@@ -76,7 +75,7 @@ def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
 def card(data: ReportData, verdict: Verdict) -> str:
     """Render the verdict, its reasons, their picture and the weights, as a notebook shows a fit."""
     drawn = over_sample(data)
-    shown = picture(drawn, verdict, item_rows(data), system_list(drawn))
+    shown = picture(drawn, item_rows(data), system_list(drawn))
     values = {"data": data, "verdict": verdict, "picture": shown, "trusted": trusted(judge_cards(drawn))}
     return _rendered("card.html", **values, counted=counted).decode()
 
@@ -104,13 +103,6 @@ def replace_verdict(path: Path, verdict: Verdict) -> None:
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write the index of all pages; a row has a test set's name, verdict, items, judges and evaluation."""
     return render(folder, "index.html", "index.html", rows=rows, experiments=(folder / "experiments.html").exists())
-
-
-def write_trend(
-    folder: Path, fit_versions: Mapping[str, Sequence[dict[str, Any]]], evidence: Mapping[str, Sequence[str]]
-) -> Path:
-    """Write the page of changes: each test set's fit versions, oldest first, and evidence of change."""
-    return render(folder, "trend.html", "trend.html", fit_versions=fit_versions, evidence=evidence, page_name=page_name)
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:

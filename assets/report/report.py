@@ -25,7 +25,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     from assets.report.documents import FactsDocument
     from assets.report.gather import gather
     from assets.report.page import write_page
-    from assets.report.retests import flip_rate, last_retest, why_no_retest
+    from assets.report.retests import flip_rate, last_retest
     from assets.report.staleness import state_of
     from assets.report.to_label import items_to_label, write_items_to_label
     from assets.report.verdict_facts import store_facts
@@ -39,7 +39,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         )
     judges, labels = workspace.judges_of(testset), workspace.labels_of(testset)
     flips = {judge: rate for judge in judges if (rate := flip_rate(workspace, judge, testset))}
-    retests = {j: last_retest(context.instance, j, workspace.mount) or why_no_retest(workspace, j) for j in judges}
+    retests = {j: last for j in judges if (last := last_retest(context.instance, j, workspace.mount))}
     data = replace(gather(workspace, testset), retests=retests, flips=flips)
     path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
     facts, drawn, shown = store_facts(workspace, data), folder.find(FactsDocument), data.fit_version

@@ -5,7 +5,6 @@ Dagster's record of runs.
 """
 
 import json
-import shlex
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -16,8 +15,8 @@ from assets.judging.failures import answers
 from assets.mount import UNMOUNTED, Mount
 from assets.report.data import Retest
 from assets.workspace import Workspace
-from judges.items import FROM_A_FILE, ONE
-from judges.spec import OpenAIEngine, ProgramEngine
+from judges.items import ONE
+from judges.spec import OpenAIEngine
 
 
 def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNTED) -> Retest | None:
@@ -53,18 +52,3 @@ def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
         f"asked {engine.repeats} times about each item, it gave {sum(repeated):,} of {len(repeated):,} items different "
         f"{kind} (flip rate {sum(repeated) / max(len(repeated), 1):.1%}); its score is the mean, and it stays one judge"
     )
-
-
-def why_no_retest(workspace: Workspace, judge: str) -> str:
-    """Explain why a judge has no retest, and name the command that runs one."""
-    engine = workspace.judge(judge).engine
-    if engine.needs.recordings:
-        return f"not known: {FROM_A_FILE}"
-    if isinstance(engine, ProgramEngine) and engine.program is not None:
-        return "not measured: it is a program that comes with CARE, which gives the same text the same score every time"
-    if workspace.canary.items == 0:
-        return "not measured: `canary: {items: 0}` in care.yaml lets no judge be asked again"
-    command = f"care judges retest {shlex.quote(judge)}{workspace.option}"
-    if engine.needs.endpoint:
-        return f"not measured yet: the first `care run` of a day asks it again, and `{command}` does so now"
-    return f"not measured: only hosted models are asked again every day; `{command}` asks it now"

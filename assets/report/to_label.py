@@ -116,11 +116,6 @@ def leave_out(path: Path, item_ids: Collection[str]) -> None:
         _write(path, columns, kept)
 
 
-def is_filled_in(path: Path) -> bool:
-    """Return whether a person has filled in a label."""
-    return any((row.get("label") or "").strip() for row in _rows(path)[1])
-
-
 def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
     write_bytes(path, csv_of(columns, [[row.get(name, "") for name in columns] for row in rows]))
 

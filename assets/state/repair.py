@@ -240,30 +240,19 @@ def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 
 def _broken_sqlite(path: Path) -> str | None:
-    """Describe what is wrong with a SQLite database; None if nothing is.
-
-    Raises ``WarehouseError`` if the system refuses access.
-    """
+    """Return what is wrong with one of Dagster's databases; None if it is sound."""
     if path.is_dir():
         return f"{path}: there is a folder in place of the database"
     log = path.with_name(f"{path.name}-wal")
-    # Without a log, the second try needs no further file, which a full or read-only disk would refuse.
-    tries = ["mode=ro"] if log.exists() and log.stat().st_size else ["mode=ro", "immutable=1"]
-    for how in tries:
-        try:
-            with closing(sqlite3.connect(f"file:{path}?{how}", uri=True)) as connection:
-                (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
-                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-                sql = "SELECT count(*) FROM alembic_version"
-                (versions,) = connection.execute(sql).fetchone() if "alembic_version" in tables else (1,)
-        except sqlite3.DatabaseError as error:
-            if (refused := refusal(error, path)) is None:
-                return f"{path}: it is damaged ({error})"
-            if how == tries[-1]:
-                raise WarehouseError(refused) from error
-            continue
-        if versions > 1:
-            return f"{path}: it is damaged (two processes created it at the same time)"
-        wrong = "it is empty" if not tables else verdict
-        return None if wrong == "ok" else f"{path}: it is damaged ({wrong})"
-    return None
+    # Without a log, the database is read without a further file, which a full or read-only disk would refuse.
+    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    try:
+        with closing(sqlite3.connect(f"file:{path}?{how}", uri=True)) as connection:
+            (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
+            is_empty = connection.execute("SELECT name FROM sqlite_master").fetchone() is None
+    except sqlite3.DatabaseError as error:
+        if (refused := refusal(error, path)) is not None:
+            raise WarehouseError(refused) from error
+        verdict, is_empty = str(error), False
+    wrong = "it is empty" if is_empty else verdict
+    return None if wrong == "ok" else f"{path}: it is damaged ({wrong})"

@@ -65,32 +65,28 @@ class UnderWay:
     item: str
 
 
-def removable(workspace: Workspace, *, versions: int, months: int, days: float) -> list[Removable]:
+def removable(workspace: Workspace, *, versions: int, days: float) -> list[Removable]:
     """List the files that the retention rule allows ``care admin gc`` to delete.
 
     Parameters
     ----------
     versions : int
-        Number of latest fit versions to keep per test set.
-    months : int
-        Number of months whose last version is kept as well. The last ten published versions and the current fit always
+        Number of latest fit versions to keep per test set. The last ten published versions and the current fit always
         stay.
     days : float
         Days for which parts are kept after writing, even if their judge was removed.
     """
     before = time.time() - days * _DAY_S
-    fits = (_old_fits(workspace, testset, versions, months, before) for testset in workspace.fits.testsets())
+    fits = (_old_fits(workspace, testset, versions, before) for testset in workspace.fits.testsets())
     return [*chain(*fits), *_old_parts(workspace, before)]
 
 
-def _old_fits(workspace: Workspace, testset: str, versions: int, months: int, before: float) -> Iterator[Removable]:
+def _old_fits(workspace: Workspace, testset: str, versions: int, before: float) -> Iterator[Removable]:
     """Yield the fit versions that no rule keeps, with the fits that only they use, and files left by a kill."""
     all_versions = workspace.fits.fit_versions(testset)
-    kept = {e.fit_version for e in all_versions[-versions:]} if versions else set[str]()
+    kept = {e.fit_version for e in all_versions[-versions:]}
     kept |= {p.fit_version for p in workspace.fits.publications(testset)[-10:]}
     kept |= {now.fit_version} if (now := latest(workspace, testset)) is not None else set()
-    last_of_month = {e.made_at[:7]: e.fit_version for e in all_versions}
-    kept |= {last_of_month[month] for month in sorted(last_of_month)[len(last_of_month) - months :]}
     files_of = defaultdict[str, list[Path]](list)
     for path in sorted(workspace.fits.folder(testset).glob("fit=*")):
         files_of[path.name[4:].partition(".")[0]].append(path)

@@ -180,7 +180,7 @@ def fit_table(
         intervals=weight_intervals(*of_fit, table.labels, units, whole=fit.aggregates, watch=watch),
         not_asked=means_not_asked(config.admission, scores.values, sum(outside.values())),
     )
-    page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
+    page = completed(data, fit.moments, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.labels, fit_version=fit_id(table, config), made_at=now())
     stood = _pair_systems(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))

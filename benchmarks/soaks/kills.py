@@ -65,7 +65,7 @@ def _make_old_fits(folder: Path) -> None:
         promote(workspace, workspace.fits.fit_versions("one")[-1], by="promote", why=f"number {number}", pinned=False)
 
 
-GC = ("admin", "gc", "--yes", "--fit-versions", "1", "--months", "0", "--days", "0")
+GC = ("admin", "gc", "--yes", "--fit-versions", "1", "--days", "0")
 SCENARIOS = {
     "first run": Scenario(lambda folder: shutil.rmtree(folder / "data")),
     "judge added": Scenario(lambda folder: write_judge(folder, "thoroughness")),

@@ -20,7 +20,6 @@ def gc(
     versions: Annotated[
         int, typer.Option("--fit-versions", help="How many of the latest fits of each test set to keep.", min=1)
     ] = 30,
-    months: Annotated[int, typer.Option(help="Number of months whose last fit is kept as well.", min=0)] = 24,
     days: Annotated[float, typer.Option(help="Days for which unused score files are kept.", min=0)] = 90,
 ) -> None:
     """Delete old fits, and scores of removed or changed judges; merge small files."""
@@ -28,7 +27,7 @@ def gc(
     from orchestration.locks import locked_workspace
 
     with locked_workspace(workspace, "care admin gc") as loaded:
-        to_delete = removable(loaded, versions=versions, months=months, days=days)
+        to_delete = removable(loaded, versions=versions, days=days)
         rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
         to_merge = scattered(loaded)
         if not to_delete and not to_merge:

@@ -141,8 +141,6 @@ def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> 
 
 def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:
     """Print the verdicts, and how the aggregates compare with gold."""
-    from assets.report.report_index import gone
-
     for name, verdict in verdicts.items():
         print_verdict(verdict, errors if as_json else console, name, everything=everything)
     rows = results(loaded) if loaded.warehouse.usable() else []
@@ -152,8 +150,6 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
         show(_by_testset(rows), "Aggregates against gold, by AUC or Kendall's tau", as_json=False)
     if wrong := loaded.labels_of_nobody():
         errors.print(f"warning: {wrong}", style="yellow")
-    for path in gone(loaded):
-        errors.print(f"note: {path}: its test set is gone; the file is kept because it holds labels")
     for testset in sorted(name for name in loaded.testsets if not loaded.judges_of(name)):
         errors.print(f"note: {testset}: no judge scores it, so it has no panel")
 

@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from assets.report.items import MOST_ROWS
-from assets.report.page import replace_verdict, write_index, write_page, write_trend
+from assets.report.page import replace_verdict, write_index, write_page
 from care_ops.results.verdict import Step
 from tests.support.dagster_ui import WAIT_MS
 from tests.support.report_pages import VERDICT, report_data
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SIZES = {"small": (60, 6), "judges": (400, 116), "items": (50_000, 24)}
 """Items and judges of each page."""
 
-PAGES = ("index", "trend", "items-small", *(f"testset-{name}" for name in SIZES))
+PAGES = ("index", "items-small", *(f"testset-{name}" for name in SIZES))
 
 MODES = {
     "light": {"color_scheme": "light", "viewport": {"width": 1120, "height": 1000}},
@@ -37,16 +37,12 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     for name, (items, judges) in SIZES.items():
         write_page(report_data(items, judges), folder / f"testset-{name}.html", VERDICT)
-    row = {"description": "Made for tests.", "made": "2026-11-22 03:00", "items": 60, "judges": 6, "excluded": 1}
-    rows = [{**row, "name": name, "page": f"testset-{name}.html", "order": {"care": 0.8}} for name in SIZES]
+    row = {"description": "Made for tests.", "made": "2026-11-22 03:00"}
+    rows = [{**row, "name": name, "page": f"testset-{name}.html"} for name in SIZES]
     states = ("clear", "held back", "ambiguous")
     verdicts = [replace(VERDICT, state=state) for state in states]
-    version = {"fit_version": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
-    orders = ({"care": 0.7, "avg": 0.6}, {"care": 0.72, "avg": None}, {"care": 0.74, "avg": 0.65})
-    versions = [{**version, "made at": f"2026-11-2{k}T03:00:00", "orders": each} for k, each in enumerate(orders)]
     shown = [{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
     write_index(folder, shown)
-    write_trend(folder, {"small": versions}, {"small": ["System new fell."]})
     return folder
 
 
@@ -98,8 +94,7 @@ def test_every_figure_is_drawn_without_javascript(opened, name):
     sizes = figures.evaluate_all("all => all.map(svg => [svg.getBoundingClientRect().width, svg.clientHeight])")
     assert all(width > 60 and height > 10 for width, height in sizes)
     if name.startswith("testset"):
-        kinds = ("loadings", "correlation", "gold")
-        assert [page.locator(f"#figure-{kind} svg.drawing > desc").count() for kind in kinds] == [1] * len(kinds)
+        assert page.locator("#figure-correlation svg.drawing > desc").count() == 1
 
 
 def test_a_single_report_file_is_complete(chromium, tmp_path):
@@ -133,7 +128,7 @@ def test_code_in_sentences_is_marked_and_a_map_fits_its_column(pages, opened):
     page = opened("testset-small", **MODES["light"])
     assert page.locator(".verdict p code").inner_text() == "fit.json"
     assert page.locator(".verdict p").last.inner_text() == "Read fit.json <now>."
-    place = page.locator("#figure-loadings .scroll")
+    place = page.locator("#figure-correlation .scroll")
     assert place.evaluate("e => e.scrollWidth <= e.clientWidth")
 
 

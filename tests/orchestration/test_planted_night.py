@@ -271,7 +271,7 @@ class TestResults:
     def test_factors(self, page):
         """The leading factor is quality; another one is the confounder that is the length of the text."""
         factors = page.factors.factors
-        assert page.care_svd.quality_factor == 0
+        assert page.aggregates["care_svd"].details["quality_factor"] == 0
         assert factors[0].agreement > 0.9
         assert sum(factor.mass for factor in factors) <= 1 + 1e-9
         assert len(factors) == 3

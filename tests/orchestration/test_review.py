@@ -1,16 +1,13 @@
 """The checks that hold a night back, each on the night that it is for."""
 
-import json
 import shlex
 import shutil
-from dataclasses import replace
 
 import dagster as dg
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from assets.publication.checks import check_states
 from assets.publication.documents import ReviewDocument
 from assets.report.verdicts import stored_verdicts
 from orchestration.cli.app import app
@@ -62,29 +59,6 @@ def folder(published, tmp_path):
     return shutil.copytree(published, tmp_path / "ws")
 
 
-def test_states_that_depend_on_their_starts_are_a_warning(folder):
-    """The fixture has no care_tensor, so that its fit is handed over as one."""
-    workspace = load_workspace(folder)
-    assert finding(folder, "states").message == "care_tensor gave no answer"
-    version = workspace.fits.fit_versions("one")[-1]
-    fit = workspace.fits.read_fit("one", version.fits["care_svd"])
-    reported = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "labels_confirm": False}
-
-    def reviewed(**details):
-        answer = replace(fit.answer, name="care_tensor", details={**reported, **details})
-        doubtful = replace(fit, fit_id="doubtful", answer=answer)
-        workspace.fits.write_fit(doubtful)
-        return check_states(workspace, replace(version, fits={**version.fits, "care_tensor": "doubtful"}))
-
-    warned = reviewed()
-    assert not warned.passed
-    assert not warned.blocks
-    assert "random starts ended in different states" in warned.message
-    assert "no better than their commoner label" in warned.message
-    assert "decide 20% of the items otherwise" in reviewed(starts_alike=0.8).message
-    assert reviewed(starts_alike=1.0, labels_confirm=True).passed, "other states, and the same answer"
-
-
 def finding(folder, check, review=None):
     review = review or load_workspace(folder).fit_folder("one").read(ReviewDocument)
     return next(result for result in review.findings if result.check == check)
@@ -123,8 +97,6 @@ def test_a_nightly_run_is_blocked_for_each_reason_with_advice(folder, nightly_ru
         assert sentence in failures[check]
         assert "`care fits accept`" in failures[check] or "review.declared" in failures[check]
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
-    page = (folder / "data" / "report" / "trend.html").read_text()
-    assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["fit_version"] in page
     assert_blocked_in_dagster(folder, {*reported})
     assert not run(folder).materialised, "a blocked fit is not stale"
 

@@ -47,8 +47,6 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
     aggregates = _aggregates(rng, scores, quality, length, loads)
     gold = (quality + 0.3 * rng.normal(size=items) > 0).astype(float)
     correlation = np.corrcoef(np.nan_to_num(values, nan=5.0), rowvar=False)
-    partial = np.where(np.abs(correlation) > np.quantile(np.abs(correlation), 0.7), 0.3 * correlation, 0.0)
-    np.fill_diagonal(partial, 0.0)
     weights = aggregates["care"].weights
     assert weights is not None
     return ReportData(
@@ -73,7 +71,6 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
         intervals={"care": Intervals(names, weights - 0.01, weights + 0.01)},
         fit_version=FitVersionShown("fit-2", "fit-2") if workspace else None,
         made_at="2026-11-22 03:00",
-        partial_correlations=partial,
         changes=_changes(scores, estimate=aggregates["care"].estimate, weights=weights) if workspace else None,
         rivals={"mean of the families": quality, "one common factor": length},
     )
@@ -103,7 +100,8 @@ def _changes(scores: ScoreMatrix, estimate: np.ndarray, weights: np.ndarray) -> 
     judges = [WeightMove(judge, before, float(weight)) for judge, weight in zip(scores.judges, weights, strict=True)]
     items = [ItemMove(scores.item_ids[3], float(estimate[3]) - 1.5, float(estimate[3]), 1.5)]
     why = ["scores changed: " + scores.judges[0]]
-    return Changes("fit-1", "2026-11-21 03:00", why, Moved(why, judges, items, 0.97, 0, 0), 0.71, 0.74)
+    moved = Moved(why, judges, items, 0.97, 0, 0)
+    return Changes("fit-1", "2026-11-21 03:00", why, moved, moved.moves())
 
 
 def _checks(names: tuple[str, ...]) -> list[JudgeCheck]:

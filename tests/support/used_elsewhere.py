@@ -6,9 +6,6 @@ getitem  # by Jinja, of judges/prompts/template.py
 protocol  # templates/experiments.html
 alpha  # templates/page.html
 consensus  # templates/page.html
-consensus_rank  # templates/page.html
-gold_before  # templates/page.html
-gold_after  # templates/page.html
 bill_in_words  # templates/page.html
 tokens_reasoning  # by name, from a bill to the view `bills`
 forecast_tokens  # likewise
@@ -41,10 +38,6 @@ _.fidelity_
 __getattr__  # called by Python if a module lacks a name (care_eval/__init__.py)
 __dir__  # likewise
 CareWorkspaceComponent  # named in the defs.yaml of other projects (docs/nights.md)
-outlying  # templates/page.html
-consensus_rank  # likewise
-consensus  # likewise
-alpha  # likewise
 timeout  # the signature of httpcore's streams (judges/engines/endpoint.py)
 load_input  # called by Dagster (orchestration/resources.py)
 handle_output  # likewise
