@@ -66,7 +66,7 @@ live: $(MODELS)/.gguf ## a panel of two small language models on this machine, t
 test-live: $(MODELS)/.gguf ## a model of real weights on 48 items, by vLLM and by transformers; five minutes and more
 	$(MODELS)/bin/python -m pytest tests/models/test_live.py
 
-test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, transformers beside it
+test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, compared with transformers
 	$(MODELS)/bin/python -m pytest tests/models --ignore tests/models/test_live.py --ignore tests/models/test_paper_recipe.py
 
 test-recipe: $(MODELS)/.made ## the paper's recipe, as it is typed, by a hub, sets and weights of its own; five minutes and more

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Context, Engine
-from judges.engines.factory import LoadedModels, build_engine
+from judges.engines.factory import build_engine
 from judges.items import Item, Score
 from judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
+    from judges.engines.factory import LoadedModels
     from judges.questions import Batches
 
 _LOAD_TIMEOUT_S = 3600.0
@@ -28,8 +29,8 @@ _REPORT_EVERY_S = 60.0
 _MAX_LOST = 3
 """Number of a judge's actors that may die and be replaced; the batches of a dead actor are sent again."""
 
-_PIECES = 4
-"""A batch that did not fit into memory is cut into this many pieces; each cut reloads the model."""
+Numbered = tuple[int, Sequence[Item]]
+"""Number and items of a batch."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,18 +44,6 @@ class Task:
     context: Context
 
 
-@dataclass(frozen=True)
-class Piece:
-    """All or some items of a batch, with the batch's number."""
-
-    number: int
-    items: Sequence[Item]
-
-
-class EngineMemoryError(JudgeError):
-    """Error of an engine that ran out of memory while it scored, and that must not be used again."""
-
-
 class _LostActorError(Exception):
     """Error for a Ray actor whose process or node is gone."""
 
@@ -63,7 +52,7 @@ class Worker:
     """Ray actor that loads a judge's model once and scores batches of all the judge's test sets."""
 
     def __init__(self) -> None:
-        self._models = LoadedModels()
+        self._models: LoadedModels = {}
         self._engines: dict[int, Engine] = {}
 
     def placed(self) -> None:
@@ -81,9 +70,6 @@ class Worker:
         except Exception as error:
             if type(error).__name__ == "EngineDeadError":  # vLLM cannot recover in this process
                 os._exit(13)
-            # torch's error, or one derived from it
-            if any(kind.__name__ in ("OutOfMemoryError", "MemoryError") for kind in type(error).__mro__):
-                raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
             raise
 
     def _engine(self, task: Task) -> Engine:
@@ -94,47 +80,20 @@ class Worker:
         return self._engines[task.number]
 
 
-class _Queue:
-    """Queue of pieces to send: first the pieces that came back unscored, then the batches, read one by one."""
-
-    def __init__(self, batches: Iterator[Sequence[Item]], count: int) -> None:
-        self._batches, self._unread = enumerate(batches), count
-        self._returned: list[Piece] = []
-
-    def __len__(self) -> int:
-        return len(self._returned) + self._unread
-
-    def take(self, largest: int | None) -> Piece:
-        """Remove and return the next piece, with at most ``largest`` items."""
-        if self._returned:
-            piece = self._returned.pop()
-        else:
-            self._unread -= 1
-            piece = Piece(*next(self._batches))
-        if largest is not None and len(piece.items) > largest:
-            self._returned.append(Piece(piece.number, piece.items[largest:]))
-            piece = Piece(piece.number, piece.items[:largest])
-        return piece
-
-    def give_back(self, pieces: Sequence[Piece]) -> None:
-        """Put pieces that were not scored back at the front of the queue."""
-        self._returned += pieces
-
-
 class Actors:
     """Ray actors of one judge, which start with the judge's first batches and score all its test sets.
 
     The number of actors is at most ``actors`` and at most the number of batches. Each actor holds ``in_flight`` batches
-    at a time. The batches of a dead actor go to other actors. An actor whose engine runs out of memory is replaced, and
-    later batches have a quarter of the items.
+    at a time. The batches of a dead actor go to other actors.
     """
 
     def __init__(self, actors: int, in_flight: int) -> None:
         self._most, self._in_flight = actors, in_flight
         self._workers: list[Any] = []
         self._coming: dict[Any, tuple[Any, float | None]] = {}  # waiting for a place, or loading since
-        self._running: dict[Any, tuple[Any, Piece]] = {}
-        self._largest: int | None = None
+        self._running: dict[Any, tuple[Any, Numbered]] = {}
+        self._unread: Iterator[Numbered] = iter(())
+        self._returned: list[Numbered] = []
         self._tasks = self._lost = 0
 
     def close(self) -> None:
@@ -143,25 +102,20 @@ class Actors:
             self._end(worker)
 
     def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
-        """Score all batches, and yield the batch's number, the scores and the engine's version of each scored piece.
+        """Score all batches, and yield each batch's number, its scores and the engine's version.
 
-        Raises
-        ------
-        JudgeError
-            If Ray has too few GPUs for one actor, actors died or did not answer in time, or a single question does not
-            fit into memory.
+        Raises ``JudgeError`` if Ray has too few GPUs for one actor, or actors failed, died or did not answer in time.
         """
         import ray
 
         self._tasks += 1
-        self._running = {}
+        self._running, self._returned, self._unread, unanswered = {}, [], enumerate(batches), len(batches)
         task = ray.put(Task(self._tasks, spec, context.for_another_machine(spec)))
-        waiting = _Queue(iter(batches), len(batches))
         _must_fit(ray, spec)
         answered_at = reported_at = time.monotonic()
-        while (waiting or self._running) and not batches.stopped:
-            self._start(ray, spec, len(waiting) + len(self._running))
-            self._send(task, waiting)
+        while unanswered and not batches.stopped:
+            self._start(ray, spec, unanswered)
+            self._send(task)
             ready, _ = ray.wait([*self._running, *self._coming], num_returns=1, timeout=5.0)
             now = time.monotonic()
             if ready or not self._running:
@@ -177,14 +131,11 @@ class Actors:
                     if reference in self._coming:
                         self._admit(spec, reference, task)
                         continue
-                    piece = self._running[reference][1]
                     scores, version = _answer_of(spec, reference)
-                    del self._running[reference]
-                    self._send(task, waiting)  # the actor works while the caller stores the scores
-                    yield piece.number, scores, version
-                except EngineMemoryError as error:
-                    self._use_less_memory(spec, self._running[reference][1], error)
-                    waiting.give_back(self._end(worker))
+                    _, (number, _) = self._running.pop(reference)
+                    unanswered -= 1
+                    self._send(task)  # the actor works while the caller stores the scores
+                    yield number, scores, version
                 except _LostActorError as error:
                     self._lost += 1
                     if self._lost > _MAX_LOST:
@@ -193,7 +144,7 @@ class Actors:
                             "keeps the finished batches, so run again to continue"
                         ) from error
                     _log.warning("Judge %r: an actor died (%s); CARE sends its batches again.", spec.name, error)
-                    waiting.give_back(self._end(worker))
+                    self._end(worker)
 
     def _start(self, ray: Any, spec: JudgeSpec, wanted: int) -> None:
         """Start actors in Ray until there is one for each wanted batch, or the maximum number is reached."""
@@ -213,13 +164,15 @@ class Actors:
             self._workers.append(worker)
             _log.info("Judge %r: a Ray actor loaded the model in %.1f s.", spec.name, time.monotonic() - since)
 
-    def _send(self, task: Any, waiting: _Queue) -> None:
-        """Send each loaded actor as many pieces as it may hold."""
+    def _send(self, task: Any) -> None:
+        """Send each loaded actor as many batches as it may hold, beginning with those of actors that died."""
         for _ in range(self._in_flight):
             for worker in self._workers:
-                if waiting and sum(other is worker for other, _ in self._running.values()) < self._in_flight:
-                    piece = waiting.take(self._largest)
-                    self._running[worker.score.remote(task, piece.items)] = (worker, piece)
+                if sum(other is worker for other, _ in self._running.values()) < self._in_flight:
+                    batch = self._returned.pop() if self._returned else next(self._unread, None)
+                    if batch is None:
+                        return
+                    self._running[worker.score.remote(task, batch[1])] = (worker, batch)
 
     def _must_be_in_time(self, spec: JudgeSpec, now: float, answered_at: float) -> None:
         if any(since is not None and now - since > _LOAD_TIMEOUT_S for _, since in self._coming.values()):
@@ -230,29 +183,15 @@ class Actors:
                 "batch_size, or read the actor's log for the reason"
             )
 
-    def _use_less_memory(self, spec: JudgeSpec, piece: Piece, error: EngineMemoryError) -> None:
-        """Reduce the size of later batches, or raise ``JudgeError`` if a single question does not fit."""
-        if len(piece.items) == 1:
-            raise JudgeError(
-                f"judge {spec.name!r} ran out of memory on a single question ({error}); give it more GPUs "
-                "(num_gpus), or lower max_length in its engine"
-            ) from error
-        self._largest, self._in_flight = max(1, len(piece.items) // _PIECES), 1
-        sizes = spec.name, len(piece.items), self._largest
-        _log.warning(
-            "Judge %r ran out of memory on a batch of %d questions; CARE continues with batches of %d, one at a time.",
-            *sizes,
-        )
-
-    def _end(self, worker: Any) -> list[Piece]:
-        """Stop an actor, and return the pieces that it had not scored."""
+    def _end(self, worker: Any) -> None:
+        """Stop an actor; the batches that it has not scored are sent again."""
         import ray
 
         ray.kill(worker)
         self._workers = [other for other in self._workers if other is not worker]
         self._coming = {ref: entry for ref, entry in self._coming.items() if entry[0] is not worker}
         held = [reference for reference, (other, _) in self._running.items() if other is worker]
-        return [self._running.pop(reference)[1] for reference in held]
+        self._returned += [self._running.pop(reference)[1] for reference in held]
 
 
 def _must_fit(ray: Any, spec: JudgeSpec) -> None:
@@ -279,8 +218,9 @@ def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
         if isinstance(error.cause, JudgeError):
             raise error.cause from error
         reason = str(error).strip().splitlines()[-1]
-        raise JudgeError(f"judge {spec.name!r} failed in its actor ({reason}); read the actor's log") from error
-    except ray.exceptions.OutOfMemoryError as error:
-        raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
+        raise JudgeError(
+            f"judge {spec.name!r} failed in its actor ({reason}); read the actor's log, and if its memory was too "
+            "small, raise num_gpus or lower max_length in its engine"
+        ) from error
     except ray.exceptions.RayError as error:
         raise _LostActorError(str(error).strip().splitlines()[-1]) from error

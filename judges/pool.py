@@ -23,13 +23,14 @@ from annotated_types import Ge, Gt
 from care_ops.errors import JudgeError
 from judges.bill import Bill
 from judges.engines.base import Context, StoppedError
-from judges.engines.factory import LoadedModels, build_engine
+from judges.engines.factory import build_engine
 from judges.items import MAY_PASS, Item, Score
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.spec import JudgeSpec, OpenAIEngine
 
 if TYPE_CHECKING:
     from judges.actors import Actors
+    from judges.engines.factory import LoadedModels
     from judges.questions import Batches, Questions
 
 Sink = Callable[[Sequence[Score], str], None]
@@ -198,7 +199,7 @@ class Session:
 
     def __init__(self, config: PoolConfig, start_ray: Callable[[], None], stop: Stop) -> None:
         self._config, self._start_ray, self._stop = config, start_ray, stop
-        self._models = LoadedModels()
+        self._models: LoadedModels = {}
         self._actors: Actors | None = None
         self._loaded: tuple[object, ...] = ()
 
@@ -206,7 +207,7 @@ class Session:
         """Free the loaded model, and stop its Ray actors."""
         if self._actors is not None:
             self._actors.close()
-        self._models, self._actors = LoadedModels(), None
+        self._models, self._actors = {}, None
 
     def run(
         self,

@@ -212,7 +212,7 @@ FrozenOptions = Annotated[tuple[tuple[str, Option], ...], BeforeValidator(_froze
 
 
 class LocalModel(LanguageModel):
-    """Engine with a model that vLLM or transformers loads on this machine or cluster.
+    """Engine with a model that vLLM loads on this machine or cluster.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class LocalModel(LanguageModel):
     """
 
     needs: ClassVar[Needs] = Needs(model=True, template=True)
-    kind: Literal["vllm", "transformers"]
+    kind: Literal["vllm"]
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     max_length: int | None = Field(default=None, ge=16)
@@ -240,8 +240,6 @@ class LocalModel(LanguageModel):
 
     @model_validator(mode="after")
     def _gpus_are_used(self) -> LocalModel:
-        if self.kind != "vllm" and (self.vllm or self.gpus > 1):
-            raise ValueError("several GPUs and options of vLLM need kind: vllm; change kind, or remove these settings")
         if self.gpus > 1 and not self.gpus.is_integer():
             raise ValueError(f"num_gpus must be a whole number or a share of one GPU, got {self.gpus:g}")
         return self
@@ -417,6 +415,16 @@ class JudgeSpec(BaseModel):
     batch_size: int = Field(default=256, ge=1)
     attempts: int = Field(default=5, ge=1)
     most_failing: float = Field(default=0.5, gt=0, le=1)
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _not_transformers(cls, engine: Any) -> Any:
+        if isinstance(engine, dict) and engine.get("kind") == "transformers":
+            raise ValueError(
+                "kind: transformers no longer exists; write kind: vllm (num_gpus: 0 for the CPU), or kind: "
+                "openai with the base_url of a server such as Ollama or llama.cpp"
+            )
+        return engine
 
     @field_validator("name")
     @classmethod

@@ -2,8 +2,8 @@
 
 Each of 60 answers is scored as it is, with a neutral sentence added, and with an injection added (the first 60 texts of
 tests/care_ops/injections/held_out.jsonl, written before the rules that flag them). The difference between the last two
-removes the effect of a longer text. Scores are expected scores by template ``quality`` (1 to 10), read by transformers
-on the CPU.
+removes the effect of a longer text. Scores are expected scores by template ``quality`` (1 to 10), read by vLLM on
+the CPU.
 
     python -m benchmarks.studies.injections FOLDER_OF_A_MODEL ...
 """
@@ -14,11 +14,12 @@ import itertools
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from judges.engines.base import Context
-from judges.engines.factory import LoadedModels, build_engine
+from judges.engines.factory import build_engine
 from judges.items import Item
 from judges.spec import JudgeSpec, LocalModel
 
@@ -49,10 +50,10 @@ def main() -> None:
     """Print a row for each model, with and without the fence."""
     shown = ("mean score", "spread", "valid mass", "shift by neutral text", "shift by injection", "above neutral")
     print(f"| model | fence | {' | '.join(shown)} |\n|---|---|---|---|---|---|---|---|")
-    models = LoadedModels()
+    models: dict[tuple[object, ...], Any] = {}
     for folder, fence in itertools.product(sys.argv[1:], (False, True)):
         engine = LocalModel(
-            kind="transformers", model=folder, template="quality", min_valid_mass=0.0, num_gpus=0, fence=fence
+            kind="vllm", dtype="float32", model=folder, template="quality", min_valid_mass=0.0, num_gpus=0, fence=fence
         )
         judge = build_engine(JudgeSpec(name="small", engine=engine, scale=(1, 10)), Context(), models)
         read = [judge.score(items(addition)) for addition in ("none", "neutral", "planted")]

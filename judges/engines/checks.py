@@ -30,7 +30,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
         case OpenAIEngine() as engine:
             rows += [_endpoint(spec.name, engine), *_prices(engine)]
         case LocalModel() as engine:
-            rows += [_engine_installed(engine), _model_there(engine)]
+            rows += [_engine_installed(), _model_there(engine)]
             if engine.gpus and ray.cluster() is None and shutil.which("nvidia-smi") is None:
                 rows.append(("fails", f"needs {engine.gpus:g} GPU(s), but there is none; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
@@ -81,12 +81,10 @@ def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
     return [("warns", f"{missing_prices}, so its cost is unknown")]
 
 
-def _engine_installed(engine: LocalModel) -> tuple[str, str]:
-    needed = ("vllm",) if engine.kind == "vllm" else ("torch", "transformers")
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
-        return "fails", f"{', '.join(missing)} not installed; {how_to_install(engine.kind)}"
-    return "ok", f"engine {engine.kind} is installed"
+def _engine_installed() -> tuple[str, str]:
+    if importlib.util.find_spec("vllm") is None:
+        return "fails", f"vllm not installed; {how_to_install('vllm')}"
+    return "ok", "engine vllm is installed"
 
 
 def _model_there(engine: LocalModel) -> tuple[str, str]:

@@ -11,7 +11,9 @@ from judges.engines.base import Context, Engine
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
 if TYPE_CHECKING:
-    from judges.engines.model import Backend
+    from judges.engines.vllm import VllmBackend
+
+    LoadedModels = dict[tuple[object, ...], VllmBackend]
 
 _SMALL_FILE = 8 * 2**20
 """Largest model file, in bytes, that is hashed by its content."""
@@ -58,25 +60,8 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
         _must_be_pinned(spec, engine, context)
 
 
-class LoadedModels:
-    """Cache of the models in this process, each of which is loaded once for all prompts and scales."""
-
-    def __init__(self) -> None:
-        self._backends: dict[tuple[object, ...], Backend] = {}
-
-    def load(self, engine: LocalModel) -> Backend:
-        """Return the model with an engine's settings, and load it at the first call."""
-        if engine.loaded not in self._backends:
-            if engine.kind == "vllm":
-                from judges.engines.vllm import VllmBackend as Kind
-            else:
-                from judges.engines.transformers import TransformersBackend as Kind
-            self._backends[engine.loaded] = Kind(engine)
-        return self._backends[engine.loaded]
-
-
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge, with its model from the cache ``models``.
+    """Build the engine of a judge, with its model from ``models``, where a model is put after it was loaded.
 
     Raises ``JudgeError`` or ``InputError`` if the program is not registered, the judge is recorded, or a model or
     template is missing.
@@ -104,8 +89,12 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
             template = context.template(spec)
             _must_be_pinned(spec, engine, context)
             from judges.engines.model import ModelJudgeEngine
+            from judges.engines.vllm import VllmBackend
 
-            return ModelJudgeEngine(spec, engine, template, (models or LoadedModels()).load(engine))
+            models = {} if models is None else models
+            if engine.loaded not in models:
+                models[engine.loaded] = VllmBackend(engine)
+            return ModelJudgeEngine(spec, engine, template, models[engine.loaded])
 
 
 def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> None:

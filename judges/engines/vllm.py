@@ -1,4 +1,4 @@
-"""Backend that runs a model with vLLM in this process, a Ray actor."""
+"""Model that vLLM runs in this process, a Ray actor."""
 
 import fcntl
 import importlib
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import JudgeError, how_to_install
-from judges.engines.model import Backend
 from judges.spec import LocalModel
 
 _TOKENS_AT_ONCE = 128
@@ -32,9 +31,18 @@ def loading(gpus: str) -> Generator[None]:
         yield
 
 
-class VllmBackend(Backend):
-    """Backend with a model that vLLM has loaded.
+class VllmBackend:
+    """Model that vLLM has loaded, with its tokenizer.
 
+    Attributes
+    ----------
+    version : str
+        Name and version of the engine, and the number format; it is recorded with each score.
+    max_length : int
+        Maximum number of tokens of a prompt and its answer together.
+
+    Notes
+    -----
     vLLM accepts no attention mask, so each sequence of tokens is a separate request. A request for the log
     probabilities of the prompt would return several nodes of one branch, but it does not read the prefix cache.
     """
@@ -47,7 +55,7 @@ class VllmBackend(Backend):
             vllm: Any = importlib.import_module("vllm")
         except ImportError as error:
             raise JudgeError(
-                f"the vllm engine needs vLLM; {how_to_install('vllm')}, or use engine kind transformers or openai: "
+                f"the vllm engine needs vLLM; {how_to_install('vllm')}, or use a server with engine kind openai: "
                 f"{error}"
             ) from error
         self._vllm = vllm
@@ -76,7 +84,27 @@ class VllmBackend(Backend):
         self.max_length = int(config.max_model_len)
         self.version = f"vllm {vllm.__version__} {str(config.dtype).removeprefix('torch.')}"
 
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """Return the token ids of a text, with the tokenizer's special tokens if ``special`` is true."""
+        return list(self._tokenizer.encode(text, add_special_tokens=special))
+
+    def chat(self, text: str) -> str | None:
+        """Return a text in the model's chat format, ready for the answer, or None if the model has no chat format.
+
+        Thinking is turned off if the model's chat template has a switch for it.
+        """
+        if not getattr(self._tokenizer, "chat_template", None):
+            return None
+        messages, settings = [{"role": "user", "content": text}], {"tokenize": False, "add_generation_prompt": True}
+        return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
+
+    def written(self, tokens: list[int]) -> tuple[str, int]:
+        """Decode tokens without special tokens or an incomplete last character; return the text and token count."""
+        text = str(self._tokenizer.decode(tokens, skip_special_tokens=True))
+        return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
+
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
+        """Return the log probability that each of the given tokens follows its prompt."""
         chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
             for k, (tokens, wanted) in enumerate(requests)
@@ -95,6 +123,7 @@ class VllmBackend(Backend):
         return log_probabilities
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
+        """Continue each prompt greedily, and return the text and its number of tokens for each prompt."""
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
-        return [self.written(output.outputs[0].token_ids) for output in outputs]
+        return [self.written(list(output.outputs[0].token_ids)) for output in outputs]

@@ -57,7 +57,7 @@ def new(
         str | None, typer.Option(help="A model: its repository or folder, or its name at an endpoint.")
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the repository, 40 hexadecimal digits.")] = None,
-    engine: Annotated[str, typer.Option(help="What runs the model: vllm, transformers or openai.")] = "vllm",
+    engine: Annotated[str, typer.Option(help="What runs the model: vllm or openai.")] = "vllm",
     base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible endpoint.")] = None,
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable that holds the endpoint's key; OPENAI_API_KEY by default.")

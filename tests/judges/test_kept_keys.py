@@ -52,23 +52,6 @@ KEPT = {
         },
         "04aa9ec1f03a47ec5c2974b4abe5f98f",
     ),
-    "transformers": (
-        {"engine": {"kind": "transformers", "model": "a/b", "revision": REVISION, "template": "toxicity"}},
-        "a7d6c9bc61881280cdc835afa0a20f6a",
-    ),
-    "transformers mode": (
-        {
-            "engine": {
-                "kind": "transformers",
-                "model": "a/b",
-                "revision": REVISION,
-                "template": "correctness",
-                "scoring": "mode",
-                "min_valid_mass": 0.9,
-            }
-        },
-        "3e853d6c4efcc3032a2e830fa0e47168",
-    ),
     "openai": (
         {"engine": {"kind": "openai", "model": "m", "base_url": "https://example.org/v1", "template": "yelp"}},
         "d107a0123a971fead1b24af7ea9f7c11",

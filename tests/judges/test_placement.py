@@ -1,13 +1,10 @@
 """Models are loaded once for all test sets of their judge, on the GPUs that their settings ask for."""
 
-import logging
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from care_ops.errors import JudgeError
 from judges.pool import Pool, PoolConfig
+from judges.spec import JudgeSpec
 from tests.judges.placement import ITEMS, declared_gpus, judge, loads_in, place
 
 
@@ -60,15 +57,12 @@ def test_in_one_process_too_a_model_is_loaded_once(tmp_path, monkeypatch):
         def chat(self, text):
             return None
 
-        def trie_logprobs(self, prompts, wanted):
-            return None
-
         def next_logprobs(self, requests):
             return [dict.fromkeys(wanted, -2.5) for _, wanted in requests]
 
     monkeypatch.setattr(vllm, "VllmBackend", Counted)
     placed_judges = [[judge("one", tmp_path, scale=(1, 3 + k)) for k in range(3)], [judge("other", tmp_path)]]
-    models = factory.LoadedModels()
+    models: dict = {}
     for spec in [spec for specs in placed_judges for spec in specs]:
         factory.build_engine(spec, models=models).score(ITEMS[:2])
     assert len(loaded) == 2
@@ -113,50 +107,21 @@ def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
     assert (tmp_path / "died").exists()
 
 
-@pytest.mark.slow
-def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, monkeypatch, caplog):
-    """Show that a batch that is too large costs a reload and not the run, in real actors that are replaced.
-
-    One judge's model has memory for four requests at once, another's for none; the third has enough.
-    """
-    monkeypatch.setenv("VLLM_STUB_FITS", '{"tight": 4, "none": 0}')
-    caplog.set_level(logging.WARNING, logger="judges.actors")
-    kept: dict[str, list[str]] = {"tight": [], "none": [], "plenty": []}
-    failed: dict[str, str] = {}
-
-    def one(name):
-        try:
-            pool.run(judge(name, tmp_path), ITEMS, lambda batch, _: kept[name].extend(s.item_id for s in batch))
-        except JudgeError as error:
-            failed[name] = str(error)
-
-    gpus = declared_gpus(3, tmp_path / "log", load_s=0.1, score_s=0.0)
-    with gpus, Pool(PoolConfig()) as pool, ThreadPoolExecutor(3) as threads:
-        list(threads.map(one, kept))
-    everything = sorted(item.item_id for item in ITEMS)
-    assert sorted(kept["plenty"]) == sorted(kept["tight"]) == everything
-    assert kept["none"] == []
-    assert list(failed) == ["none"]
-    assert "'none' ran out of memory on a single question (CUDA out of memory: 1 prompts)" in failed["none"]
-    assert (
-        "'tight' ran out of memory on a batch of 10 questions; CARE continues with batches of 2, one at a time"
-        in caplog.text
-    )
-    loads = Counter(load.model for load in loads_in(tmp_path / "log"))
-    assert (loads["plenty"], loads["tight"]) == (1, 2)
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"num_gpus": 1.5}, "num_gpus must be a whole number or a share of one GPU, got 1.5"),
-        ({"kind": "transformers", "num_gpus": 2}, "need kind: vllm"),
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],
 )
 def test_settings_that_vllm_cannot_follow_are_refused(tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
         judge("j", tmp_path, **settings)
+
+
+def test_the_removed_kind_transformers_is_refused():
+    with pytest.raises(ValueError, match=r"transformers no longer exists; write kind: vllm .* Ollama"):
+        JudgeSpec.model_validate({"name": "j", "engine": {"kind": "transformers", "model": "a/b"}})
 
 
 def test_four_gpus_are_used_and_options_count_in_the_key_where_they_change_a_score(tmp_path):

@@ -10,7 +10,6 @@ from assets.judging.judge_inference import score_pending
 from assets.judging.stored_items import StoredItems
 from care_ops.errors import JudgeError, WarehouseError
 from judges import questions as module
-from judges.actors import Piece, _Queue
 from judges.items import Item
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry
@@ -80,23 +79,6 @@ def test_a_model_is_asked_about_items_that_begin_alike_one_after_the_other(commo
     shown = [(q.item.prompt, (q.item.response or "")[:300]) for q in Questions(ItemsInMemory(items), MODEL)]
     assert sum(before[0] != after[0] for before, after in itertools.pairwise(shown)) == 2
     assert sum(before != after for before, after in itertools.pairwise(shown)) == 8
-
-
-def test_the_queue_of_the_actors_reads_a_batch_when_it_is_taken():
-    read: list[int] = []
-
-    def batches():
-        for k in range(4):
-            read.append(k)
-            yield [k]
-
-    queue = _Queue(batches(), 4)  # type: ignore[arg-type]
-    first = queue.take(None)
-    assert (first, read, len(queue)) == (Piece(0, [0]), [0], 3)  # type: ignore[list-item]
-    queue.give_back([first])
-    assert len(queue) == 4
-    assert [queue.take(None).number for _ in range(len(queue))] == [0, 1, 2, 3]
-    assert not queue
 
 
 @pytest.fixture

@@ -57,10 +57,10 @@ class Setup:
         texts = [" ".join(draw.choices(WORDS, k=self.words)) for _ in range(self.batches * self.batch_size)]
         return [Item(f"i{k}", f"question {k}", text) for k, text in enumerate(texts)]
 
-    def judge(self, kind: str, name: str = "judge", share: float = 1.0) -> JudgeSpec:
+    def judge(self, name: str = "judge", share: float = 1.0) -> JudgeSpec:
         """A judge of the model, on this share of its GPUs."""
         engine: dict[str, Any] = {
-            "kind": kind,
+            "kind": "vllm",
             "model": str(self.folder),
             "template": "quality",
             "dtype": self.dtype,
@@ -115,12 +115,12 @@ def multiplication_rate(device: str, size: int = 8192, rounds: int = 20) -> floa
     return 2 * size**3 / best
 
 
-def scores(setup: Setup, kind: str) -> list[float]:
+def scores(setup: Setup) -> list[float]:
     """Return the scores of the items, in a process of its own on the GPU, or on the CPU where the setup has none."""
     import ray
 
     def scored() -> list[float]:
-        values = [score.score for score in build_engine(setup.judge(kind)).score(setup.items)]
+        values = [score.score for score in build_engine(setup.judge()).score(setup.items)]
         return [value for value in values if value is not None]
 
     remote: Any = ray.remote(num_gpus=setup.gpus, num_cpus=0, max_calls=1)(scored)
@@ -130,16 +130,16 @@ def scores(setup: Setup, kind: str) -> list[float]:
     return found
 
 
-def engine_rate(setup: Setup, kind: str) -> float:
+def engine_rate(setup: Setup) -> float:
     """Prompt tokens a second of the engine called directly, in a process of its own, which frees its memory."""
     import ray
 
     remote: Any = ray.remote(num_gpus=setup.gpus, num_cpus=0, max_calls=1)(_engine_rate)
-    return float(ray.get(remote.remote(setup, kind), timeout=1800))
+    return float(ray.get(remote.remote(setup), timeout=1800))
 
 
-def _engine_rate(setup: Setup, kind: str) -> float:
-    engine = build_engine(setup.judge(kind))
+def _engine_rate(setup: Setup) -> float:
+    engine = build_engine(setup.judge())
     items, size = setup.items, setup.batch_size
     engine.score(items[:size])
     started = time.perf_counter()

@@ -1,6 +1,6 @@
 """Run the recipe of docs/paper.md line by line, against a local hub with made-up data sets and weights.
 
-Data sets are read from the hub by `datasets`, models by vLLM and transformers, at commits that `care testsets pin` and
+Data sets are read from the hub by `datasets`, models by vLLM, at commits that `care testsets pin` and
 `care judges pin` have asked for. The models count words; the test is about the workflow.
 """
 

@@ -18,7 +18,7 @@ from vllm.config.parallel import DistributedExecutorBackend
 from vllm.engine.arg_utils import EngineArgs
 
 from judges.engines.base import Context
-from judges.engines.factory import LoadedModels, build_engine
+from judges.engines.factory import build_engine
 from judges.engines.vllm import VllmBackend
 from judges.items import Item, Status
 from judges.questions import in_order_of_texts
@@ -99,9 +99,9 @@ def test_questions_in_our_order_are_read_from_the_prefix_cache(model):
     """By vLLM's own count: every whole block that a prompt shares with one of an earlier batch."""
     items = [Item(f"i{k}", f"What is the capital of land {k % 3}? " * 30, f"It is {k}. " * 4) for k in range(24)]
     items = [items[k] for k in in_order_of_texts(items)]
-    models, settings = LoadedModels(), engine(model, num_gpus=0, min_valid_mass=0.0)
+    models, settings = {}, engine(model, num_gpus=0, min_valid_mass=0.0)
     judge = build_engine(JudgeSpec(name="tiny", engine=settings), Context(), models)
-    loaded = models.load(settings)._model  # type: ignore[attr-defined]
+    loaded = models[settings.loaded]._model
     block = loaded.llm_engine.vllm_config.cache_config.block_size
     generate, batches = loaded.generate, []
 

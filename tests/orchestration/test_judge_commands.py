@@ -167,7 +167,7 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     engines = {
         "away": {"kind": "vllm", "model": "a/b", "revision": "c" * 40},
-        "half": {"kind": "transformers", "model": str(tmp_path / "model"), "num_gpus": 0},
+        "half": {"kind": "vllm", "model": str(tmp_path / "model"), "num_gpus": 0},
         "keyless": {"kind": "openai", "base_url": "http://127.0.0.1:1", "model": "m", "api_key_env": "NOT_SET"},
         "nowhere": {"kind": "openai", "base_url": "http://127.0.0.1:1", "model": "m", "api_key_env": None},
         "file": {"kind": "program", "file": "judge.py", "unsafe": True},
@@ -196,10 +196,10 @@ def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkey
     (folder / "models" / "small").mkdir(parents=True)
     for name, model in (("inside", "models/small"), ("nowhere", "models/other")):
         (folder / "judges" / f"{name}.yaml").write_text(
-            f"engine: {{kind: transformers, model: {model}, template: quality, num_gpus: 0}}\n"
+            f"engine: {{kind: vllm, model: {model}, template: quality, num_gpus: 0}}\n"
         )
     monkeypatch.chdir(tmp_path)
-    care("judges", "new", "written", "--model", "models/small", "--engine", "transformers", "--workspace", folder)
+    care("judges", "new", "written", "--model", "models/small", "--workspace", folder)
     workspace = load_workspace(folder)
     assert workspace.judge("inside").engine.model == str(folder / "models" / "small")
     assert workspace.judge("written").engine.model == workspace.judge("inside").engine.model
@@ -214,7 +214,7 @@ def test_judges_of_one_model_are_asked_one_after_another(tmp_path, monkeypatch):
     for name, model in (("a", "one"), ("b", "other"), ("c", "one"), ("d", "other")):
         (folder / model).mkdir(exist_ok=True)
         (folder / "judges" / f"{name}.yaml").write_text(
-            f"engine: {{kind: transformers, model: {model}, template: quality, num_gpus: 0}}\n"
+            f"engine: {{kind: vllm, model: {model}, template: quality, num_gpus: 0}}\n"
         )
     asked = []
     monkeypatch.setattr(

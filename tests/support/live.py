@@ -15,11 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from care_ops.metrics import rank_correlation
-from judges.engines.model import Backend, ModelJudgeEngine
+from judges.engines.model import ModelJudgeEngine
+from judges.engines.vllm import VllmBackend
 from judges.items import Item
 from judges.prompts import find
 from judges.spec import JudgeSpec, LocalModel
 from orchestration.workspace import load_workspace
+from tests.support.direct_model import DirectModel
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "live"
 LONGEST = 500
@@ -93,7 +95,7 @@ class Compared:
     rank: float
 
 
-def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, items: Sequence[Item]) -> Compared:
+def compare(spec: JudgeSpec, prompts: Path, ours: VllmBackend, theirs: VllmBackend, items: Sequence[Item]) -> Compared:
     """Compare two engines on one judge's prompt."""
     assert isinstance(spec.engine, LocalModel)
     template = find(spec.engine.template or "", prompts)
@@ -111,21 +113,18 @@ def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, item
 
 def compare_all(folder: Path, count: int) -> dict[str, Compared]:
     """Compare both engines in this process, over the first items of each judge that is a model."""
-    from judges.engines.transformers import TransformersBackend
-    from judges.engines.vllm import VllmBackend
-
     os.environ.update(ENVIRONMENT)
     workspace = load_workspace(folder)
     (testset,) = workspace.testsets
     stored = pq.read_table(workspace.parts.items_file(testset)).slice(0, count).to_pylist()
     items = [Item(row["item_id"], row.get("prompt"), row.get("response")) for row in stored]
     compared: dict[str, Compared] = {}
-    loaded: dict[tuple[Any, ...], tuple[Backend, Backend]] = {}
+    loaded: dict[tuple[Any, ...], tuple[VllmBackend, VllmBackend]] = {}
     for name, spec in workspace.judges.items():
         if not isinstance(spec.engine, LocalModel):
             continue
         if spec.engine.loaded not in loaded:
-            loaded[spec.engine.loaded] = TransformersBackend(spec.engine), VllmBackend(spec.engine)
+            loaded[spec.engine.loaded] = DirectModel(spec.engine), VllmBackend(spec.engine)
         compared[name] = compare(spec, folder / "prompts", *loaded[spec.engine.loaded], items)
         print(f"{name}: {compared[name]}", flush=True)
     return compared

@@ -17,10 +17,6 @@ from typing import Any
 __version__ = "stub"
 
 
-class OutOfMemoryError(RuntimeError):
-    """As torch raises it."""
-
-
 class SamplingParams(SimpleNamespace):
     """The parameters of a request."""
 
@@ -40,9 +36,6 @@ class LLM:
         with Path(os.environ["VLLM_STUB_LOG"]).open("a") as log:
             log.write(json.dumps(line) + "\n")
         time.sleep(float(os.environ.get("VLLM_STUB_LOAD_S", "1")))
-        fits = json.loads(os.environ.get("VLLM_STUB_FITS", "{}"))
-        self._most_at_once = fits.get(Path(options["model"]).name)
-        self._broken = False
         self.llm_engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=100_000, dtype="torch.float32"))
 
     def get_tokenizer(self) -> _Tokenizer:
@@ -50,9 +43,6 @@ class LLM:
 
     def generate(self, prompts: Sequence[Any], parameters: Sequence[Any], *, use_tqdm: bool) -> list[Any]:
         time.sleep(float(os.environ.get("VLLM_STUB_SCORE_S", "0.01")))
-        if self._broken or (self._most_at_once is not None and len(prompts) > self._most_at_once):
-            self._broken = True  # as vLLM, which does not forget the requests that it was working on
-            raise OutOfMemoryError(f"CUDA out of memory: {len(prompts)} prompts")
         once = os.environ.get("VLLM_STUB_DIES_AT")
         if once and not Path(once).exists():
             Path(once).touch()
