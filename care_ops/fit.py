@@ -1,13 +1,13 @@
 """Fit of a panel of judges: moments, sparse + low-rank structure and aggregates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from care_ops.aggregators.base import OF_SCORES, Aggregator, Problem
+from care_ops.aggregators.base import OF_SCORES, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.aggregators.registry import REGISTRY
@@ -133,7 +133,6 @@ def run_aggregators(
     config: FitConfig,
     labels: FitLabels = NO_LABELS,
     *,
-    registry: Mapping[str, Aggregator] = REGISTRY,
     weights_only: bool = False,
     watch: Watch = unwatched,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
@@ -145,8 +144,6 @@ def run_aggregators(
         Scores with items and judges in any order, which the aggregates keep.
     moments, structure :
         Moments and structure of the scores in canonical order.
-    registry : mapping name -> Aggregator
-        The aggregators by the names that the configuration uses.
 
     Returns
     -------
@@ -162,7 +159,7 @@ def run_aggregators(
     with one_blas_thread():  # more threads make small problems slower
         for done, name in enumerate(config.aggregators):
             watch(f"fitting {name}", done, len(config.aggregators))
-            aggregator = registry[name]
+            aggregator = REGISTRY[name]
             problem = Problem(
                 canonical,
                 moments,

@@ -7,10 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Aggregator
 from care_ops.aggregators.care_svd import fit_structure, penalty_rate
-from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.aggregators.registry import REGISTRY
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, run_aggregators, unwatched
@@ -136,7 +133,6 @@ def fit_grid(
     """
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
-    registry = {**REGISTRY, "care_tensor": Aggregator("care_tensor", CareTensor(memo={}).fit)}
     literal = aggregator != "care_svd" or config.placement == "weights"
     unit = 1.0
     if literal:
@@ -151,7 +147,7 @@ def fit_grid(
         try:
             structure, _ = fit_structure(moments, relative, canonical.judges)
             at = replace(config, structure=relative, aggregators=(aggregator,))
-            aggregates, failures = run_aggregators(scores, moments, structure, at, registry=registry)
+            aggregates, failures = run_aggregators(scores, moments, structure, at)
         except FitError as error:
             aggregates, failures = {}, {aggregator: str(error)}
         fitted, why_not = aggregates.get(aggregator), failures.get(aggregator)

@@ -23,7 +23,7 @@ from assets.experiments.panels import (
 from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem, row_mean
 from care_ops.aggregators.care_svd import weighted
-from care_ops.aggregators.care_tensor import CareTensor, States
+from care_ops.aggregators.care_tensor import States, fit_states
 from care_ops.aggregators.care_tensor_paper import four_states
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
@@ -120,7 +120,7 @@ def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
         yield names, latent, ""
         yield names, panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN
-    for states_of, way in ((CareTensor().states, ""), (four_states, _WRITTEN)):
+    for states_of, way in ((fit_states, ""), (four_states, _WRITTEN)):
         confounder = tensor_confounder(panel, states_of)
         if confounder is not None:
             yield [_POSTERIOR], confounder[:, None], way

@@ -23,7 +23,6 @@ from care_ops.simulate import (
     second_order_insufficient,
     second_order_sufficient,
 )
-from care_ops.structure.views import Views
 
 BASELINES = ("mv", "avg", "ws", "uws")
 WRITTEN = "care_svd as written"
@@ -58,7 +57,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     found |= {WRITTEN: literal["care_svd"]} if literal else {}
     called = {_NAMES.get(n, n): a.estimate > a.threshold for n, a in found.items() if a.threshold is not None}
     with suppress(FitError):
-        called[ORACLE] = four_states(replace(problem, labels=labels), Views(draw.views, 0.0, 0.0)).log_odds > 0
+        called[ORACLE] = four_states(replace(problem, labels=labels), draw.views).log_odds > 0
     return {name: float(np.mean(calls[rest] == draw.quality[rest])) for name, calls in called.items()}
 
 

@@ -146,8 +146,7 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
     """Estimate means and weights by the third moment across planted views; None unless there are four states."""
     moments, views = accumulate(values), views_of(np.arange(values.shape[1]))
     scale = np.sqrt(np.diag(moments.covariance()))
-    first, second, third = (scale[group] for group in views.groups)
-    tensor = cp.scale_tensor(cp.augmented_moment(moments, views), (first, second, third))
+    tensor = cp.augmented_moment(moments, views, scale)
     try:
         weights, means, _ = cp.mixture_by_least_squares(tensor, views, 4, np.random.default_rng(seed))
     except FitError:

@@ -75,11 +75,10 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     if n < _ITEMS_A_JUDGE * p:
         raise FitError(f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, there are {n}")
     views = views or partition(structure.sparse)
-    first, second, third = (problem.scale[group] for group in views.groups)
-    tensor = cp.scale_tensor(cp.augmented_moment(problem.moments, views), (first, second, third))
+    tensor = cp.augmented_moment(problem.moments, views, problem.scale)
     weights, means, misfit = cp.mixture_by_least_squares(tensor, views, STATES, problem.rng)
     within, floored = within_states(problem.correlation, weights, means)
-    fitted = mixture.Mixture(weights, means, within, float("nan"), 0, True, "third moment")
+    fitted = mixture.Mixture(weights, means, within, float("nan"), True, "third moment")
     score = means @ direction_of(problem)
     quality = label_free_map(score)
     rows, labels = problem.labels.rows(problem.scores.item_ids)

@@ -1,10 +1,10 @@
-"""Every aggregator under the name that people type."""
+"""All aggregators by the names that users type."""
 
 from care_ops.aggregators.annotators import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
 from care_ops.aggregators.base import Aggregator
 from care_ops.aggregators.care import care
 from care_ops.aggregators.care_svd import care_svd
-from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.care_tensor import care_tensor
 from care_ops.aggregators.care_tensor_paper import care_tensor_paper
 from care_ops.aggregators.latent import common_factor, mean_of_families
 from care_ops.aggregators.votes import average, best_judge, majority_vote, median
@@ -18,7 +18,7 @@ REGISTRY: dict[str, Aggregator] = {
         Aggregator("avg", average),
         Aggregator("uws", universal_weak_supervision),
         Aggregator("care_svd", care_svd, uses_labels=True),
-        Aggregator("care_tensor", CareTensor().fit, uses_labels=True),
+        Aggregator("care_tensor", care_tensor, uses_labels=True),
         Aggregator("median", median),
         Aggregator("families", mean_of_families),
         Aggregator("factor_analysis", common_factor),

@@ -5,7 +5,6 @@ rank K although the scores are centred; the constant's row of a factor reads its
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,58 +15,25 @@ from care_ops.scores import Array
 from care_ops.structure.views import Views
 
 _ATTEMPTS = 10
-"""Random contractions of a decomposition, or random starts."""
+"""Number of random contractions of a decomposition, or of its random starts."""
+
+_LEAST_WEIGHT = 1e-3
+"""Weight of a component that the moment gives less or a negative weight."""
 
 
-@dataclass(frozen=True)
-class Components:
-    """Estimate of a mixture from its third moment, without EM.
+def augmented_moment(moments: Moments, views: Views, scale: Array | None = None) -> Array:
+    """Return E[(1, y_1) (x) (1, y_2) (x) (1, y_3)] of the centred scores y of each view.
 
-    Attributes
+    Parameters
     ----------
-    weights : (k,) array
-        Mixing weights pi_r, positive, summing to one.
-    means : (k, p) array
-        Conditional means mu_r of the scores that the moments were taken of.
-    condition : float
-        Condition number of the pair moment's leading k singular values. Large means unusable.
-    smallest : float
-        The k-th singular value of the pair moment.
-    noise : float
-        Approximate singular value of pure sampling noise; NaN if the number of items was not given.
-    negative_weights : int
-        Components whose raw weight was not positive and was set to a floor.
-    """
-
-    weights: Array
-    means: Array
-    condition: float
-    smallest: float
-    noise: float
-    negative_weights: int
-
-    @property
-    def warning(self) -> str | None:
-        """Reason not to rely on the moment, or None."""
-        k = len(self.weights)
-        if self.smallest < self.noise:
-            return (
-                f"the pair moment's {k}th singular value ({self.smallest:.2g}) is within sampling noise "
-                f"({self.noise:.2g}): the views show fewer than {k} states"
-            )
-        if self.negative_weights:
-            return f"{self.negative_weights} of {k} components have no positive weight"
-        return None
-
-
-def augmented_moment(moments: Moments, views: Views) -> Array:
-    """E[(1, y_1) (x) (1, y_2) (x) (1, y_3)] of the centred scores y, by view.
+    scale : (p,) array, optional
+        The scores of each judge are divided by it first.
 
     Returns
     -------
     (1 + p1, 1 + p2, 1 + p3) array
     """
-    g1, g2, g3 = views.groups
+    g1, g2, g3 = views
     covariance = moments.covariance()
     tensor = np.zeros((len(g1) + 1, len(g2) + 1, len(g3) + 1))
     tensor[0, 0, 0] = 1.0
@@ -75,28 +41,13 @@ def augmented_moment(moments: Moments, views: Views) -> Array:
     tensor[1:, 0, 1:] = covariance[np.ix_(g1, g3)]
     tensor[0, 1:, 1:] = covariance[np.ix_(g2, g3)]
     tensor[1:, 1:, 1:] = moments.third_central(g1, g2, g3)
-    return tensor
-
-
-def scale_tensor(tensor: Array, scales: tuple[Array, Array, Array]) -> Array:
-    """Divide each score coordinate by its scale; the constant coordinates stay."""
-    first, second, third = (np.concatenate([[1.0], s]) for s in scales)
+    if scale is None:
+        return tensor
+    first, second, third = (np.concatenate([[1.0], scale[group]]) for group in views)
     return tensor / first[:, None, None] / second[None, :, None] / third[None, None, :]
 
 
-def cross_view_subspace(covariance: Array, views: Views, dimensions: int) -> Array:
-    """Return the leading eigenvectors (p, dimensions) of the covariance across views, in which the means differ.
-
-    Judges of one view share noise, and judges of different views share only the state, so that only the blocks across
-    views are used.
-    """
-    across = covariance.copy()
-    for group in views.groups:
-        across[np.ix_(group, group)] = 0.0
-    return np.linalg.eigh(across)[1][:, ::-1][:, :dimensions]
-
-
-def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator, *, items: int | None = None) -> Components:
+def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Decompose the third moment by diagonalising random contractions of one view simultaneously (Jennrich).
 
     Parameters
@@ -105,13 +56,13 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator, *, 
         The moment of ``augmented_moment``.
     k : int
         Number of components.
-    items : int, optional
-        Number of items behind the moment of standardised scores, from which the size of sampling noise follows.
 
     Returns
     -------
-    Components
-        Means in the order of the judges' columns.
+    weights : (k,) array
+        Positive, with the sum one.
+    means : (k, p) array
+        In the order of the judges' columns.
 
     Raises
     ------
@@ -124,9 +75,20 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator, *, 
     condition = float(singular[0] / max(singular[k - 1], 1e-300))
     if condition > 1e10:
         raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
-    weights, means, negative = _assemble(tensor, _jennrich(tensor, k, rng), views)
-    noise = float("nan") if items is None else float(sum(np.sqrt(np.array(tensor.shape[:2]) - 1)) / np.sqrt(items))
-    return Components(weights, means, condition, float(singular[k - 1]), noise, negative)
+    factor = _jennrich(tensor, k, rng)
+    if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
+        raise FitError("tensor: a component has no constant coordinate; the moment is unusable, items are too few")
+    first = factor / factor[0]  # the constant coordinate of every mean is one
+    inverse = np.linalg.pinv(first)
+    second, third = inverse @ tensor[:, :, 0], inverse @ tensor[:, 0, :]
+    weights = np.maximum(0.5 * (second[:, 0] + third[:, 0]), _LEAST_WEIGHT)
+    means = np.empty((k, sum(len(group) for group in views)))
+    means[:, views[0]] = first[1:].T
+    for group, moved in zip(views[1:], (second, third), strict=True):
+        means[:, group] = moved[:, 1:] / np.maximum(moved[:, :1], _LEAST_WEIGHT)
+    if not np.isfinite(means).all():
+        raise FitError("tensor: the decomposition gave means that are not finite; the moment is unusable")
+    return weights / weights.sum(), means
 
 
 def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
@@ -220,8 +182,8 @@ def mixture_by_least_squares(
         weights = constants.prod(axis=0)
         if not (weights > 0).all():
             continue
-        means = np.empty((k, sum(len(group) for group in views.groups)))
-        for group, factor, constant in zip(views.groups, factors, constants, strict=True):
+        means = np.empty((k, sum(len(group) for group in views)))
+        for group, factor, constant in zip(views, factors, constants, strict=True):
             means[:, group] = (factor[1:] / constant).T
         misfit = float(np.linalg.norm(rebuilt(factors) - tensor) / np.linalg.norm(tensor))
         return weights / weights.sum(), means, misfit
@@ -243,24 +205,6 @@ def rebuilt(factors: Sequence[Array]) -> Array:
     return np.einsum("ar,br,cr->abc", *factors, optimize=True)
 
 
-def _assemble(tensor: Array, factor: Array, views: Views) -> tuple[Array, Array, int]:
-    """Compute weights, means and the number of nonpositive weights from the first view's factor."""
-    if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
-        raise FitError("tensor: a component has no constant coordinate; the moment is unusable, items are too few")
-    first = factor / factor[0]  # the constant coordinate of every mean is one
-    inverse = np.linalg.pinv(first)
-    second, third = inverse @ tensor[:, :, 0], inverse @ tensor[:, 0, :]
-    raw, floor = 0.5 * (second[:, 0] + third[:, 0]), 1e-3
-    weights = np.maximum(raw, floor)
-    means = np.empty((len(weights), sum(len(g) for g in views.groups)))
-    means[:, views.groups[0]] = first[1:].T
-    for group, moved in zip(views.groups[1:], (second, third), strict=True):
-        means[:, group] = moved[:, 1:] / np.maximum(moved[:, :1], floor)
-    if not np.isfinite(means).all():
-        raise FitError("tensor: the decomposition gave means that are not finite; the moment is unusable")
-    return weights / weights.sum(), means, int((raw < floor).sum())
-
-
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
     """Estimate the means (k, p) from two pair moments by SVD and a Procrustes rotation.
 
@@ -277,11 +221,11 @@ def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
     first_copy, third = halves(tensor[:, 0, :])
     u, _, vt = np.linalg.svd(first_copy.T @ first)
     third = third @ (u @ vt)  # rotated as the first copy of view 1
-    means = np.empty((k, sum(len(g) for g in views.groups)))
-    for group, factor in zip(views.groups, (first, second, third), strict=True):
+    means = np.empty((k, sum(len(g) for g in views)))
+    for group, factor in zip(views, (first, second, third), strict=True):
         means[:, group] = factor[1:].T
     return means
 
 
 def _sizes(views: Views) -> str:
-    return ", ".join(str(len(g)) for g in views.groups)
+    return ", ".join(str(len(group)) for group in views)

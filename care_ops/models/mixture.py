@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from care_ops.blocks import blocks, by_rows
-from care_ops.errors import FitError
 from care_ops.models.answers import softmax
 from care_ops.scores import Array
-
-Shape = Literal["diagonal", "full"]
 
 SAME_STATES = 1e-4
 """Nats of log likelihood an item within which two fits count as the same."""
@@ -48,7 +44,6 @@ class Mixture:
     means: Array
     covariance: Array
     log_likelihood: float
-    iterations: int
     converged: bool
     start: str
 
@@ -57,29 +52,21 @@ class Mixture:
         return by_rows(self._log_joint, values)
 
     def _log_joint(self, values: Array) -> Array:
-        if not np.isnan(values).any() and not (self.covariance - np.diag(np.diag(self.covariance))).any():
-            variance = np.diag(self.covariance)
-            scaled = self.means / variance
-            squares = (
-                (values**2 @ (1.0 / variance))[:, None] - 2 * values @ scaled.T + np.sum(self.means * scaled, axis=1)
-            )
-            return np.log(self.weights) - 0.5 * (squares + float(np.log(2 * np.pi * variance).sum()))
+        present, variance = ~np.isnan(values), np.diag(self.covariance)
+        if not (self.covariance - np.diag(variance)).any():
+            filled, scaled = np.where(present, values, 0.0), self.means / variance
+            squares = filled**2 @ (1.0 / variance) + present @ np.log(2 * np.pi * variance)
+            squares = squares[:, None] - 2 * filled @ scaled.T + present @ (self.means * scaled).T
+            return np.log(self.weights) - 0.5 * squares
         out = np.tile(np.log(self.weights), (len(values), 1))
-        present = ~np.isnan(values)
-        if present.all():  # the one pattern, without sorting the rows
-            patterns, which = np.ones((1, values.shape[1]), dtype=np.bool_), np.zeros(len(values), dtype=np.intp)
-        else:
-            patterns, which = np.unique(present, axis=0, return_inverse=True)
+        patterns, which = np.unique(present, axis=0, return_inverse=True)
         for number, seen in enumerate(patterns):
             rows = np.flatnonzero(which == number)
-            if not seen.any():
-                continue
             lower = np.linalg.cholesky(self.covariance[np.ix_(seen, seen)])
             x = np.linalg.solve(lower, values[np.ix_(rows, np.flatnonzero(seen))].T)
             m = np.linalg.solve(lower, self.means[:, seen].T)
             squares = np.sum(x**2, axis=0)[:, None] - 2 * x.T @ m + np.sum(m**2, axis=0)
-            constant = seen.sum() * np.log(2 * np.pi) + 2 * np.log(np.diag(lower)).sum()
-            out[rows] -= 0.5 * (squares + constant)
+            out[rows] -= 0.5 * (squares + seen.sum() * np.log(2 * np.pi) + 2 * np.log(np.diag(lower)).sum())
         return out
 
     def posterior(self, values: Array) -> Array:
@@ -91,110 +78,63 @@ def expectation_maximisation(
     values: Array,
     weights: Array,
     means: Array,
-    covariance: Array,
+    variance: Array,
     *,
-    shape: Shape = "diagonal",
     tolerance: float = TOLERANCE,
     max_iterations: int = 500,
     start: str = "given",
 ) -> Mixture:
-    """Run EM from one start until the mean log-likelihood rises by less than ``tolerance``.
+    """Run EM with a diagonal covariance from one start until the mean log likelihood rises by less than ``tolerance``.
 
     Parameters
     ----------
     values : (n, p) array
-        Scores; NaN is missing and does not enter the likelihood.
+        Scores; NaN marks a missing score, which does not enter the likelihood.
     weights : (k,) array
     means : (k, p) array
-    covariance : (p, p) array, or (p,) for a diagonal one
-    shape : {"diagonal", "full"}
-        Shape of the within-state covariance; a full one needs rows without missing scores.
-
-    Raises
-    ------
-    FitError
-        A full covariance is asked for and scores are missing.
+    variance : (p,) array
+        The diagonal of the covariance within states.
     """
-    holes = bool(np.isnan(values).any())
-    if holes and shape == "full":
-        raise FitError("mixture: a full within-state covariance needs rows without missing scores; leave others out")
-    step = _with_holes(values) if holes else _complete(values, shape)
-    if covariance.ndim == 1:
-        covariance = np.diag(covariance)
-    if shape == "diagonal":
-        covariance = np.diag(np.diag(covariance))
-    covariance = floored(covariance)
+    step, variance = _step_of(values), np.maximum(variance, VARIANCE_FLOOR)
     previous, converged, iteration = -np.inf, False, 0
     while True:
-        current, next_weights, next_means, next_covariance = step(weights, means, covariance)
+        current, next_weights, next_means, next_variance = step(weights, means, variance)
         converged = current - previous < tolerance
         if converged or iteration >= max_iterations:
             break
         previous, iteration = current, iteration + 1
-        weights, means, covariance = next_weights, next_means, next_covariance
-    return Mixture(weights, means, covariance, current, iteration, converged, start)
+        weights, means, variance = next_weights, next_means, next_variance
+    return Mixture(weights, means, np.diag(variance), current, converged, start)
 
 
-def _complete(x: Array, shape: Shape) -> _Step:
-    """Run one step of EM; the squares enter through one constant matrix."""
-    n, p = x.shape
-    second = x.T @ x
+def _step_of(values: Array) -> _Step:
+    """Return the function that does one step of EM on these scores; its sums are over the scores present.
 
-    def step(weights: Array, means: Array, covariance: Array) -> tuple[float, Array, Array, Array]:
-        if shape == "diagonal":
-            precision = np.diag(1.0 / np.diag(covariance))
-            determinant = float(np.log(np.diag(covariance)).sum())
-        else:
-            precision = np.linalg.inv(covariance)
-            determinant = float(np.linalg.slogdet(covariance)[1])
-        scaled = precision @ means.T
-        constant = np.log(weights) - 0.5 * np.sum(means.T * scaled, axis=0)
-        evidence, mass, first = 0.0, np.zeros(len(means)), np.zeros(means.shape)
-        for rows in blocks(n):
-            r, logs = _shares(scaled.T @ x[rows].T + constant[:, None])
-            evidence += logs
-            mass += r.sum(axis=1)
-            first += r @ x[rows]
-        squares = float(np.sum(precision * second)) / n + p * float(np.log(2 * np.pi)) + determinant
-        likelihood = evidence / n - 0.5 * squares
-        mass = np.maximum(mass, 1e-9)
-        centre = first / mass[:, None]
-        scatter = (second - (centre * mass[:, None]).T @ centre) / n
-        if shape == "diagonal":
-            scatter = np.diag(np.diag(scatter))
-        share = np.maximum(mass / n, 1.0 / (10 * n))
-        return likelihood, share / share.sum(), centre, floored(scatter)
-
-    return step
-
-
-def _with_holes(values: Array) -> _Step:
-    """Run one step of EM with missing scores and a diagonal covariance; sums are over the scores present.
-
-    The variance is common to the states, so an item's squares are the same in all of them, and enter as column sums.
+    The variance is common to the states, so an item's squares are the same in all of them and enter as column sums.
     """
-    n, mask = len(values), (~np.isnan(values)).astype(np.float64)
-    filled = np.where(np.isnan(values), 0.0, values)
-    squares, count = (filled**2).sum(axis=0), mask.sum(axis=0)
+    absent, n = np.isnan(values), len(values)
+    mask = (~absent).astype(np.float64) if absent.any() else None
+    filled = values if mask is None else np.where(absent, 0.0, values)
+    squares = np.einsum("np,np->p", filled, filled)
+    count = np.full(values.shape[1], float(n)) if mask is None else mask.sum(axis=0)
 
-    def step(weights: Array, means: Array, covariance: Array) -> tuple[float, Array, Array, Array]:
-        variance = np.diag(covariance)
+    def step(weights: Array, means: Array, variance: Array) -> tuple[float, Array, Array, Array]:
         scaled = means / variance
+        half, logs = 0.5 * (means * scaled), np.log(weights)[:, None]
         evidence, total = 0.0, np.zeros(len(means))
         mass, first = np.zeros(means.shape), np.zeros(means.shape)
         for rows in blocks(n):
-            squared = 0.5 * (means * scaled) @ mask[rows].T
-            r, logs = _shares(scaled @ filled[rows].T - squared + np.log(weights)[:, None])
-            evidence += logs
+            squared = half.sum(axis=1)[:, None] if mask is None else half @ mask[rows].T
+            r, log_sum = _shares(scaled @ filled[rows].T - squared + logs)
+            evidence += log_sum
             total += r.sum(axis=1)
-            mass += r @ mask[rows]
+            mass += r.sum(axis=1)[:, None] if mask is None else r @ mask[rows]
             first += r @ filled[rows]
         constant = float(np.sum(squares / variance + count * np.log(2 * np.pi * variance))) / n
-        likelihood = evidence / n - 0.5 * constant
         share = np.maximum(total / n, 1.0 / (10 * n))
-        centre = np.where(mass > 1e-9, first / np.maximum(mass, 1e-9), means)
-        scatter = squares - np.sum(mass * centre**2, axis=0)
-        return likelihood, share / share.sum(), centre, floored(np.diag(scatter / np.maximum(count, 1.0)))
+        centre = first / np.maximum(mass, 1e-9)  # a state without items moves to the mean, and may gain some there
+        scatter = (squares - np.sum(mass * centre**2, axis=0)) / np.maximum(count, 1.0)
+        return evidence / n - 0.5 * constant, share / share.sum(), centre, np.maximum(scatter, VARIANCE_FLOOR)
 
     return step
 
@@ -250,87 +190,28 @@ def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
     return filled[chosen]
 
 
-def fourth_order(values: Array, subspace: Array, k: int, rng: np.random.Generator) -> Array:
-    """Find k centres from the fourth moments within a subspace, shape (k, p).
-
-    Two-valued latents have negative kurtosis: the directions of extreme kurtosis (FastICA's cubic fixed point,
-    Hyvarinen and Oja, 1997) are those latents, and each item lies on one side of every direction. The k fullest
-    corners give the centres. It works where means add up, so that third central moments vanish.
-
-    Parameters
-    ----------
-    values : (n, p) array
-        Scores of mean zero; NaN counts as zero.
-    subspace : (p, d) array
-        Orthonormal; where the states' means differ (``cp.cross_view_subspace``).
-    """
-    filled = np.where(np.isnan(values), 0.0, values)
-    z = filled @ subspace
-    z = z - z.mean(axis=0)
-    spread, turn = np.linalg.eigh(z.T @ z / len(z))
-    z = z @ (turn / np.sqrt(np.maximum(spread, 1e-12)))
-    d = z.shape[1]
-    axes = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    for _ in range(100):
-        projected = z @ axes
-        u, _, vt = np.linalg.svd(z.T @ (projected * projected * projected) / len(z) - 3 * axes, full_matrices=False)
-        turned = u @ vt
-        moved = 1 - float(np.abs(np.sum(turned * axes, axis=0)).min())
-        axes = turned
-        if moved < 1e-9:
-            break
-    corner = (z @ axes > 0) @ (1 << np.arange(d))
-    sizes = np.bincount(corner, minlength=1 << d)
-    fullest = np.argsort(-sizes, kind="stable")[:k]
-    if (sizes[fullest] == 0).any() or len(fullest) < k:
-        return k_means_plus_plus(values, k, rng)
-    return np.array([filled[corner == c].mean(axis=0) for c in fullest])
-
-
-def best_of(
-    values: Array,
-    starts: list[tuple[str, Array]],
-    *,
-    shape: Shape = "diagonal",
-    tolerance: float = TOLERANCE,
-    max_iterations: int = 500,
-) -> tuple[Mixture, dict[str, float]]:
-    """Return the most likely mixture over starts: a few iterations each, then the leading one to convergence.
+def best_of(values: Array, starts: list[tuple[str, Array]], tolerance: float = TOLERANCE) -> Mixture:
+    """Return the most likely mixture over starts: a few iterations of each, then the leading one to convergence.
 
     The few iterations use a sample of ``_RANKED_ITEMS`` if there are more items.
 
     Parameters
     ----------
     starts : list of (name, (k, p) centres)
-
-    Returns
-    -------
-    mixture : Mixture
-    likelihoods : dict start -> log likelihood after its short run
     """
     few = values
     if len(values) > _RANKED_ITEMS:
         few = values[np.random.default_rng(len(values)).choice(len(values), _RANKED_ITEMS, replace=False)]
     short = [
-        expectation_maximisation(few, *start_near(few, centres), shape=shape, start=name, max_iterations=_RANKED_AFTER)
+        expectation_maximisation(few, *start_near(few, centres), start=name, max_iterations=_RANKED_AFTER)
         for name, centres in starts
     ]
-    leading = max(short, key=lambda fit: fit.log_likelihood)
-    best = continued(leading, values, shape, tolerance, max_iterations)
-    return best, {fit.start: fit.log_likelihood for fit in short}
+    return continued(max(short, key=lambda fit: fit.log_likelihood), values, tolerance)
 
 
-def continued(
-    fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = TOLERANCE, max_iterations: int = 500
-) -> Mixture:
+def continued(fit: Mixture, values: Array, tolerance: float, max_iterations: int = 500) -> Mixture:
     """Continue EM on these items from another fit, such as the fit of a sample."""
+    variance = np.diag(fit.covariance)
     return expectation_maximisation(
-        values,
-        fit.weights,
-        fit.means,
-        fit.covariance,
-        shape=shape,
-        start=fit.start,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
+        values, fit.weights, fit.means, variance, start=fit.start, tolerance=tolerance, max_iterations=max_iterations
     )

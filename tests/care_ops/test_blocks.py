@@ -31,16 +31,6 @@ def test_normal_scores_are_quantiles_of_mean_ranks():
     assert np.isnan(scores[[0, 2], 1]).all()
 
 
-def test_em_begins_with_the_covariance_that_it_is_given_as_far_as_its_shape_goes(rng):
-    covariance = np.array([[2.0, 0.5], [0.5, 1.0]])
-    start = (np.array([0.5, 0.5]), np.array([[0.0, 0.0], [2.0, 2.0]]), covariance)
-    values = rng.normal(size=(50, 2))
-    full = expectation_maximisation(values, *start, shape="full", max_iterations=0)
-    diagonal = expectation_maximisation(values, *start, shape="diagonal", max_iterations=0)
-    np.testing.assert_array_equal(full.covariance, covariance)
-    np.testing.assert_array_equal(diagonal.covariance, np.diag([2.0, 1.0]))
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_em_does_not_depend_on_the_blocks(monkeypatch, rng, missing):
     values = rng.normal(size=(900, 4)) + 3 * (rng.random(900) < 0.4)[:, None]

@@ -5,9 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
-from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.config import AGGREGATORS, FitConfig, StructureConfig
 from care_ops.fit import fit_panel
@@ -15,7 +13,6 @@ from care_ops.models import mixture
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture, joint_gaussian
 from care_ops.structure.factors import extract
-from care_ops.structure.views import partition
 from tests.support.matrices import matrix
 
 N = 100_000
@@ -57,16 +54,6 @@ def test_care_tensor_finds_the_state_means():
         ratios.append(ours / matched(oracle.means, draw.means))
     print(f"\ncare_tensor: error over the oracle start's, median {np.median(ratios):.4f}, worst {max(ratios):.4f}")
     assert np.median(ratios) <= 1.05
-
-
-def test_the_bare_tensor_stage_comes_near_the_truth(rng):
-    draw = four_state_mixture(rng, n=N, p=12)
-    moments = accumulate(draw.scores)
-    structure, _ = fit_structure(moments, StructureConfig())
-    problem = Problem(matrix(draw.scores), moments, structure, rng)
-    _, details = CareTensor().components(problem, partition(structure.sparse), problem.standardised)
-    assert details["tensor"]["used"], details
-    assert "tensor" in details["start_likelihoods"]
 
 
 def test_quality_leads_and_orients_positively(rng):

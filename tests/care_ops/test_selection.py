@@ -43,7 +43,7 @@ def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator
     assert found.best.value == max(v for v in values if v is not None)
     again = fit_panel(scores, FitConfig(aggregators=(aggregator,), structure=found.best.config)).aggregates[aggregator]
     known = ~np.isnan(labels)
-    assert tau(again.estimate[known], labels[known]) == pytest.approx(found.best.value)  # also through the memo
+    assert tau(again.estimate[known], labels[known]) == pytest.approx(found.best.value)
     assert again.labels_used == 0
 
 

@@ -27,7 +27,7 @@ from assets.experiments.registry import KEYS, experiments, stale
 from assets.experiments.theory import errors_at, slope_of
 from assets.experiments.versions import Versions, changes
 from assets.state.retention import forget
-from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.care_tensor import fit_states
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
@@ -295,7 +295,7 @@ def test_a_panel_without_texts_and_features_has_no_features_to_correlate(monkeyp
 
 def test_the_tensors_confounder_is_the_planted_one():
     draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
-    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), CareTensor().states)
+    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), fit_states)
     assert estimated is not None
     agreement = np.mean((estimated > 0.5) == draw.confounder)
     mapped = np.mean((estimated > 0.5) == draw.quality)
