@@ -64,8 +64,9 @@ def store_lease(
 def _catch_up(workspace: Workspace, copy: StoreCopy) -> None:
     """Rebuild the database if another machine has changed its inputs, or a rebuild was interrupted."""
     from assets.state.rebuild import rebuild_warehouse
+    from warehouse.remote.copy import BEHIND
 
-    if copy.database_is_behind:
+    if copy.index.fact(BEHIND) is not None:
         for judge, why in rebuild_warehouse(workspace).items():
             _log.warning("the scores of judge %s are left out of the database: %s", judge, why)
-        copy.database_caught_up()
+        copy.index.keep(BEHIND, None)

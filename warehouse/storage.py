@@ -59,9 +59,6 @@ class Record:
         """Delete these files in the record; the block then deletes them here."""
         return nullcontext()
 
-    def moved(self, path: Path, arrived: Sequence[Path]) -> None:
-        """Repeat in the record a change in the folder: files were added and one was removed."""
-
 
 records: dict[Path, Record] = {}
 """The folders that are copies of a store, as registered in this process."""
@@ -334,7 +331,6 @@ def quarantine(path: Path, why: str) -> Path:
         raise WarehouseError(
             f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away, then run again"
         ) from None
-    _record_of(path).moved(path, (target, note))
     _log.warning("%s. It was quarantined as %s", why, target)
     return target
 

@@ -154,6 +154,6 @@ def _store(loaded: Workspace) -> list[dict[str, str]]:
     """Return a row that describes the store of the data; an empty list without a store."""
     if loaded.copy is None:
         return []
-    holder = loaded.copy.lease.holder()
-    at_work = "nobody writes to it" if holder is None else f"written by {holder}"
+    lease = loaded.copy.lease.read()
+    at_work = "nobody writes to it" if lease is None else f"written by {lease[0]['who']}"
     return [_row("store", "ok", f"{loaded.store} holds the data, {loaded.data} is a copy of them; {at_work}")]

@@ -14,9 +14,8 @@ from care_ops.errors import InputError, WarehouseError
 from orchestration.locks import exclusive_lock
 from orchestration.workspace import load_workspace
 from warehouse.remote import lease as leases
-from warehouse.remote import objects
 from warehouse.remote.address import usable_address
-from warehouse.remote.copy import StoreCopy, copy_of
+from warehouse.remote.copy import BEHIND, StoreCopy, copy_of
 from warehouse.remote.objects import Objects
 from warehouse.storage import (
     DamagedError,
@@ -120,13 +119,13 @@ def test_a_fetch_that_is_cut_leaves_word_that_the_database_is_behind(machine, mo
     with at_work(here):
         write_bytes(here.folder / "report" / "a", b"no row comes from a page")
     with there.looking():
-        assert not there.database_is_behind
+        assert there.index.fact(BEHIND) is None
     with at_work(here):
         write_bytes(here.folder / "parts" / "a", b"first")
         write_bytes(here.folder / "report" / "b", b"fetched after the part")
     fetch = Objects.fetch
 
-    def cut(self: Objects, key: str, target: Path) -> objects.Version:
+    def cut(self: Objects, key: str, target: Path) -> str:
         if key == "report/b":
             raise WarehouseError("the connection was cut")
         return fetch(self, key, target)
@@ -138,10 +137,10 @@ def test_a_fetch_that_is_cut_leaves_word_that_the_database_is_behind(machine, mo
     assert files_of(there.folder).keys() == {"parts/a", "report/a"}
     with there.looking():
         assert files_of(there.folder).keys() == {"parts/a", "report/a", "report/b"}
-        assert there.database_is_behind
-        there.database_caught_up()
+        assert there.index.fact(BEHIND)
+        there.index.keep(BEHIND, None)
     with there.looking():
-        assert not there.database_is_behind
+        assert there.index.fact(BEHIND) is None
 
 
 def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
@@ -172,7 +171,7 @@ def test_a_write_that_is_killed_at_any_step_is_repaired_by_the_next_command(mach
         raise Killed
 
     with monkeypatch.context() as patched:
-        where = {"upload": (here.objects, "put"), "rename": (Path, "replace"), "note": (here.index, "note")}[step]
+        where = {"upload": (here.objects, "put"), "rename": (Path, "replace"), "note": (here.index, "keep")}[step]
         with at_work(here):
             patched.setattr(*where, kill)
             with pytest.raises(Killed):
@@ -186,9 +185,9 @@ def test_a_write_that_is_killed_at_any_step_is_repaired_by_the_next_command(mach
 def test_a_file_that_was_deleted_elsewhere_does_not_come_back_after_a_kill(machine, monkeypatch):
     """The process was killed after the rename, and another machine has forgotten the item meanwhile."""
     here, there = machine("one"), machine("two")
-    note = here.index.note
+    keep = here.index.keep
     with at_work(here), monkeypatch.context() as patched:
-        patched.setattr(here.index, "note", lambda key, tag: note(key, "") if not tag else None)
+        patched.setattr(here.index, "keep", lambda name, value: keep(name, "") if not value else None)
         write_bytes(here.folder / "parts" / "a", b"to be forgotten")
     with at_work(there):
         delete(there.folder / "parts" / "a")
@@ -196,18 +195,17 @@ def test_a_file_that_was_deleted_elsewhere_does_not_come_back_after_a_kill(machi
         assert files_of(here.folder) == {}
 
 
-def test_a_damaged_file_is_quarantined_in_the_store_too(machine):
-    here, there = machine("one"), machine("two")
+def test_a_file_that_is_damaged_here_comes_back_from_the_store(machine):
+    here = machine()
     path = here.folder / "parts" / "fits" / "fit_version=1.json"
     with at_work(here):
         write_document(path, {"a": 1})
     path.write_text("{}}")
     with at_work(here), pytest.raises(DamagedError, match="quarantined"):
         read_sound(path, read_document, "")
-    with at_work(there):
-        assert files_of(there.folder) == files_of(here.folder)
-        assert notes_in(there.folder / "parts" / "fits")
-        assert not path.exists()
+    assert notes_in(path.parent)
+    with at_work(here):
+        assert read_document(path) == {"a": 1}
 
 
 def test_a_folder_with_files_is_copied_to_an_empty_store_only(tmp_path, machine, store):
@@ -351,7 +349,7 @@ def test_a_holder_whose_lease_was_taken_over_notices_at_its_next_renewal(machine
         here.objects.put(leases.KEY, claim)
         with pytest.raises(WarehouseError, match="this process has lost its lease"):
             write_until_refused(here)
-    assert here.lease.holder() == "`care run`", "the lease of another machine is not overwritten"
+    assert here.lease.read()[0]["who"] == "`care run`", "the lease of another machine is not overwritten"
 
 
 def test_an_unreadable_index_is_reported(machine):

@@ -3,7 +3,7 @@
 A finished file is uploaded before it gets its name in the folder, and an object is deleted before the file. The folder
 therefore never has a file that the store lacks. If a process is killed between the two steps, the store is one file
 ahead, and the next command fetches it. Files that can be rebuilt stay in the folder only: the database, Dagster's
-record of runs, hashes, locks and temporary files.
+record of runs, hashes, locks, temporary files and quarantined files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from warehouse.refusals import refusal
 from warehouse.remote.address import INDEX_FOLDER, locks_at_once
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Objects
-from warehouse.storage import Record, records, temporary_of
+from warehouse.storage import DAMAGED, Record, records, temporary_of
 
 _FOLDERS = ("parts", "fits", "report", "experiments")
 _FILES = ("forgotten.jsonl", "forgetting.json")
@@ -34,19 +34,17 @@ _PARALLEL_FETCHES = 8
 _PASSES = 3
 """How often a reader compares the folder with a store to which another machine is writing."""
 
-_VERDICTS = "report/verdicts.json"
-"""The only input of the database outside the parts."""
+_INPUTS = ("parts/", "report/verdicts.json")
+"""Beginnings of the keys of the inputs of the database."""
 
-_ADDRESS, _READY, _BEHIND = "address", "ready", "database is behind"
-_LOCK_WAIT_S = 60.0
+_ADDRESS, _READY, BEHIND = "address", "ready", "database is behind"
+_TAG = "tag of "
+"""Names of values in the index; the tag of an object has its key as well."""
+
 _UNCERTAIN = ""
 """Tag of a file that was being written; only the store knows its content."""
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, tag TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
-
+_LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -110,15 +108,6 @@ class StoreCopy(Record):
                     break
             yield is_free
 
-    @property
-    def database_is_behind(self) -> bool:
-        """Whether inputs of the database changed since the last call of ``database_caught_up``."""
-        return self.index.fact(_BEHIND) is not None
-
-    def database_caught_up(self) -> None:
-        """Record that the database has been built from the present files."""
-        self.index.keep(_BEHIND, None)
-
     @contextmanager
     def replacing(self, path: Path, content: Path) -> Generator[None]:
         """Upload the content of a file; the block then gives it its name."""
@@ -127,37 +116,21 @@ class StoreCopy(Record):
             yield
             return
         self.lease.must_hold()
-        version = self.objects.put(key, content)
-        self.index.note(key, _UNCERTAIN)
+        version = self.objects.put(key, content) or {}
+        self.index.keep(_TAG + key, _UNCERTAIN)
         yield
-        self.index.note(key, version.tag if version else _UNCERTAIN)
+        self.index.keep(_TAG + key, version.get("e_tag") or _UNCERTAIN)
 
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
         """Delete the objects of files; the block then deletes the files."""
-        keys = [key for key in map(self._key, paths) if _is_an_object(key)]
-        keys = sorted({*keys} & self.index.tags().keys())
+        keys = sorted({*map(self._key, paths)} & self.index.tags().keys())
         if keys:
             self.lease.must_hold()
         self.objects.delete(keys)
         yield
         for key in keys:
-            self.index.note(key, None)
-
-    def moved(self, path: Path, arrived: Iterable[Path]) -> None:
-        """Repeat in the store a change in the folder: files were added and one was removed.
-
-        Without the lease, nothing is done; the next command with the lease fetches the file again.
-        """
-        if self.lease.holds:
-            self._upload(arrived)
-            with self.removing([path]):
-                pass
-
-    def _upload(self, paths: Iterable[Path]) -> None:
-        for path in paths:
-            with self.replacing(path, path):
-                pass
+            self.index.keep(_TAG + key, None)
 
     def _compare(self, *, upload: bool) -> bool:
         """Make the folder equal to the store; return whether anything was fetched.
@@ -167,29 +140,30 @@ class StoreCopy(Record):
         listed = {key: entry for key, entry in self.objects.listed().items() if _is_an_object(key)}
         names = [*_FILES, *(self._key(path) for name in _FOLDERS for path in (self.folder / name).rglob("*"))]
         files = {key for key in names if _is_an_object(key) and (self.folder / key).is_file()}
-        self._refuse_another_store(bool(files and listed))
+        self._refuse_another_store(both_have_files=bool(files and listed))
         tags = self.index.tags()
         came = [key for key, (tag, _) in sorted(listed.items()) if key not in files or tags.get(key) != tag]
-        gone = sorted(files & tags.keys() - listed.keys())
-        if any(key.startswith("parts/") or key == _VERDICTS for key in (*came, *gone)):
-            self.index.keep(_BEHIND, "yes")  # before the first file changes
+        gone = sorted(tags.keys() - listed.keys())
+        if any(key.startswith(_INPUTS) for key in (*came, *gone)):
+            self.index.keep(BEHIND, "yes")  # before the first file changes
         with ThreadPoolExecutor(_PARALLEL_FETCHES) as threads:
             for key, (temporary, tag) in zip(came, threads.map(self._download, came), strict=True):
                 moment = listed[key][1]
                 os.utime(temporary, (moment, moment))  # retention uses the time of writing
-                self.index.note(key, _UNCERTAIN)
+                self.index.keep(_TAG + key, _UNCERTAIN)
                 temporary.replace(self.folder / key)
-                self.index.note(key, tag)
+                self.index.keep(_TAG + key, tag)
         for key in gone:
             (self.folder / key).unlink(missing_ok=True)
-        for key in tags.keys() - listed.keys():
-            self.index.note(key, None)
+            self.index.keep(_TAG + key, None)
         new = sorted(files - tags.keys() - listed.keys()) if upload else []
-        self._upload(self.folder / key for key in new)
+        for key in new:
+            with self.replacing(self.folder / key, self.folder / key):
+                pass
         _log.info("%s: %d files fetched, %d deleted, %d uploaded.", self.address, len(came), len(gone), len(new))
         return bool(came)
 
-    def _refuse_another_store(self, both_have_files: bool) -> None:
+    def _refuse_another_store(self, *, both_have_files: bool) -> None:
         """Raise an error if the folder is a copy of another store, or its files conflict with the store's files."""
         kept = self.index.fact(_ADDRESS)
         if kept is not None and kept != self.address:
@@ -208,7 +182,7 @@ class StoreCopy(Record):
         temporary = temporary_of(self.folder / key)
         temporary.parent.mkdir(parents=True, exist_ok=True)
         try:
-            return temporary, self.objects.fetch(key, temporary).tag
+            return temporary, self.objects.fetch(key, temporary)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -236,14 +210,8 @@ class Index:
 
     def tags(self) -> dict[str, str]:
         """Return the tag of each object in the folder, by key; it is empty for a file that was being written."""
-        return dict(self._run("SELECT key, tag FROM objects"))
-
-    def note(self, key: str, tag: str | None) -> None:
-        """Record that the folder has the object's content with this tag; None removes the object's entry."""
-        if tag is None:
-            self._run("DELETE FROM objects WHERE key = ?", key)
-        else:
-            self._run("INSERT OR REPLACE INTO objects VALUES (?, ?)", key, tag)
+        known = self._run("SELECT name, value FROM facts WHERE name LIKE ?", f"{_TAG}%")
+        return {name.removeprefix(_TAG): tag for name, tag in known}
 
     def fact(self, name: str) -> str | None:
         """Return the value that ``keep`` stored under a name."""
@@ -267,7 +235,7 @@ class Index:
         try:
             with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = OFF")  # entries lost in a power failure are fetched again
-                connection.executescript(_TABLES)
+                connection.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
                 return connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise WarehouseError(
@@ -279,6 +247,5 @@ class Index:
 
 def _is_an_object(key: str) -> bool:
     """Return whether a file of this name in the data folder is an object of the store."""
-    folder, _, rest = key.partition("/")
-    name = key.rpartition("/")[2]
-    return key in _FILES or bool(rest and folder in _FOLDERS and not name.startswith("."))
+    folder, *rest = key.split("/")
+    return key in _FILES or bool(rest and folder in _FOLDERS and DAMAGED not in rest and not rest[-1].startswith("."))

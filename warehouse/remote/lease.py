@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any
 
 from care_ops.errors import WarehouseError
 from warehouse.remote.objects import Objects, Version
@@ -22,7 +22,6 @@ VALID_S = 60.0
 
 _RENEWED_EVERY_S = 15.0
 _POLL_S = 1.0
-
 _log = logging.getLogger(__name__)
 
 
@@ -30,15 +29,14 @@ class Lease:
     """The lease of one store; processes of one machine share it by the name that ``machine`` returns."""
 
     def __init__(self, objects: Objects, machine: Callable[[], str]) -> None:
-        self._objects, self._machine = objects, machine
-        self._who, self._renewed = "", 0.0
+        self._objects, self._machine, self._renewed = objects, machine, 0.0
         self.holds = False
         """Whether this process renews the lease."""
 
-    def holder(self) -> str | None:
-        """Return the command that holds the lease; None if no command holds it."""
+    def read(self) -> tuple[dict[str, Any], Version] | None:
+        """Return the lease, with ``machine`` and ``who`` (its command), and its version; None if nobody holds it."""
         current = self._objects.get(KEY)
-        return None if current is None else str(json.loads(current[0])["who"])
+        return None if current is None else (json.loads(current[0]), current[1])
 
     def take(self, who: str, report: Callable[[str], object], patience: float | None) -> None:
         """Wait until no other machine holds the lease, and take it for ``who``, the command that others see.
@@ -46,37 +44,34 @@ class Lease:
         If it has to wait, ``report`` is called once with the reason. Raises ``WarehouseError`` if another machine
         holds the lease for longer than ``patience``, in seconds.
         """
-        self._who, is_reported = who, False
         started = seen = time.monotonic()
         waited_for: Version | None = None
         while True:
-            current = self._objects.get(KEY)
+            current = self.read()
             if current is None:
-                if self._write("create"):
+                if self._write(who, "create"):
                     return
                 continue
-            holder, version = json.loads(current[0]), current[1]
+            holder, version = current
+            if waited_for is None and holder["machine"] != self._machine() and patience != 0:
+                report(f"waiting for {holder['who']}, who works on {self._objects.address}")
             if waited_for != version:
                 waited_for, seen = version, time.monotonic()
             if holder["machine"] == self._machine() or time.monotonic() - seen > VALID_S:
-                if self._write(version):
+                if self._write(who, version):
                     return
-                continue
-            if patience is not None and time.monotonic() - started >= patience:
+            elif patience is not None and time.monotonic() - started >= patience:
                 raise WarehouseError(
                     f"{holder['who']} is at work on {self._objects.address}; wait for it to end, or stop it"
                 )
-            if not is_reported:
-                is_reported = True
-                report(f"waiting for {holder['who']}, who works on {self._objects.address}")
-            time.sleep(_POLL_S)
+            else:
+                time.sleep(_POLL_S)
 
     @contextmanager
     def renewing(self, who: str) -> Generator[None]:
         """Renew this machine's lease during the block; other processes of this machine may continue after it."""
-        self._who, self._renewed, self.holds = who, time.monotonic(), True
-        ending = threading.Event()
-        thread = threading.Thread(target=self._renew_until, args=(ending,), name="lease", daemon=True)
+        self._renewed, self.holds, ending = time.monotonic(), True, threading.Event()
+        thread = threading.Thread(target=self._renew_until, args=(ending, who), name="lease", daemon=True)
         thread.start()
         try:
             yield
@@ -95,36 +90,39 @@ class Lease:
 
     def must_hold(self) -> None:
         """Raise ``WarehouseError`` if this process does not hold the lease or has lost it."""
+        where = self._objects.address
         if not self.holds:
             raise WarehouseError(
-                f"nothing was written to {self._objects.address}, because this command does not hold its lease; run "
-                "`care run`, which takes the lease"
+                f"nothing was written to {where}, because this command does not hold its lease; run `care run`, which "
+                "takes the lease"
             )
         if time.monotonic() - self._renewed > VALID_S:
             raise WarehouseError(
-                f"this process has lost its lease of {self._objects.address}: the store could not be reached for "
-                f"{VALID_S:.0f} s, or another machine has taken the lease; run the same command again to continue"
+                f"this process has lost its lease of {where}: the store could not be reached for {VALID_S:.0f} s, or "
+                "another machine has taken the lease; run the same command again to continue"
             )
 
-    def _renew_until(self, ending: threading.Event) -> None:
+    def _renew_until(self, ending: threading.Event, who: str) -> None:
         while not ending.wait(_RENEWED_EVERY_S):
+            began = time.monotonic()
             try:
-                began, version = time.monotonic(), self._own()
-                if version is not None and not self._write(version):
-                    version = self._own()  # another process of this machine may have renewed it
-                self._renewed = began if version is not None else float("-inf")
+                version = self._own()
+                if version is None:
+                    self._renewed = float("-inf")
+                elif self._write(who, version):  # otherwise another process of this machine has renewed it
+                    self._renewed = began
             except WarehouseError as error:
                 _log.info("The lease could not be renewed: %s", error)
 
-    def _write(self, over: Version | Literal["create"]) -> bool:
+    def _own(self) -> Version | None:
+        """Return the version of the lease in the store if it names this machine."""
+        current = self.read()
+        return current[1] if current is not None and current[0]["machine"] == self._machine() else None
+
+    def _write(self, who: str, over: Version | str) -> bool:
         """Write the lease if the store holds the required version; in a folder, write it in any case."""
-        content = json.dumps({"machine": self._machine(), "who": self._who, "written": time.time()}).encode()
+        content = json.dumps({"machine": self._machine(), "who": who, "written": time.time()}).encode()
         try:
             return self._objects.put(KEY, content, over) is not None
         except NotImplementedError:
             return self._objects.put(KEY, content) is not None
-
-    def _own(self) -> Version | None:
-        """Return the version of the lease in the store if it names this machine."""
-        current = self._objects.get(KEY)
-        return current[1] if current is not None and json.loads(current[0])["machine"] == self._machine() else None

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from care_ops.errors import InputError, WarehouseError, how_to_install
 
@@ -35,12 +35,8 @@ _REASONS = {
 _ATTEMPTS = re.compile(r" in [\d.]+\S*s, after .*?retry_timeout: \S+")
 """The part of an error with duration and number of tries, which obstore adds."""
 
-
-class Version(NamedTuple):
-    """The content of an object: its tag, and its version number in stores that count versions."""
-
-    tag: str
-    number: str | None = None
+Version = dict[str, str]
+"""Version of an object's content: its ``e_tag``, and its ``version`` in stores that count versions."""
 
 
 class Objects:
@@ -72,32 +68,28 @@ class Objects:
     def listed(self) -> dict[str, tuple[str, float]]:
         """Return the tag of each object, which changes with its content, and its time in seconds since 1970."""
         with self._asking("be listed"):
-            pages = list(self._store.list())
-        return {e["path"]: (str(e["e_tag"] or ""), e["last_modified"].timestamp()) for page in pages for e in page}
+            entries = [entry for page in self._store.list() for entry in page]
+        return {e["path"]: (str(e["e_tag"] or ""), e["last_modified"].timestamp()) for e in entries}
 
-    def put(
-        self, key: str, content: Path | bytes, over: Version | Literal["create", "overwrite"] = "overwrite"
-    ) -> Version | None:
-        """Write an object in any case, only over one version, or only if none exists; None if this condition fails.
+    def put(self, key: str, content: Path | bytes, mode: Version | str = "overwrite") -> Version | None:
+        """Write an object in any case, only over a version, or only if none exists ("create"); None if this fails.
 
         Raises ``NotImplementedError`` if the store, such as a folder, cannot write on the condition of a version.
         """
-        mode: Any = over
-        if isinstance(over, Version):
-            mode = {"e_tag": over.tag} | ({"version": over.number} if over.number else {})
         with self._asking(f"take {key}", "AlreadyExistsError", "PreconditionError", "NotFoundError"):
-            return _version(self._store.put(key, content, mode=mode))
+            return self._store.put(key, content, mode=mode)
         return None
 
     def get(self, key: str) -> tuple[bytes, Version] | None:
         """Return content and version of a small object; None if it does not exist."""
         with self._asking(f"give {key}", "NotFoundError"):
             result = self._store.get(key)
-            return bytes(result.bytes()), _version(result.meta)
+            version = {name: result.meta[name] for name in ("e_tag", "version") if result.meta[name] is not None}
+            return bytes(result.bytes()), version
         return None
 
-    def fetch(self, key: str, target: Path) -> Version:
-        """Download an object into a file, in pieces."""
+    def fetch(self, key: str, target: Path) -> str:
+        """Download an object into a file, in pieces, and return its tag."""
         with self._asking(f"give {key}"):
             result = self._store.get(key)
             with target.open("wb") as file:
@@ -105,7 +97,7 @@ class Objects:
                     file.write(chunk)
             if target.stat().st_size != result.meta["size"]:
                 raise ConnectionError("the connection ended before the object did")
-            return _version(result.meta)
+            return str(result.meta["e_tag"] or "")
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; an object that does not exist is ignored."""
@@ -121,20 +113,14 @@ class Objects:
         try:
             yield
         except (BaseError, FileNotFoundError, ConnectionError, PermissionError, TimeoutError) as error:
-            kind = "NotFoundError" if isinstance(error, FileNotFoundError) else type(error).__name__
-            if kind in expected and not re.search(_NO_BUCKET, str(error), re.IGNORECASE):
+            kind, text = type(error).__name__, f"{type(error).__name__} {error}"
+            kind = "NotFoundError" if isinstance(error, FileNotFoundError) else kind
+            if kind in expected and not re.search(_NO_BUCKET, text, re.IGNORECASE):
                 return
-            raise WarehouseError(f"{self.address} could not {what}: {_reason(error)}, {_GO_ON}") from error
-
-
-def _version(answer: Any) -> Version:
-    return Version(str(answer["e_tag"] or ""), answer["version"])
-
-
-def _reason(error: Exception) -> str:
-    text = f"{type(error).__name__} {error}"
-    known = next((reason for words, reason in _REASONS.items() if re.search(words, text, re.IGNORECASE)), None)
-    first = _ATTEMPTS.sub("", (str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
-    return known or (
-        f"it cannot be reached, or the connection was cut ({first}); see that the network and the address are right"
-    )
+            known = (reason for words, reason in _REASONS.items() if re.search(words, text, re.IGNORECASE))
+            first = _ATTEMPTS.sub("", (str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
+            unreachable = (
+                f"it cannot be reached, or the connection was cut ({first}); see that the network and the address are "
+                "right"
+            )
+            raise WarehouseError(f"{self.address} could not {what}: {next(known, unreachable)}, {_GO_ON}") from error
