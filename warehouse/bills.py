@@ -8,7 +8,7 @@ from urllib.parse import quote
 import duckdb
 import pyarrow as pa
 
-from warehouse.storage import delete, find_sound, read_table, write_table
+from warehouse.storage import find_sound, read_table, write_table
 
 _COUNTS = "scored questions requests repeated refused tokens_in tokens_cached tokens_out tokens_reasoning"
 BILL_SCHEMA = pa.schema(
@@ -63,19 +63,6 @@ class Bills:
         connection.register("bills_read", rows)
         connection.execute("INSERT INTO askings BY NAME SELECT * FROM bills_read")
         connection.unregister("bills_read")
-
-    def compact(self, today: str) -> int:
-        """Merge the files of each past date as the only writer, and return the number of files saved."""
-        run_dates: dict[str, list[Path]] = {}
-        for file in sorted(self._folder.glob("*.parquet")):
-            run_dates.setdefault(file.name[:10], []).append(file)
-        many = {run_date: files for run_date, files in run_dates.items() if len(files) > 1 and run_date < today}
-        for run_date, files in many.items():
-            merged = self._folder / f"{run_date}.parquet"
-            write_table(merged, self._rows(files))
-            for file in set(files) - {merged}:
-                delete(file)
-        return sum(len(files) - 1 for files in many.values())
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
         """Return the distinct rows of these files; after a killed merge, two files may hold the same row."""

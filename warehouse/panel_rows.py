@@ -181,17 +181,10 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
 def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
     """Return the position of each item's valid row, in item order."""
     item_ix = rows.column("item_ix").to_numpy()
-    if not len(item_ix):
-        return np.arange(0)
-    places = np.full(int(item_ix.max() - item_ix.min()) + 1, -1)
-    places[item_ix - item_ix.min()] = np.arange(len(item_ix))
-    one_an_item = places[places >= 0]
-    if len(one_an_item) == len(item_ix):  # no item has several rows to compare
-        return one_an_item
     is_ok = pc.equal(rows.column("status"), "ok").to_numpy()
     created_at = rows.column("created_at").cast(pa.int64()).fill_null(0).to_numpy()
     ascending = np.lexsort((created_at, is_ok, item_ix))  # the valid row comes last among those of its item
-    return ascending[np.append(np.diff(item_ix[ascending]) != 0, True)]
+    return ascending[np.diff(item_ix[ascending], append=-1) != 0]
 
 
 def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:

@@ -9,45 +9,37 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+_NO_PERMISSION = "this user may not read or write there; change the owner or the permissions"
+_FULL = "no space is left on the disk; free some space"
+_READ_ONLY = "the file system is read-only; make it writable"
+_QUOTA = "this user's disk quota is used up; free some space"
+_BROKEN = "the disk reported an error in reading or writing; check the disk"
+_TOO_MANY = "too many files are open; close other programs or raise the limit (`ulimit -n`)"
+_ADVICE = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _QUOTA,
+    errno.EIO: _BROKEN,
+    errno.EROFS: _READ_ONLY,
+    errno.EACCES: _NO_PERMISSION,
+    errno.EPERM: _NO_PERMISSION,
+    errno.EMFILE: _TOO_MANY,
+    errno.ENFILE: _TOO_MANY,
+    errno.ENAMETOOLONG: "the file name is too long for this system; choose a shorter name",
+    errno.ENOMEM: "no memory is left; close other programs",
+}
+_OF_DATABASES = {
+    "no space left|disk is full": _FULL,
+    "quota exceeded": _QUOTA,
+    "input/output error|disk i/o error": _BROKEN,
+    "read-only file system|readonly database": _READ_ONLY,
+    "permission denied": _NO_PERMISSION,
+    "too many open files": _TOO_MANY,
+    "cannot allocate memory": _ADVICE[errno.ENOMEM],
+    "database is locked": "another process keeps the database locked; wait for it to end, or stop it",
+}
+"""The refusal and its remedy, by the number of the system's error and by the pattern of a database's message."""
 
-class _Refusal(NamedTuple):
-    """A kind of refusal: its error numbers, the phrases in database errors, and the message with its remedy."""
-
-    numbers: tuple[int, ...]
-    words: tuple[str, ...]
-    advice: str
-
-
-_NO_PERMISSION = _Refusal(
-    (errno.EACCES, errno.EPERM),
-    ("permission denied",),
-    "this user may not read or write there; change the owner or the permissions",
-)
-_FULL = _Refusal((errno.ENOSPC,), ("no space left", "disk is full"), "no space is left on the disk; free some space")
-_READ_ONLY = _Refusal(
-    (errno.EROFS,), ("read-only file system", "readonly database"), "the file system is read-only; make it writable"
-)
-_REFUSALS = (
-    _FULL,
-    _Refusal((errno.EDQUOT,), ("quota exceeded",), "this user's disk quota is used up; free some space"),
-    _Refusal(
-        (errno.EIO,),
-        ("input/output error", "disk i/o error"),
-        "the disk reported an error in reading or writing; check the disk",
-    ),
-    _READ_ONLY,
-    _NO_PERMISSION,
-    _Refusal(
-        (errno.EMFILE, errno.ENFILE),
-        ("too many open files",),
-        "too many files are open; close other programs or raise the limit (`ulimit -n`)",
-    ),
-    _Refusal((errno.ENAMETOOLONG,), (), "the file name is too long for this system; choose a shorter name"),
-    _Refusal((errno.ENOMEM,), ("cannot allocate memory",), "no memory is left; close other programs"),
-    _Refusal((), ("database is locked",), "another process keeps the database locked; wait for it to end, or stop it"),
-)
 _DATABASES = ("sqlite3", "duckdb", "_duckdb")
 
 
@@ -57,34 +49,31 @@ def refusal(error: BaseException, path: Path | None = None) -> str | None:
     The error or one of its causes may be the refusal. If it names no path, the sentence names ``path``.
     """
     for cause in _with_causes(error):
-        refused = _recognised(cause, path)
-        if refused is not None:
+        advice = _advice(cause, path)
+        if advice is not None:
             where = _path_in(cause) or path or "a database of the workspace"
-            return f"{where}: {refused.advice}, then run the same command again to continue"
+            return f"{where}: {advice}, then run the same command again to continue"
     return None
 
 
-def _recognised(error: BaseException, path: Path | None) -> _Refusal | None:
+def _advice(error: BaseException, path: Path | None) -> str | None:
     if isinstance(error, OSError):
-        return next((kind for kind in _REFUSALS if error.errno in kind.numbers), None)
+        return _ADVICE.get(error.errno or 0)
     if type(error).__module__.partition(".")[0] not in _DATABASES:
         return None
     text = str(error).lower()
     no_file = "unable to open database file" in text
-    if path is not None and (no_file or "disk i/o error" in text) and (of_disk := _of_the_disk(path)) is not None:
-        return of_disk
-    # SQLite has one message for a folder without permission and for a folder in place of the file.
-    if no_file and path is not None and not os.access(path, os.W_OK):
-        return _NO_PERMISSION
-    return next((kind for kind in _REFUSALS if any(words in text for words in kind.words)), None)
-
-
-def _of_the_disk(path: Path) -> _Refusal | None:
-    """Return the refusal of a full or read-only file system; SQLite reports it without the reason."""
-    state = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
-    if state.f_flag & os.ST_RDONLY:
-        return _READ_ONLY
-    return _FULL if not state.f_bavail else None
+    if path is not None and (no_file or "disk i/o error" in text):
+        # SQLite does not say that a file system is full or read-only.
+        state = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
+        if state.f_flag & os.ST_RDONLY:
+            return _READ_ONLY
+        if not state.f_bavail:
+            return _FULL
+        # SQLite has one message for a folder without permission and for a folder in place of the file.
+        if no_file and not os.access(path, os.W_OK):
+            return _NO_PERMISSION
+    return next((advice for words, advice in _OF_DATABASES.items() if re.search(words, text)), None)
 
 
 def _path_in(error: BaseException) -> str | None:

@@ -6,7 +6,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import cast
@@ -127,10 +126,9 @@ def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the parts of each judge and test set, and the bills, without loss; return the number of files saved."""
+    """Merge the parts of each judge and test set without loss; return the number of files saved."""
     recover(workspace)
-    bills = workspace.bills.compact(f"{datetime.now(UTC):%F}")
-    return bills + sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
+    return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
