@@ -20,7 +20,7 @@ def load_fits(
 ) -> None:
     """Bring a test set's fits, fit versions and publications in the database up to date with the files.
 
-    Damaged and missing files are left out. If any file of the latest fit version is damaged or missing, the whole
+    Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole
     version is left out, and `care run` builds it again. The fits in ``again`` are reloaded, because they were rebuilt.
     """
     versions = store.fit_versions(testset)
@@ -76,9 +76,9 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
 
 
 def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
-    """Load a fit with its annotations; raise ``WarehouseError`` if one of its files is damaged or missing."""
-    fit, found = store.read_fit(testset, fit_id), store.read_annotation(testset, fit_id, Intervals)
-    evaluation = store.read_annotation(testset, fit_id, Evaluation)
+    """Load a fit with its annotations; raise ``WarehouseError`` if its own file is damaged or missing."""
+    fit, found = store.read_fit(testset, fit_id), store.find_annotation(testset, fit_id, Intervals)
+    evaluation = store.find_annotation(testset, fit_id, Evaluation)
     answer, certificate = fit.answer, fit.answer.details.get("certificate")
     head = [fit_id, testset, answer.name, fit.inputs_fingerprint, answer.labels_used, answer.threshold]
     details = [None if certificate is None else json.dumps(certificate), json.dumps(answer.details)]

@@ -240,13 +240,6 @@ class FitStore:
         found = {name: self.find_annotation(testset, fit_id, kind) for name, fit_id in fits.items()}
         return {name: record for name, record in found.items() if record is not None}
 
-    def read_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
-        """Return the record that ``annotate`` stored, or None; raise ``DamagedError`` if it is damaged."""
-        try:
-            return read_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind), "")
-        except FileNotFoundError:
-            return None
-
     def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
         """Return whether an annotation of this class exists."""
         return self._annotation_file(testset, fit_id, kind).is_file()

@@ -6,13 +6,14 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from care_ops.errors import InputError
+from warehouse.spreadsheets import csv_of
+from warehouse.storage import write_bytes
 
 ADDRESS = "https://github.com/SprocketLab/CARE"
 COMMIT = "72f5b29"
@@ -20,21 +21,16 @@ COMMIT = "72f5b29"
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 
 
-@dataclass(frozen=True)
-class ReleasedSet:
-    """One published test set.
+class ReleasedSet(NamedTuple):
+    """One published test set: its table of items, its folder with a table for each judge, and its specification.
 
-    In the repository, ``items`` is the table of items and ``judges`` the folder with a table for each judge. Rows are
-    joined by the column ``by``; rows with equal values are joined in their order. ``settings`` are further fields of
-    the test set.
+    Rows are joined by the column ``by``; rows with equal values are joined in their order.
     """
 
     items: str
     judges: str
     by: str
-    gold: str
     columns: Mapping[str, str]
-    scale: tuple[float, float]
     settings: Mapping[str, Any]
 
 
@@ -43,19 +39,21 @@ RELEASED = {
         "data/score/asset.csv",
         "judge_outputs/fully_gaussian/asset",
         "row_index",
-        "human_rating",
-        {"prompt": "original", "response": "simplification", "aspect": "aspect", "split_unit": "example_index"},
-        (0, 100),
-        {},
+        {
+            "prompt": "original",
+            "response": "simplification",
+            "aspect": "aspect",
+            "split_unit": "example_index",
+            "gold": "human_rating",
+        },
+        {"scale": [0, 100]},
     ),
     "care_civilcomments": ReleasedSet(
         "data/binary/civilcomments.csv",
         "judge_outputs/gaussian_mixture/civilcomments",
         "text",
-        "label",
-        {"response": "text"},
-        (0, 9),
-        {"cut": 4.5},
+        {"response": "text", "gold": "label"},
+        {"scale": [0, 9], "cut": 4.5},
     ),
 }
 """The published sets that consist of plain files, by the name of their test set."""
@@ -80,31 +78,26 @@ def add_released(clone: Path, workspace: Path, testsets: Path) -> list[Path]:
 
 def _write(released: ReleasedSet, clone: Path, folder: Path) -> None:
     """Write items.csv and scores.csv, an item named by its row in the published table."""
-    rows = list(_rows(clone / released.items))
-    item_of = {key: str(number) for number, key in enumerate(_keys(rows, released.by))}
-    scores = list[tuple[str, str, float | str]]()
+    rows = _rows(clone / released.items)
+    item_of = {key: number for number, key in enumerate(_keys(rows, released.by))}
+    scores = list[tuple[int, str, float | None]]()
     for path in sorted((clone / released.judges).glob("*.csv")):
-        judged = list(_rows(path))
+        judged = _rows(path)
         for key, row in zip(_keys(judged, released.by), judged, strict=True):
             if key not in item_of:
                 raise InputError(
                     f"{path}: {released.by} {key[0][:60]!r} does not belong to any row of {released.items}"
                 )
-            score = _score(row["parsed_output"], *released.scale)
-            scores.append((item_of[key], path.stem, "" if score is None else score))
-    folder.mkdir(parents=True, exist_ok=True)
-    kept = [*released.columns.values(), released.gold]
-    with (folder / "items.csv").open("w", encoding="utf-8", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["item_id", *dict.fromkeys(kept)])
-        table.writerows([number, *(row[name] for name in dict.fromkeys(kept))] for number, row in enumerate(rows))
-    with (folder / "scores.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("item_id", "judge", "score"), *scores])
+            scores.append((item_of[key], path.stem, _score(row["parsed_output"], *released.settings["scale"])))
+    kept = [*released.columns.values()]
+    items = ([number, *(row[name] for name in kept)] for number, row in enumerate(rows))
+    write_bytes(folder / "items.csv", csv_of(["item_id", *kept], items))
+    write_bytes(folder / "scores.csv", csv_of(["item_id", "judge", "score"], scores))
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
+def _rows(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
+        return list(csv.DictReader(file))
 
 
 def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
@@ -123,16 +116,11 @@ def _score(text: str, low: float, high: float) -> float | None:
 
 
 def _sheet(name: str) -> str:
-    released = RELEASED[name]
+    scores = {"path": f"released/{name}/scores.csv", "family_pattern": "^(?:Meta-)?([A-Za-z]+)"}
+    items = {"items": f"released/{name}/items.csv", "columns": dict(RELEASED[name].columns)}
     document = {
         "description": f"Published by the paper's authors ({ADDRESS}, commit {COMMIT} when this was written).",
-        "scale": list(released.scale),
-        **released.settings,
-        "source": {
-            "kind": "files",
-            "items": f"released/{name}/items.csv",
-            "columns": {**released.columns, "gold": released.gold},
-            "scores": {"path": f"released/{name}/scores.csv", "family_pattern": "^(?:Meta-)?([A-Za-z]+)"},
-        },
+        **RELEASED[name].settings,
+        "source": {"kind": "files", **items, "scores": scores},
     }
     return yaml.safe_dump(document, sort_keys=False, width=120)

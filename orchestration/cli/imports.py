@@ -30,8 +30,8 @@ def import_(
     from warehouse.importers.registry import read_import
     from warehouse.spreadsheets import write_file
 
-    with watching(f"reading {path.name}") as watch:
-        imported = read_import(kind, path, watch)
+    with watching(f"reading {path.name}"):
+        imported = read_import(kind, path)
     for sentence in imported.sentences():
         errors.print(sentence)
     write_file(imported.score_table(), out)

@@ -347,8 +347,7 @@ def test_columns_to_drop_must_be_there(tmp_path):
             read_scores(path, ScoreColumns(drop=(drop,)))
 
 
-def test_json_lines_of_several_batches_keep_one_type_a_column(tmp_path, monkeypatch):
-    monkeypatch.setattr("warehouse.sources.records._RECORDS_AT_ONCE", 2)
+def test_json_lines_with_several_types_and_keys_become_columns_of_one_type(tmp_path):
     rows = [{"item_id": k, "a": k, "b": 1} for k in range(3)] + [{"item_id": "x", "a": 2.5}, {"item_id": "y", "c": 1}]
     path = tmp_path / "scores.jsonl"
     path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))

@@ -226,7 +226,7 @@ def test_a_value_is_a_number_missing_or_a_word(value, number):
 
 
 def test_words_among_numbers_are_refused_and_a_judge_of_words_is_left_out():
-    collector = Collector("log.json")
+    collector = Collector("log.json", [])
     for item, score, style in (("a", 1, "warm"), ("b", 2, "cold")):
         collector.add_score(item, "score", score)
         collector.add_score(item, "style", style)

@@ -7,7 +7,7 @@ A score is a number, true or false, yes or no, or a grade of inspect_ai: C (corr
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from pathlib import Path
@@ -88,10 +88,10 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Reader of a tool's files that collects scores and items, and calls ``on_open`` before it reads a file."""
+    """Reader of a tool's files that collects scores and items; ``opened`` ends with the file that it reads."""
 
     source: str
-    on_open: Callable[[Path], object] = lambda _: None
+    opened: list[Path]
     _scores: dict[tuple[str, str], float | None] = field(default_factory=dict[tuple[str, str], "float | None"])
     _items: dict[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
     _notes: list[str] = field(default_factory=list[str])
@@ -99,10 +99,10 @@ class Collector:
     _repeated: Counter[str] = field(default_factory=Counter[str])
 
     def opening(self, path: Path) -> None:
-        """Call ``on_open`` with a file, or raise ``InputError`` if the file unpacks to many times its size."""
+        """Add a file to ``opened``, or raise ``InputError`` if the file unpacks to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
-        self.on_open(path)
+        self.opened.append(path)
 
     def document(self, path: Path) -> Any:
         """Read a JSON document, or raise ``ValueError`` if the file is not JSON."""

@@ -9,9 +9,6 @@ from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_
 from warehouse.importers.collected import Collector, ImportedScores
 from warehouse.sources.bounds import within_memory
 
-Watch = Callable[[str, int, int], None]
-"""Progress callback, which receives the current step, the number of finished steps and the number of all steps."""
-
 IMPORTERS: dict[str, Callable[[Path, Collector], None]] = {
     "inspect_ai": inspect_ai.read,
     "lm_eval": lm_eval.read,
@@ -39,24 +36,16 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
     return _read_once(kind, path, tuple((name, state.st_size, state.st_mtime_ns) for name, state in states))
 
 
-def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedScores:
-    """Read a file or a folder of files from the tool ``kind``, and call ``watch`` before each file.
+def read_import(kind: str, path: Path) -> ImportedScores:
+    """Read a file or a folder of files from the tool ``kind``.
 
     Raises ``InputError`` if the tool is not in ``IMPORTERS``, or the files do not come from the tool.
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
         raise InputError(f"CARE has no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
-    total = sum(each.is_file() for each in path.rglob("*")) if watch is not None and path.is_dir() else 1
-    opened = [path]
-
-    def count_file(file: Path) -> None:
-        if watch is not None:
-            watch(f"reading {file.name}", len({*opened[1:]}), total)
-        opened.append(file)
-
+    collector = Collector(str(path), [path])
     remedy = f"give the unchanged files of {kind}, in a version that docs/data.md lists"
-    with guard(opened, remedy), within_memory(path):
-        collector = Collector(str(path), count_file)
+    with guard(collector.opened, remedy), within_memory(path):
         importer(path, collector)
         return collector.finished()

@@ -20,7 +20,6 @@ from warehouse.sources.input_table import InputTable, Plan, lines_of, name_colum
 from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
 from warehouse.testsets import ReadingOptions
 
-_RECORDS_AT_ONCE = 65_536
 _MAX_CELLS, _MAX_TIMES_FILLED = 2**24, 200
 """Maximum size of a table: a number of cells that is always allowed, or a multiple of the filled cells."""
 
@@ -172,20 +171,21 @@ def _objects(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
 
 
 def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
-    """Convert records into a table, in batches that limit the number of Python objects in memory."""
-    parts: list[tuple[int, dict[str, pa.Array]]] = []
-    names: dict[str, None] = {}
-    waiting, filled, rows = iter(records), 0, 0
-    while batch := list(islice(waiting, _RECORDS_AT_ONCE)):
-        names.update((name, None) for record in batch for name in record)
-        filled, rows = filled + sum(map(len, batch)), rows + len(batch)
-        if rows * len(names) > max(_MAX_CELLS, _MAX_TIMES_FILLED * filled):
+    """Convert records into a table, without keeping the records in memory."""
+    columns: dict[str, list[Any]] = {}
+    rows = filled = 0
+    for record in records:
+        for name, value in record.items():
+            column = columns.setdefault(name, [])
+            column += [None] * (rows - len(column))
+            column.append(value)
+        rows, filled = rows + 1, filled + len(record)
+        if rows * len(columns) > max(_MAX_CELLS, _MAX_TIMES_FILLED * filled):
             raise InputError(
-                f"{path}: {rows:,} objects have {len(names):,} different keys, but each has only a few of them; write "
-                "a row for each item, judge and score"
+                f"{path}: {rows:,} objects have {len(columns):,} different keys, but each has only a few of them; "
+                "write a row for each item, judge and score"
             )
-        parts.append((len(batch), {name: array_of([record.get(name) for record in batch]) for name in names}))
-    return pa.table({name: _joined([part.get(name, pa.nulls(size)) for size, part in parts]) for name in names})
+    return pa.table({name: array_of(column + [None] * (rows - len(column))) for name, column in columns.items()})
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
@@ -195,13 +195,6 @@ def array_of(values: Sequence[Any]) -> pa.Array:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
         return _texts(values)
-
-
-def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
-    try:
-        return pa.concat_tables([pa.table({"": chunk}) for chunk in chunks], promote_options="permissive").column(0)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.chunked_array([_texts(chunk.to_pylist()) for chunk in chunks])
 
 
 def _texts(values: Sequence[Any]) -> pa.Array:
