@@ -84,17 +84,15 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
     details = [None if certificate is None else json.dumps(certificate), json.dumps(answer.details)]
     _insert(connection, "fits", [[*head, *details, fit.code_version, fit.fitted_at]])
     connection.register("incoming", table_of(fit.item_ids, answer))
-    try:
-        connection.execute(
-            """
-            INSERT INTO aggregates
-            SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
-            FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
-            """,
-            [fit_id, testset],
-        )
-    finally:
-        connection.unregister("incoming")
+    connection.execute(
+        """
+        INSERT INTO aggregates
+        SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
+        FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
+        """,
+        [fit_id, testset],
+    )
+    connection.unregister("incoming")
     columns = [plain(values) or [None] * len(fit.judges) for values in (answer.weights, answer.loadings)]
     rows = [[fit_id, *row] for row in zip(fit.judges, *columns, strict=True)]
     _insert(connection, "weights (fit_id, judge, weight, loadings)", rows)

@@ -163,18 +163,16 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
     is_current = pc.equal(parts.column("judge_key"), judge_key)  # DuckDB would copy all columns to choose among rows
     current = parts if pc.all(is_current).as_py() else parts.filter(is_current)
     connection.register("parts", current.drop_columns(["judge_key"]))
-    try:
-        rows = connection.sql(
-            """
-            SELECT i.item_ix, i.id_rank, p.score AS value, p.status,
-                   coalesce(p.text_mismatch, false) AS text_mismatch, p.created_at
-            FROM parts p JOIN items i USING (item_key)  -- which is made of the item's id, too
-            WHERE i.testset = $testset
-            """,
-            params={"testset": testset},
-        ).to_arrow_table()
-    finally:
-        connection.unregister("parts")
+    rows = connection.sql(
+        """
+        SELECT i.item_ix, i.id_rank, p.score AS value, p.status,
+               coalesce(p.text_mismatch, false) AS text_mismatch, p.created_at
+        FROM parts p JOIN items i USING (item_key)  -- which is made of the item's id, too
+        WHERE i.testset = $testset
+        """,
+        params={"testset": testset},
+    ).to_arrow_table()
+    connection.unregister("parts")
     return rows.take(_valid_rows(rows))
 
 
@@ -265,7 +263,5 @@ def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: st
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
     connection.register("incoming", rows)
-    try:
-        connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
-    finally:
-        connection.unregister("incoming")
+    connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+    connection.unregister("incoming")
