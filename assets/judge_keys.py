@@ -6,7 +6,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING
 
-from assets.code import code_version, read_module
+from assets.code import code_version
 from assets.hashing import content_hash
 from assets.sources import has_all_scored, recorded_scales, recorded_scores
 from care_ops.errors import CareError, JudgeError
@@ -139,4 +139,4 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
 @cache
 def _reader_version() -> str:
     """Return the version of the code that reads score files, since another release may read other values."""
-    return code_version("warehouse.sources.files", "warehouse", "judges") + read_module("care_ops.scales").digest
+    return code_version("warehouse/sources", "warehouse/importers", "judges/engines/recorded.py", "care_ops")

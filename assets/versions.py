@@ -33,7 +33,7 @@ def readable_source_version(workspace: Workspace, testset: str) -> str:
 
 def items_code() -> str:
     """Return the version of the code that reads a test set's source."""
-    return code_version("assets.inputs.items", "warehouse")
+    return code_version("assets/inputs", "warehouse")
 
 
 def judge_version(workspace: Workspace, judge: str) -> str:

@@ -72,7 +72,7 @@ def versions_now(workspace: Workspace, keys: Collection[str]) -> dict[str, dict[
     from assets.experiments.panels import panel_versions
 
     panels = panel_versions(workspace) if {*keys} & {*OF_PANELS} else {}
-    versions = {key: {"code": _code(key), **(panels if key in OF_PANELS else {})} for key in keys}
+    versions = {key: {"code": _code(), **(panels if key in OF_PANELS else {})} for key in keys}
     if LEDGER in keys:
         files = {key: workspace.experiment_file(key) for key in KEYS if key != LEDGER}
         files["numbers of the paper"] = NUMBERS
@@ -82,8 +82,8 @@ def versions_now(workspace: Workspace, keys: Collection[str]) -> dict[str, dict[
     return versions
 
 
-def _code(key: str) -> str:
-    return code_version(f"{__package__}.{MODULES[key]}", "care_ops")
+def _code() -> str:
+    return code_version("assets/experiments", "care_ops")
 
 
 def _spec(key: str) -> dg.AssetSpec:
@@ -94,7 +94,7 @@ def _spec(key: str) -> dg.AssetSpec:
         group_name="experiments",
         deps=[dg.AssetDep(asset, partition_mapping=mapping) for asset in upstream],
         kinds={"html"},
-        code_version=_code(key),
+        code_version=_code(),
         description=f"Experiment: {key.replace('_', ' ')}.",
     )
 

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from assets.code import code_version
-from assets.fit.stages import STAGES, stage_code
+from assets.fit.stages import STAGES, fit_code
 from assets.hashing import content_hash
 from assets.versions import settings_version
 
@@ -30,11 +30,7 @@ RESULTS = ("evaluation", "intervals", "systems", "factors")
 FIT = (*STAGES, "review", *RESULTS, "report")
 """Assets of a test set's fit, its review, results and page, in order."""
 
-_MODULES = {
-    **{asset: f"assets.results.{asset}" for asset in RESULTS},
-    "review": "assets.publication.review",
-    "report": "assets.report.report",
-}
+_PACKAGES = {**dict.fromkeys(RESULTS, "assets/results"), "review": "assets/publication", "report": "assets/report"}
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,8 @@ def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Ma
     from assets.partitions import TESTSETS
 
     def asset(make: Make) -> dg.AssetsDefinition:
-        module = make.__module__
-        more.update(group_name=module.split(".")[-2], code_version=code_version(module, "care_ops"))
+        group = make.__module__.split(".")[-2]
+        more.update(group_name=group, code_version=code_version(f"assets/{group}", "care_ops"))
         return dg.asset(partitions_def=TESTSETS, deps=deps, description=description, **more)(_store_inputs(make))
 
     return asset
@@ -86,7 +82,7 @@ def _store_inputs(make: Make) -> Make:
     @wraps(make)
     def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
         asset, testset = make.__name__, context.partition_key
-        if not context.selected_asset_keys or asset not in (*SOLVED, *_MODULES):  # only its checks run
+        if not context.selected_asset_keys or asset not in (*SOLVED, *_PACKAGES):  # only its checks run
             return make(context, workspace)
         version = result_version(workspace, testset, asset)
         result = make(context, workspace)
@@ -103,9 +99,8 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     folder = workspace.fit_folder(testset)
     if asset in SOLVED:
         panel = folder.find(PanelDocument)
-        codes = [stage_code(stage) for stage in SOLVED[: SOLVED.index(asset) + 1]]
-        return content_hash([codes, None if panel is None else panel.panel, settings_version(workspace, testset)])
-    code = code_version(_MODULES[asset], "care_ops")
+        return content_hash([fit_code(), None if panel is None else panel.panel, settings_version(workspace, testset)])
+    code = code_version(_PACKAGES[asset], "care_ops")
     if asset == "report":
         latest = workspace.fits.publications(testset)[-1:]
         shown = [(publication.fit_version, publication.published_by, publication.pinned) for publication in latest]

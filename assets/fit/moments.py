@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.fit.made import asset_of_testsets
-from assets.fit.stages import stage_code
+from assets.fit.stages import fit_code
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
@@ -39,7 +39,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         state, where = _accumulate(folder, shards, judges, workspace), workspace.workers.place
     write_moments(folder, state)
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{stage_code('moments')}"),
+        data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{fit_code()}"),
         metadata={
             "items": state.n,
             "judges": state.p,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.fit.made import asset_of_testsets
-from assets.fit.stages import stage_code
+from assets.fit.stages import fit_code
 from assets.judge_keys import scales_of_asked
 from assets.metadata import table
 from assets.versions import panel_version
@@ -38,7 +38,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
     settings = panel_version(workspace, testset)
-    folder.write(PanelDocument(slices, settings, stage_code("panel"), admitted.fingerprint()))
+    folder.write(PanelDocument(slices, settings, fit_code(), admitted.fingerprint()))
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(admitted.fingerprint()[:32]),

@@ -1,6 +1,5 @@
 """Stages of a fit with their code versions, and the recommended aggregator."""
 
-import hashlib
 from collections.abc import Iterable
 
 from assets.code import code_version
@@ -15,11 +14,6 @@ def recommended(aggregators: Iterable[str]) -> str:
     return "care" if "care" in names else next(iter(names), "")
 
 
-def stage_code(stage: str) -> str:
-    """Return the version of the code of one stage."""
-    return code_version(f"{__package__}.{stage}", "care_ops")
-
-
 def fit_code() -> str:
-    """Return the version of the code of all stages."""
-    return hashlib.sha256("".join(map(stage_code, STAGES)).encode()).hexdigest()[:16]
+    """Return the version of the code of a fit."""
+    return code_version("assets/fit", "care_ops")

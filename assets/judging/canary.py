@@ -56,7 +56,7 @@ class Answer:
     partitions_def=JUDGES,
     deps=["judge_inference"],
     group_name="judging",
-    code_version=code_version(__name__, "judges"),
+    code_version=code_version("assets/judging", "judges"),
     check_specs=[
         dg.AssetCheckSpec(
             CHECK,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
 from assets.fit.made import RESULTS, SOLVED, built_from, result_version
-from assets.fit.stages import fit_code, stage_code
+from assets.fit.stages import fit_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
@@ -225,13 +225,13 @@ def _stale_fit(
     if panel is None and not seen:
         return  # it has no scores
     settings = panel_version(workspace, testset)
-    changed = _changes(panel, {"judges or admission rule": ("settings", settings)}, stage_code("panel"))
+    changed = _changes(panel, {"judges or admission rule": ("settings", settings)}, fit_code())
     rescored = panel is None or panel.slices != seen
     if panel is not None and rescored and panel.settings == settings:
         changed = ("scores", *changed)
     panel_is_stale = panel is None or rescored or bool(changed) or not _is_whole(folder, panel)
     if panel_is_stale:
-        yield StalePartition("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
+        yield StalePartition("panel", testset, content_hash([seen, settings, fit_code()]), changed)
     fingerprint = panel.panel if panel is not None else ""
     if unread := workspace.unread_labels(testset):  # `aggregates` fails with this message, and other test sets go on
         yield StalePartition("aggregates", testset, content_hash(unread), reason=f"its labels cannot be read: {unread}")

@@ -275,7 +275,7 @@ def lacks_facts(workspace: Workspace, testset: str) -> bool:
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
     """Hash the inputs of the index: its code, verdicts without steps and times, all pages and reviews."""
-    code = code_version("assets.report.report_index", "care_ops")
+    code = code_version("assets/report", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [built_from(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
     shown = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}

@@ -12,6 +12,7 @@ import pytest
 
 from assets.code import code_version
 from assets.fit import made as made_module
+from assets.fit.made import RESULTS
 from assets.report.staleness import StalePartition
 from care_ops.errors import CareError
 from care_ops.metrics import evaluate
@@ -282,18 +283,18 @@ def test_a_fit_older_than_its_scores_is_reported(workspace_after_run, monkeypatc
     assert "one: its fit is stale; run `care run` again" in care(workspace_after_run, "run")
 
 
-def test_another_code_of_a_result_makes_it_and_its_page_again_and_no_fit(workspace_after_run, monkeypatch):
-    def code_of(module: str, *packages: str) -> str:
-        return "another" if module.endswith("results.evaluation") else code_version(module, *packages)
+def test_another_code_of_the_results_makes_them_and_their_page_again_and_no_fit(workspace_after_run, monkeypatch):
+    def code_of(*places: str) -> str:
+        return "another" if places[0] == "assets/results" else code_version(*places)
 
     monkeypatch.setattr(made_module, "code_version", code_of)
-    assert {asset for asset, _ in run(workspace_after_run).materialised} == {"evaluation", "report", "report_index"}
+    assert {asset for asset, _ in run(workspace_after_run).materialised} == {*RESULTS, "report", "report_index"}
     assert run(workspace_after_run).materialised == []
 
 
 def test_another_code_of_the_index_makes_it_again_and_nothing_else(workspace_after_run, monkeypatch):
-    def code_of(module: str, *packages: str) -> str:
-        return "another" if module.endswith("report_index") else code_version(module, *packages)
+    def code_of(*places: str) -> str:
+        return "another" if places[0] == "assets/report" else code_version(*places)
 
     monkeypatch.setattr("assets.report.verdicts.code_version", code_of)
     assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
