@@ -240,7 +240,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ChangePoint:
-    """Evidence that a judge or a system has changed.
+    """Evidence that a judge has changed.
 
     Attributes
     ----------

@@ -204,14 +204,6 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
             yield Alert("model changed", f"{judge}: {message.value}", judge=judge)
 
 
-def _changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
-    """Yield an alert for each test set that contains a system whose answers have changed."""
-    for testset, verdict in current.items():
-        changes = [reason.sentence for reason in verdict.reasons if reason.topic == "system changed"]
-        if changes:
-            yield Alert("system changed", f"{testset}: {' '.join(changes)}", testset)
-
-
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
     """Yield an alert if the deadline of the nightly run after the ``last`` one (seconds since 1970) has passed."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
@@ -225,13 +217,12 @@ def report_conditions(
     current: Mapping[str, Verdict],
     nightly: NightlySettings | None,
 ) -> None:
-    """Report late nightly runs, blocked fits, and changed judges and systems; resolve alerts whose cause is over."""
+    """Report late nightly runs, blocked fits and changed judges; resolve alerts whose cause is over."""
     from orchestration.instance import last_nightly_run
     from orchestration.plan import find_stale
 
     late = _late_run(nightly, last_nightly_run(instance, workspace.mount))
-    changed = [*_changed_judges(workspace, instance), *_changed_systems(current)]
-    conditions = [*late, *_blocked_fits(workspace, current), *changed]
+    conditions = [*late, *_blocked_fits(workspace, current), *_changed_judges(workspace, instance)]
     keys = {opened(cause, workspace.root.name).key for cause in conditions}
     has_failures = any(alert.kind not in _CONDITIONS for alert in notifier.open.values())
     stale = find_stale(workspace) if has_failures else ()

@@ -46,7 +46,6 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "run failed": ("error", "Correct what the message names; `care run` tries it again."),
     "held back": ("warning", "Look at the new fit and accept it, or correct what its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the published fit until then."),
-    "system changed": ("warning", "Review the system's latest answers; accepting the fit makes them the reference."),
     "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
     "experiment failed": ("warning", "Correct what the message names; no fit waits for an experiment."),
 }

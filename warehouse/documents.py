@@ -38,7 +38,6 @@ _RENAMED: dict[str, dict[str, str]] = {
     "Retests": {"rows.*.night": "run_date", "changed.night": "run_date", "changed.told": "detected"},
     "ReviewDocument": {"edition": "fit_version", "findings.*.says": "message"},
     "Verdict": {"edition": "fit_version"},
-    "SystemsDocument": {"changed.*.night": "run_date", "changed.*.told": "detected"},
 }
 """For each record class: the paths of names in format 1 (``*`` is each element), and the present names."""
 

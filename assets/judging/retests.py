@@ -22,9 +22,6 @@ from care_ops.results.attribution import FALSE_ALARMS, Difference, change
 from warehouse.documents import read_record, write_record
 from warehouse.storage import file_state, find_sound
 
-JUDGE_FALSE_ALARMS = FALSE_ALARMS / 2
-"""Share of false alarms that the judges of a workspace have together; the other half is the systems'."""
-
 
 @dataclass(frozen=True)
 class Retest:
@@ -78,13 +75,20 @@ def retests(workspace: Workspace, judge: str) -> Retests:
     return Retests(current, rows, kept.changed if rows else None, asked)
 
 
+def changed_judges(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
+    """Return the judges of a test set that changed, until another ``revision`` has everything scored again."""
+    asked = (name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings)
+    changed = {judge: retests(workspace, judge).changed for judge in asked}
+    return {judge: one for judge, one in changed.items() if one is not None}
+
+
 def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence[Retest], day: int) -> Retests:
     """Add retests of a judge, one of ``watched`` judges; a change that was detected stays until it is cleared."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
     if now.changed is None:
-        now = replace(now, changed=change(now.differences(), JUDGE_FALSE_ALARMS / max(watched, 1)))
+        now = replace(now, changed=change(now.differences(), FALSE_ALARMS / max(watched, 1)))
     write_record(_file(workspace, judge), now)
     return now
 

@@ -14,16 +14,16 @@ from assets.fit.documents import FitDocument
 from assets.fit.made import built_from, result_version
 from assets.hashing import content_hash
 from assets.judging.failures import IncompleteScores
+from assets.judging.retests import changed_judges
 from assets.publication.documents import ReviewDocument
 from assets.publication.fit_versions import BlockedFit, blocked_fit
 from assets.report.documents import BLOCKED, FactsDocument, FailuresDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.staleness import State, states
-from assets.results.attribution import changes
 from assets.results.documents import SystemsDocument
 from assets.workspace import Workspace
 from care_ops.errors import capital
-from care_ops.results.attribution import of_judges, of_systems
+from care_ops.results.attribution import of_judges
 from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
@@ -116,11 +116,10 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
     failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
     several = () if unlabelled else workspace.labels_of(testset).repeats
     notes += [Reason("labels", f"{capital(sentence.removeprefix('warning: '))}.") for sentence in several]
-    judges, systems = changes(workspace, testset)
-    remedy = "Its evidence about systems is held until another `revision` in its file has everything scored again."
+    judges = changed_judges(workspace, testset)
+    remedy = "`care gate` is blocked until another `revision` in its file has everything scored again."
     named = zip(judges, of_judges(judges), strict=True)
     notes += [Reason("judge changed", sentence, (judge,), remedy) for judge, sentence in named]
-    notes += [Reason("system changed", sentence) for sentence in of_systems(systems, judges)]
     compared = workspace.fit_folder(testset).find(SystemsDocument)
     if compared is not None and compared.refused:
         notes.append(Reason("no systems", f"Systems are not compared: {compared.refused.removeprefix('systems: ')}."))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from care_ops.concerns import FOLLOWS_FEATURE
 from care_ops.minimum_sizes import FOLLOWS
-from care_ops.records import ChangePoint, Comparison
+from care_ops.records import Comparison
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,6 @@ class SystemsDocument:
         Kind of the systems' values.
     systems : tuple of SystemRecord
         Best first.
-    changed : dict system -> ChangePoint
-        Systems whose answers have changed.
     refused : str
         Why declared systems cannot be compared; empty if they can.
     """
@@ -108,7 +106,6 @@ class SystemsDocument:
     kind: str = ""
     systems: tuple[SystemRecord, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    changed: dict[str, ChangePoint] = field(default_factory=dict[str, ChangePoint])
     refused: str = ""
 
     @property

@@ -1,6 +1,6 @@
 """Dagster asset ``systems``: differences between systems, if the test set declares systems."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import dagster as dg
 
@@ -19,7 +19,6 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     import numpy as np
 
     from assets.fit.kept import read_fitted
-    from assets.results.attribution import changed_systems
     from assets.results.comparison import compared_in, usable_labels
     from assets.results.documents import SystemsDocument
 
@@ -30,13 +29,12 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         folder.write(SystemsDocument())
         why = "no aggregate" if declared else "the test set declares none"
         return dg.MaterializeResult(metadata={"systems": f"none: {why}"})
-    changed = changed_systems(workspace, testset)
     try:
         compared = compared_in(workspace, testset)
     except (FitError, InputError) as error:
-        folder.write(SystemsDocument(changed=changed, refused=str(error)))
+        folder.write(SystemsDocument(refused=str(error)))
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
-    folder.write(replace(compared, changed=changed))
+    folder.write(compared)
     labels = workspace.labels_of(testset)
     return dg.MaterializeResult(
         metadata={

@@ -224,14 +224,14 @@ def _of_workspace(
 
     A ``gate`` also exits if a judge has changed.
     """
+    from assets.judging.retests import changed_judges
     from assets.labels import read_labels
-    from assets.results.attribution import changes
     from assets.table.rating import workspace_table
     from care_ops.results.attribution import of_judges
     from orchestration.stores import read_workspace
 
     loaded = read_workspace(root)
-    if gate and (judges := changes(loaded, loaded.testset(testset).name)[0]):
+    if gate and (judges := changed_judges(loaded, loaded.testset(testset).name)):
         console.print(f"not compared until the test set has new labels: {' '.join(of_judges(judges))}")
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
