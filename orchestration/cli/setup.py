@@ -25,6 +25,10 @@ scale: [0, 10]
 prompt: answer_rating
 """
 
+_RECORDED_YAML = """\
+# `care admin schema` prints the settings that this file may have, with their defaults.
+data: data
+"""
 
 From = Annotated[Path | None, typer.Option("--from", help="Table of recorded scores; no judge is asked.")]
 ONLY_FROM = "applies to a table of scores; name the table with --from"
@@ -51,7 +55,6 @@ def init(
     form: tables.Form,
 ) -> None:
     """Create a workspace: care.yaml, judges and test sets, simulated or from a table of scores."""
-    from assets.table.as_testset import care_yaml as of_recorded
     from judges.panels import find, judge_files
     from orchestration import demo_workspace
     from orchestration.template import template as care_yaml
@@ -63,9 +66,9 @@ def init(
     if scores is not None and template is not None:
         raise InputError("--from and --template cannot be combined; leave out one of them")
     if scores is not None:
-        name = testset_of(folder, scores, items, judges, system or (), scale or (), form, None)
+        testset_of(folder, scores, items, judges, system or (), scale or (), form, None)
         _folders(folder)
-        (folder / "care.yaml").write_text(of_recorded(name), encoding="utf-8")
+        (folder / "care.yaml").write_text(_RECORDED_YAML, encoding="utf-8")
         console.print(f"Next: care run --workspace {quoted}")
         return
     tables.refuse_given(ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
@@ -106,9 +109,9 @@ def testset_of(
     scale: Sequence[str],
     form: tables.Form,
     name: str | None,
-) -> str:
-    """Write the file of a test set from a table of scores; return the name of the test set."""
-    from assets.table.as_testset import Declared, testset_name, testset_yaml
+) -> None:
+    """Write the file of a test set from a table of scores."""
+    from assets.table.as_testset import testset_name, testset_yaml
 
     name, of_scales = testset_name(scores, name), tables.declared_scales(scale)
     file = folder / "testsets" / f"{name}.yaml"
@@ -116,13 +119,12 @@ def testset_of(
         raise InputError(f"{file} exists already; delete it, or give the new test set another name")
     table = tables.read_table(scores, items, judges, None, form, of_scales)
     file.parent.mkdir(parents=True, exist_ok=True)
-    written = testset_yaml(folder, name, table, scores, items, Declared(*of_scales, system, form.columns, form.reading))
+    written = testset_yaml(folder, name, table, scores, items, of_scales, system, form.columns, form.reading)
     file.write_text(written, encoding="utf-8")
     m, p = table.scores.shape
     console.print(f"wrote {file}: test set {name}, {m} items, {p} recorded judges; `care run` asks no judge.")
     if not table.scores.families:
-        console.print(f"Which judges share a base model? Name them in the block `families` at the end of {file}.")
-    return name
+        console.print(f"Which judges share a base model? Name their families in {file}, as `source.scores.families`.")
 
 
 def schema(

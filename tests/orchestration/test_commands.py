@@ -93,48 +93,6 @@ def test_a_table_without_items_brings_its_own(tables):
     assert load_workspace(folder).testset("long").source.items == "items-long.csv"
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "scale"),
-    [(1, 5, (1, 5)), (0, 1, (0, 1)), (0.1, 4.9, None), (-3, 3, None)],
-)
-def test_the_scale_that_the_scores_are_plainly_on_is_offered_for_a_person_to_declare(tables, rng, low, high, scale):
-    step = 1 if isinstance(low, int) else 0.1
-    scores = np.round(rng.uniform(low, high, (60, 4)) / step) * step
-    scores[0], scores[1] = low, high
-    rows = "".join(f"q{k},{','.join(f'{x:g}' for x in row)}\n" for k, row in enumerate(scores))
-    (tables / "plain.csv").write_text("id,a,b,c,d\n" + rows)
-    care("init", tables / "mine", "--from", tables / "plain.csv")
-    care("testsets", "add", "again", "--from", tables / "plain.csv", "--workspace", tables / "mine")
-    workspace = load_workspace(tables / "mine")
-    for name in ("plain", "again"):
-        assert workspace.testset(name).scale is None, "a declared scale changes the answer"
-        written = (tables / "mine" / "testsets" / f"{name}.yaml").read_text()
-        assert ("# scale:" in written) == (scale is not None)
-        if scale is not None:
-            assert yaml.safe_load(written.replace("# scale:", "scale:"))["scale"] == list(scale)
-        np.testing.assert_allclose(recorded_scores(workspace, name).scores.values, scores)
-
-
-@pytest.mark.parametrize("outside", [False, True])
-def test_the_common_scale_of_rescaled_judges_is_offered(tables, rng, outside):
-    """A judge of 0 and 1 alone is brought as `care fit` brings it; no scale is written beyond which scores lie."""
-    scores = np.round(rng.uniform(1, 10, (60, 4)))
-    scores[:2] = [[1], [10]]
-    pairs = (scores[:, 0] > 5).astype(float) + (0.5 * (scores[:, 0] == 5))
-    rows = [[*row, pair, -row[0]] if outside else [*row, pair] for row, pair in zip(scores, pairs, strict=True)]
-    names = ["a", "b", "c", "d", "share", *(["log"] if outside else [])]
-    lines = [",".join(["id", *names]), *(",".join([f"q{k}", *map(str, row)]) for k, row in enumerate(rows))]
-    (tables / "mixed.csv").write_text("\n".join(lines) + "\n")
-    reported = " ".join(care("init", tables / "mine", "--from", tables / "mixed.csv").split())
-    assert "judge 'share' scores from 0 to 1, by its range" in reported
-    workspace = load_workspace(tables / "mine")
-    written = (tables / "mine" / "testsets" / "mixed.yaml").read_text()
-    assert ("# scale: [1, 10]" in written) == (not outside)
-    read = recorded_scores(workspace, "mixed").scores
-    np.testing.assert_allclose(read.values[:, read.judges.index("share")], 1 + 9 * pairs)
-    assert not np.isnan(read.values).any()
-
-
 @pytest.mark.slow
 def test_care_label_is_not_advised_where_no_item_has_a_text(tables):
     rows = "".join(f"q{k},{judge},{(k * (3 + j)) % 7}\n" for k in range(30) for j, judge in enumerate("abcd"))
@@ -239,18 +197,16 @@ def test_a_run_over_a_table_estimates_as_care_fit_does(tables):
 
 
 def declare(file, families):
-    """Take the marks off the block that `care init --from` wrote, and name these families."""
-    comments, block = file.read_text().split("    # families:\n")
-    lines = [line.removeprefix("    # ") for line in block.splitlines()]
-    named = [f"      {judge}: {families[judge]}" for line in lines if (judge := line.strip().split(":")[0]) in families]
-    file.write_text("\n".join([f"{comments}    families:", *named, ""]))
+    spec = yaml.safe_load(file.read_text())
+    spec["source"]["scores"]["families"] = families
+    file.write_text(yaml.safe_dump(spec))
 
 
 def test_a_table_without_families_is_reported_where_to_declare_them(tables):
     folder = tables / "mine"
     printed = care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
     file = folder / "testsets" / "scores.yaml"
-    assert f"in the block `families` at the end of {file}" in " ".join(printed.split())
+    assert f"Name their families in {file}, as `source.scores.families`" in " ".join(printed.split())
     declare(file, {"gpt-a": "openai", "qwen": "qwen"})
     assert load_workspace(folder).judge("gpt-a").family == "openai"
     file.write_text(file.read_text().replace("qwen:", "qwem:"))
