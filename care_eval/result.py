@@ -118,7 +118,7 @@ class FitResult:
         Parameters
         ----------
         aggregator : str, optional
-            If given, the columns are ``item_id, estimate, sd, p_quality, sure`` of this aggregator. By default
+            If given, the columns are ``item_id, estimate, sd, p_quality`` of this aggregator. By default
             ``item_id`` and a column of estimates for each aggregator, the recommended one first.
 
         Raises

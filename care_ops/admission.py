@@ -41,10 +41,6 @@ _LACKING = 0.10
 _TIMES_AS_MANY = 2.0
 """Multiple of the median judge's share of missing scores up to which a judge is typical."""
 
-_TOGETHER, _MIN_GROUPS, _TURNED = 6, 20, 2.0
-"""Number of neighbouring items in a group, minimum number of groups, and limit for the fall and the rise of the groups'
-cumulative agreement, in standard deviations of its end. A Brownian motion exceeds it in about one of 2,000 cases."""
-
 
 @dataclass(frozen=True)
 class _Alignment:
@@ -165,7 +161,7 @@ def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
     for column in columns(scores.values):
         standardised = _standardise(column)
         alignment = _alignment(standardised, total, spectrum)
-        yield alignment, _turned(scores.item_ids, standardised, total) or _notes(len(column), alignment)
+        yield alignment, _notes(len(column), alignment)
 
 
 def _crowd_alignments(values: Array) -> Iterator[tuple[_Alignment, str | None]]:
@@ -217,34 +213,6 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
     if agreement < max(_MIN_AGREEMENT, _STANDARD_ERRORS * standard_error):
         return f"agreement with the other judges is {agreement:+.2f}"
     return None
-
-
-def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
-    """Return a note on neighbouring rows in which a judge disagrees with the others but agrees elsewhere, or None.
-
-    The function sums the agreement within groups of neighbouring rows, in row order. Sorting the rows by quality or
-    system does not reverse this agreement. ``judge`` and ``total`` are the same as in ``_alignment``.
-    """
-    rows = np.flatnonzero(judge)
-    groups = len(rows) // _TOGETHER
-    if groups < _MIN_GROUPS:
-        return None
-    rows = rows[: groups * _TOGETHER].reshape(groups, _TOGETHER)
-    own, others = (z[rows] - z[rows].mean(axis=1, keepdims=True) for z in (judge, total - judge))
-    norm = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
-    local = np.divide((own * others).sum(axis=1), norm, out=np.zeros(groups), where=norm > 1e-9)
-    walk = np.append(0.0, local.cumsum()) * np.sign(local.sum())
-    falls, rises = np.maximum.accumulate(walk) - walk, walk - np.minimum.accumulate(walk)
-    if min(falls.max(), rises.max()) <= _TURNED * np.sqrt(groups * np.mean(np.diff(local) ** 2) / 2):
-        return None
-    end = int(falls.argmax())
-    start = int(walk[:end].argmax())
-    first, last = (shorten(item_ids[int(row)], 40, placeholder="...") for row in (rows[start, 0], rows[end - 1, -1]))
-    there, elsewhere = local[start:end].mean(), np.delete(local, slice(start, end)).mean()
-    return (
-        f"agreement with the other judges among neighbouring items is {there:+.2f} from item {first!r} to {last!r} and "
-        f"{elsewhere:+.2f} elsewhere: was its scale turned there?"
-    )
 
 
 def concentration(column: Array) -> tuple[float, float]:

@@ -15,9 +15,6 @@ Array = NDArray[np.float64]
 BLOCK_ROWS = 16_384
 """Number of rows in a block, which takes 2.6 MB with twenty judges. Fewer items form one block."""
 
-_TOGETHER = 8
-"""Number of columns that are copied at once, because a cache line holds eight numbers of a row."""
-
 
 def blocks(items: int) -> Iterator[slice]:
     """Yield the slice of rows of each block, in order."""
@@ -42,27 +39,14 @@ def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
 
 
 def columns(values: Array) -> Iterator[Array]:
-    """Yield each column as a contiguous array; copy a column to keep it beyond the next step."""
-    for _, several in _several(values):
-        yield from several
+    """Yield a contiguous copy of each column."""
+    for j in range(values.shape[1]):
+        yield values[:, j].copy()
 
 
 def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
     """Apply a function, which returns a column of the same length, to each column; return the array (n, p)."""
     out = np.empty(values.shape)
-    for where, several in _several(values):
-        for column in several:
-            column[:] = function(column)
-        out[:, where] = several.T
+    for j, column in enumerate(columns(values)):
+        out[:, j] = function(column)
     return out
-
-
-def _several(values: Array) -> Iterator[tuple[slice, Array]]:
-    """Yield slices of a few columns, each with a copy of these columns as rows of a buffer that is reused."""
-    width = values.shape[1]
-    memory = np.empty((min(_TOGETHER, width), len(values)))
-    for first in range(0, width, _TOGETHER):
-        where = slice(first, min(first + _TOGETHER, width))
-        several = memory[: where.stop - first]
-        several[...] = values[:, where].T
-        yield where, several

@@ -9,17 +9,20 @@ import hashlib
 import json
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from math import isfinite
 from numbers import Real
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Interval, Le, Lt
+from annotated_types import Ge, Gt, Interval
 
 from care_ops.errors import InputError
 from care_ops.minimum_sizes import MIN_RESAMPLES
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Absent = Literal["auto", "failed", "not_asked"]
 Placement = Literal["panel", "weights"]
@@ -52,9 +55,6 @@ LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "c
 third moment shows no states."""
 
 
-Bound = tuple[Callable[[Any], bool], str]
-"""A test of whether a value lies within a bound, and the bound in words."""
-
 NOTHING_ELSE = {"extra": "forbid"}
 """The ``__pydantic_config__`` of a settings class that is read from a file: keys without a field are refused."""
 
@@ -67,13 +67,15 @@ def check(settings: Any, settings_name: str) -> None:
 
     Raises ``InputError`` if a number lies outside its bounds, or a word is not allowed.
     """
-    for name, bounds, words in _declared(type(settings)):
+    from pydantic import ValidationError
+
+    for name, adapter in _bounded(type(settings)).items():
         value = getattr(settings, name)
-        outside = next((words_of for holds, words_of in bounds if not holds(value)), None)
-        if outside is not None:
-            raise InputError(f"{settings_name}: {name} is {value}; give a value {outside}")
-        if words and value not in words:
-            raise InputError(f"{settings_name}: {name} is {value!r}; use {', '.join(words)}")
+        try:
+            adapter.validate_python(value)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"].replace("Input should", f"{name} must")
+            raise InputError(f"{settings_name}: {why}, got {value!r}") from None
 
 
 def _is_finite_number(value: object) -> bool:
@@ -82,33 +84,12 @@ def _is_finite_number(value: object) -> bool:
 
 
 @cache
-def _declared(kind: type) -> list[tuple[str, list[Bound], tuple[str, ...]]]:
-    """Return the fields of a settings class with their bounds and their allowed words."""
+def _bounded(kind: type) -> dict[str, TypeAdapter[Any]]:
+    """Return a validator of each field of a settings class that has bounds or allowed words."""
+    from pydantic import TypeAdapter
+
     hints = get_type_hints(kind, include_extras=True)
-    declared: list[tuple[str, list[Bound], tuple[str, ...]]] = []
-    for entry in fields(kind):
-        hint = hints[entry.name]
-        metadata = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-        plain = get_args(hint)[0] if metadata else hint
-        words = get_args(plain) if get_origin(plain) is Literal else ()
-        declared.append((entry.name, [bound for m in metadata for bound in _bounds(m)], words))
-    return declared
-
-
-def _bounds(metadata: Any) -> list[Bound]:
-    match metadata:
-        case Interval():
-            return [bound for part in metadata for bound in _bounds(part)]
-        case Ge(limit):
-            return [(lambda value: value >= limit, f"of at least {limit:g}")]
-        case Gt(limit):
-            return [(lambda value: value > limit, f"above {limit:g}")]
-        case Le(limit):
-            return [(lambda value: value <= limit, f"of at most {limit:g}")]
-        case Lt(limit):
-            return [(lambda value: value < limit, f"below {limit:g}")]
-        case _:
-            raise TypeError(f"the annotation {metadata!r} declares no known bound")
+    return {name: TypeAdapter(hint) for name, hint in hints.items() if get_origin(hint) in (Annotated, Literal)}
 
 
 def explained(kind: type) -> dict[str, str]:

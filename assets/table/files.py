@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from assets.report.data import ReportData
@@ -16,7 +15,6 @@ from assets.table.fitting import TableFit
 from care_ops.errors import InputError
 from care_ops.fit import Fit
 from care_ops.records import Aggregate
-from care_ops.results.uncertainty import halves_are_sure, has_halves
 from warehouse.documents import document_of
 from warehouse.fits import table_of
 from warehouse.storage import write_bytes, write_table
@@ -75,22 +73,13 @@ def fit_document(result: TableFit) -> dict[str, Any]:
 
 
 def aggregates_table(fit: Fit) -> pa.Table:
-    """Return a row per item and aggregator; ``sure`` states whether the item's half is certain."""
+    """Return a row per item and aggregator."""
     count = len(fit.scores.item_ids)
-    halved = has_halves(fit.scores.values)
     tables = [
-        table_of(fit.scores.item_ids, aggregate)
-        .add_column(1, "aggregator", pa.array([name] * count, pa.string()))
-        .append_column("sure", _sure(aggregate, halved))
+        table_of(fit.scores.item_ids, aggregate).add_column(1, "aggregator", pa.array([name] * count, pa.string()))
         for name, aggregate in fit.aggregates.items()
     ]
     return pa.concat_tables(tables)
-
-
-def _sure(aggregate: Aggregate, halved: bool) -> pa.Array:
-    if aggregate.sd is None or not halved:
-        return pa.nulls(len(aggregate.estimate), pa.bool_())
-    return pa.array(halves_are_sure(aggregate.estimate, aggregate.sd), mask=np.isnan(aggregate.sd))
 
 
 def judges_table(page: ReportData) -> pa.Table:

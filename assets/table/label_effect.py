@@ -62,7 +62,7 @@ def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> La
         before, earlier, after = (recommended_estimate(panel, config, _only(labels, seen[:count])) for count in steps)
     except FitError:
         return None
-    top = min(_TOP, max(len(panel.item_ids) // 5, 1))
+    top = min(_TOP, max(len(panel.item_ids) // 10, 1))  # the top tenth, as in the verdict
     last = len(_best(after, top) - _best(earlier, top))
     return LabelEffect(
         len(seen),

@@ -1,23 +1,14 @@
 """Coverage of items by judges, and the meaning of missing scores, in numbers and sentences."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import counted, listed
-from care_ops.metrics import rank_correlation
-from care_ops.minimum_sizes import MIN_ITEMS_TO_COMPARE, MIN_SCORES
+from care_ops.minimum_sizes import MIN_SCORES
 from care_ops.results.verdict import Reason
-from care_ops.scores import Array, ScoreMatrix, mean_of_present
+from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import components, is_sparse
-
-_BY_CHANCE, _PLAIN = 4.0, 0.2
-"""Standard errors of a rank correlation beyond chance, and the smallest one that is reported."""
-
-_NEARLY_ALL = 0.95
-"""Minimum share of scores before the end of a file that was cut off."""
 
 _NAMED = 3
 """Most judges, and most groups, that a sentence names."""
@@ -49,8 +40,6 @@ class Coverage:
         Groups of judges that share no item.
     lost : str
         The unscored items that had scores in the previous fit, in words.
-    absent_by_score : float
-        Rank correlation over items of the number of missing scores with the mean of the others; 0 if by chance.
     """
 
     items: int
@@ -61,7 +50,6 @@ class Coverage:
     not_asked: bool
     sparse: bool
     groups: tuple[Group, ...]
-    absent_by_score: float = 0.0
     lost: str = ""
 
     @property
@@ -102,13 +90,6 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
         message = f"{counted(coverage.unscored, 'item')} {'has' if coverage.unscored == 1 else 'have'} no score, and no"
         lost = coverage.lost and f"; {coverage.lost}"
         reasons.append(Reason("lost scores" if lost else "no answer", f"{message} estimate{lost}."))
-    if coverage.absent_by_score:
-        where, worth = ("low", "worse") if coverage.absent_by_score < 0 else ("high", "better")
-        message = (
-            f"Scores are absent mostly where the others are {where} (rank correlation "
-            f"{coverage.absent_by_score:+.2f}): items that lack some may be {worth} than they seem."
-        )
-        reasons.append(Reason("no answer", message))
     if coverage.missing:
         message = f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are absent or outside the scale"
         if not coverage.not_asked:
@@ -122,18 +103,6 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
                 message += " Of so few scores a judge, a mistake that several judges share cannot be told from quality."
         reasons.append(Reason("condition" if coverage.sparse else "missing scores", message))
     return reasons
-
-
-def cut_off(scores: ScoreMatrix, judges: Sequence[str]) -> str:
-    """Describe items that these judges all lack, as in a file that was cut off; empty otherwise."""
-    given = ~np.isnan(scores.values[:, [scores.judges.index(judge) for judge in judges]])
-    none = np.flatnonzero(~given.any(axis=1))
-    if len(judges) < 2 or not 0 < len(none) < len(given) or np.delete(given, none, axis=0).mean() < _NEARLY_ALL:
-        return ""
-    where = f"the first is {scores.item_ids[none[0]]!r}: see whether the file of scores is whole"
-    if none[0] == len(given) - len(none):
-        where = f"all after item {scores.item_ids[none[0] - 1]!r}: the file of scores ends there, so give the whole one"
-    return f"{len(judges):,} judges have no score of {len(none):,} of {counted(len(given), 'item')}, {where}."
 
 
 def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
@@ -153,16 +122,4 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
         not_asked=not_asked,
         sparse=is_sparse(scores.values),
         groups=groups,
-        absent_by_score=_absent_by_score(scores.values, by_item),
     )
-
-
-def _absent_by_score(values: Array, present: NDArray[np.integer]) -> float:
-    scored = int((present > 0).sum())
-    if scored < MIN_ITEMS_TO_COMPARE or present.min() == present.max():
-        return 0.0
-    centred = values - mean_of_present(values)
-    spread = np.sqrt(mean_of_present(centred**2))
-    level = mean_of_present(centred / np.where(spread > 0, spread, 1.0), axis=1)
-    found = rank_correlation(-present.astype(np.float64), level)
-    return found if abs(found) > max(_BY_CHANCE / np.sqrt(scored), _PLAIN) else 0.0

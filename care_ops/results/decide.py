@@ -89,11 +89,10 @@ def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Re
 def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedies) -> tuple[Step, ...]:
     if state in ("held back", "stale"):
         return (remedies.decide if state == "held back" else remedies.again,)
-    if facts is None or (state == "failed" and refused(facts) is None):
-        return (_after("Fix what the first sentence names, then", remedies.again),)
-    if state == "failed":
-        fix = "Give scores of more judges" if len(facts.admitted) < MIN_JUDGES else "Fix what the first sentence names"
-        return (Step(f"{fix}, then fit again.", remedies.again.command),)
+    if facts is None or state == "failed":
+        few = facts is not None and len(facts.admitted) < MIN_JUDGES
+        fix = "Give scores of more judges" if few else "Fix what the first sentence names"
+        return (_after(f"{fix}, then", remedies.again),)
     if state == "clear if" and facts.concerns[:1] != ("feature",):
         use = _after(f"If {condition_in(sentence)},", remedies.use)
         if facts.concerns or facts.rests_on_removal:

@@ -7,12 +7,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from care_ops.errors import InputError
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS
-from care_ops.scores import Array, correlation
+from care_ops.scores import Array
 from care_ops.visible import visible
 
 FEATURES = ("characters", "words", "words_per_sentence", "list_items", "numbers", "authority_markers", "emoji", "smog")
@@ -91,16 +90,9 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     (h, f) array
         NaN if a feature is constant, or fewer than ten items have a score and the feature.
     """
-    ranks = [None if np.isnan(score).any() else rankdata(score) for score in scores.T]
-    out = np.full((scores.shape[1], features.shape[1]), np.nan)
-    for c, feature in enumerate(features.T):
-        of_feature = None if np.isnan(feature).any() else rankdata(feature)
-        for r, of_score in enumerate(ranks):
-            if of_score is not None and of_feature is not None:
-                out[r, c] = correlation(of_score, of_feature, at_least=MIN_ITEMS)
-            else:  # ranks among the items that have both
-                out[r, c] = rank_correlation(scores[:, r], feature, at_least=MIN_ITEMS)
-    return out
+    return np.array([[rank_correlation(s, f, at_least=MIN_ITEMS) for f in features.T] for s in scores.T]).reshape(
+        scores.shape[1], features.shape[1]
+    )
 
 
 def _features(text: str | None) -> list[float]:

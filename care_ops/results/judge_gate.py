@@ -51,10 +51,6 @@ class Statistic:
         """Return the value and its interval."""
         return f"{self.value:.2f} ({self.lo:.2f} to {self.hi:.2f})"
 
-    def half_towards(self, bar: float) -> float:
-        """Return the half of the interval on the side of the bar."""
-        return self.value - self.lo if self.value >= bar else self.hi - self.value
-
     def against(self, bar: float) -> Outcome:
         """Return whether the whole interval is at or above the bar, below it, or on both sides."""
         return "yes" if self.lo >= bar else "no" if self.hi < bar else "not yet"
@@ -99,6 +95,7 @@ class GateAdvice:
     """Whether a judge may gate: its interval is at or above the bar (yes), below it (no), or on both sides (not yet).
 
     ``more_labels`` would decide: 0 if decided, None if unknown or beyond any set. ``unlabelled`` items are left.
+    ``leans`` is the decision if more labels confirm the statistic; empty if there is none.
     """
 
     judge: str
@@ -107,6 +104,7 @@ class GateAdvice:
     bar: float
     more_labels: int | None
     unlabelled: int = MOST_ITEMS
+    leans: Literal["", "yes", "no"] = ""
 
     @property
     def remedy(self) -> str:
@@ -114,7 +112,8 @@ class GateAdvice:
         if not self.more_labels:
             return ""
         if self.more_labels <= self.unlabelled:
-            return f"about {self.more_labels:,} more labels would decide"
+            so_far = f"; so far the labels lean to {self.leans}" if self.leans else ""
+            return f"about {self.more_labels:,} more labels would decide{so_far}"
         return f"too close to the bar to decide with the {self.unlabelled:,} items that are left"
 
 
@@ -138,16 +137,18 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
     ('not yet', 'yes')
     """
     if not 0 < bar < 1:
-        raise InputError(f"a bar lies between 0 and 1, got {bar:g}; .6 of kappa is common")
+        raise InputError(f"the bar must be above 0 and below 1, got {bar:g}; a kappa of .6 is common")
     statistic = found.measure(measure)
-    outcome = "not yet" if statistic is None else statistic.against(bar)
+    if statistic is None:
+        return GateAdvice(found.judge, "not yet", measure, bar, None, found.unlabelled)
+    outcome, above = statistic.against(bar), statistic.value >= bar
     more: int | None = 0
     if outcome == "not yet":
-        distance = 0.0 if statistic is None else abs(statistic.value - bar)
-        half = 0.0 if statistic is None else statistic.half_towards(bar)
+        half = statistic.value - statistic.lo if above else statistic.hi - statistic.value
+        distance = abs(statistic.value - bar)
         needed = math.ceil(found.labels * (half / distance) ** 2) if distance > 0 else MOST_ITEMS
         more = needed - found.labels if needed < MOST_ITEMS else None
-    return GateAdvice(found.judge, outcome, measure, bar, more, found.unlabelled)
+    return GateAdvice(found.judge, outcome, measure, bar, more, found.unlabelled, "yes" if above else "no")
 
 
 def gate_advice(

@@ -7,7 +7,7 @@ from care_ops.concerns import FOLLOWS_FEATURE, Concern
 from care_ops.errors import capital, counted, listed
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE, MIN_JUDGES
 from care_ops.records import JudgeCheck
-from care_ops.results.coverage import coverage_of, coverage_reasons, cut_off
+from care_ops.results.coverage import coverage_of, coverage_reasons
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.judge_gate import gates_sentence
 from care_ops.results.sides import Sides
@@ -26,7 +26,7 @@ _FEATURES_IN_WORDS = {
 """Names of the features of texts (``interpret.FEATURES``)."""
 
 _UNCHANGED = 0.98
-"""Correlation of the estimates with and without labels from which labels hardly change the ranking."""
+"""Correlation of the estimates with and without labels from which labels agree with a panel without concerns."""
 
 _UNRELATED = 0.2
 """Probability that labels are unrelated to the scores (prior .05) from which they do not confirm the judges."""
@@ -63,9 +63,8 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"
-    why = cut_off(scores, [c.judge for c in checks if (c.reason or "").startswith("missing")])
-    why = why or f"Give scores of more judges. {why_left_out(checks, loosen=loosen, declare=declare)}".rstrip()
-    return f"{refusal([c.judge for c in checks if c.admitted])}. {why}"
+    why = why_left_out(checks, loosen=loosen, declare=declare)
+    return f"{refusal([c.judge for c in checks if c.admitted])}. Give scores of more judges. {why}".rstrip()
 
 
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
@@ -104,10 +103,12 @@ def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
         return "clear if", _reason(f"Use these scores only if {_in_words(facts.removed)} {verb} not part of quality.")
     if facts.asks_for_order:
         return "clear if", _trend(facts)
-    judges, items = len(facts.admitted), counted(facts.items, "item")
+    judges, items = f"{len(facts.admitted)} judges", counted(facts.items, "item")
+    if facts.weak:
+        judges = f"{len(facts.admitted) - len(facts.weak)} of {judges}"
     if facts.coverage is not None and facts.coverage.unscored:
         items = f"{facts.items - facts.coverage.unscored:,} of {items}"
-    message = f"{judges} judges give one ranking of {items}; only labels could show a mistake that most of them share."
+    message = f"{judges} give one ranking of {items}; only labels could show a mistake that most of them share."
     return "clear", _reason(message)
 
 
@@ -227,12 +228,8 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         reasons.append(Reason("plain average", message))
     reasons += _departures(facts)
     if "feature" in facts.concerns and facts.without is not None and not settled:
-        name = feature_in_words(str(facts.feature))
-        reasons.append(
-            _reason(
-                f"Without {name}, {facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves."
-            )
-        )
+        moved = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves"
+        reasons.append(_reason(f"Without {feature_in_words(str(facts.feature))}, {moved}."))
     if facts.asks_for_order and not settled and first != _trend(facts):
         reasons.append(_trend(facts))
     if facts.blind and not settled:
@@ -308,7 +305,7 @@ def _by_labels(facts: FitFacts) -> list[Reason]:
     elif found.labels < LABELS_TO_SETTLE:
         message = f"{number} are too few to decide: give at least {LABELS_TO_SETTLE}."
     elif not facts.concerns and found.turned >= _UNCHANGED:
-        message = f"{number} hardly change the ranking and do not contradict the judges."
+        message = f"{number} do not contradict the judges."
     elif not found.settles:
         message += " Give more labels."
     return [Reason("condition" if is_unrelated else "labels", message)]
@@ -321,18 +318,17 @@ def _followed(facts: FitFacts) -> list[Reason]:
         if abs(found.correlation) < FOLLOWS:
             continue
         name, own = feature_in_words(found.feature), found.of_estimate
-        detail = f"Factor {found.factor + 1} of the judges follows it (rank correlation {found.correlation:+.2f})"
-        if own is None:  # a fit of an earlier release
-            reasons.append(Reason("followed", f"Several judges follow {name}.", detail=f"{detail}."))
-            continue
-        detail += f", and the estimate by {own:+.2f}."
-        if abs(own) >= FOLLOWS and "feature" not in facts.concerns:
-            message = f"The estimate follows {name}: use it only if that is part of quality."
-            declare = "If it is not, give it as a column of the items (`--feature NAME --not-quality NAME`)."
-            reasons.append(Reason("condition", message, detail=f"{detail} {declare}"))
-        else:
-            also = "and so does the estimate" if abs(own) >= FOLLOWS_FEATURE else "but the estimate hardly does"
-            reasons.append(Reason("followed", f"Several judges follow {name}, {also}.", detail=detail))
+        topic: Topic = "followed"
+        message = f"Several judges follow {name}."
+        detail = f"Factor {found.factor + 1} of the judges follows it (rank correlation {found.correlation:+.2f})."
+        if own is not None:  # unlike in a fit of an earlier release
+            detail += f" The estimate follows it by {own:+.2f}."
+            if abs(own) < FOLLOWS_FEATURE:
+                message = f"Several judges follow {name}, but the estimate hardly does."
+            elif abs(own) >= FOLLOWS and "feature" not in facts.concerns:
+                topic, message = "condition", f"The estimate follows {name}: use it only if that is part of quality."
+                detail += " If it is not, give it as a column of the items (`--feature NAME --not-quality NAME`)."
+        reasons.append(Reason(topic, message, detail=detail))
     return reasons
 
 

@@ -21,12 +21,6 @@ _Refit = tuple[Array, Array | None]
 
 _TAILS = (0.05, 0.95)
 
-_NINE_IN_TEN = 1.2816
-"""90 % quantile of the standard normal distribution."""
-
-_FROM_A_HALF = 0.1
-"""Maximum distance from one half of the share of the higher vote, at which the median still separates two classes."""
-
 MOST_ITEMS = 10_000
 """Maximum number of items in a resample; deviations are scaled to the number of all items (m out of n bootstrap)."""
 
@@ -83,31 +77,6 @@ def weight_intervals(
     shrink = float(np.sqrt(drawn_units / len(members)))
     enough = [name for name in weighted if len(refits[name]) >= MIN_RESAMPLES]
     return {name: _intervals(scores.judges, weighted[name], refits[name], shrink) for name in enough}
-
-
-def has_halves(values: Array) -> bool:
-    """Return whether the median separates different items, given scores (n, p); False if most votes are equal.
-
-    If most votes are equal, the median would split items of the same class.
-    """
-    least, most = np.nanmin(values), np.nanmax(values)
-    share = float(np.mean(values == most) / np.mean(~np.isnan(values)))
-    return bool(np.any((values > least) & (values < most))) or abs(share - 0.5) <= _FROM_A_HALF
-
-
-def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
-    """Return whether each item is on the correct side of the median with a probability of .9, given ``sd`` (n,).
-
-    If judges err independently, 96 to 98 of 100 such items are in the correct half; ``sd`` does not cover errors that
-    judges share (``docs/method.md``). The result is False for an item without scores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> halves_are_sure(np.array([1.0, 4.9, 5.0, 9.0]), np.full(4, 0.5)).tolist()
-    [True, False, False, True]
-    """
-    return np.abs(estimate - np.nanmedian(estimate)) >= _NINE_IN_TEN * sd
 
 
 def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[str, _Refit]:

@@ -128,8 +128,10 @@ class Verdict:
 
     @property
     def state_in_words(self) -> str:
-        """The state; for *clear if* with its condition."""
-        return f"clear if {condition_in(self.sentence)}" if self.state == "clear if" else self.state
+        """State of the fit, with the condition or warning under which the estimates are clear."""
+        if self.state == "clear if":
+            return f"clear if {condition_in(self.sentence)}"
+        return "clear, with a warning" if self.state == "clear" and self.pill == "Check" else self.state
 
     @property
     def headline(self) -> str:

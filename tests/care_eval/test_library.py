@@ -198,7 +198,7 @@ def test_columns_are_named_where_their_names_are_unclear(wide):
         ({"item_id": ["a", "b"], "x": [1, 2]}, {}, "there is one judge, 'x'"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"gama": 1}, "a fit has no option 'gama'"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"aggregators": []}, "no aggregator is named; choose from"),
-        ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau is -1; give a value above 0"),
+        ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau must be greater than 0, got -1"),
         (np.ones((3, 2)), {}, "cannot read a numpy ndarray"),
         (pd.Series([1.0, 2.0], name="x"), {}, "cannot read a pandas Series: give the path of a file, or a frame"),
         (pl.Series("x", [1.0, 2.0]), {}, "cannot read a polars Series"),

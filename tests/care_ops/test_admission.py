@@ -1,13 +1,10 @@
 """Admission: each reason planted, and the one that must never be a reason."""
 
-import re
-
 import numpy as np
 import pytest
 
 from care_ops.admission import check_panel, concentration, why_left_out
 from care_ops.config import AdmissionRule
-from care_ops.results.reasons import too_few
 from tests.support.matrices import matrix
 
 
@@ -182,84 +179,3 @@ def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_do
     assert reported == "8 judges lack many scores; if nobody requested these scores, declare this (--absent not_asked)."
     outside = check_panel(matrix(everywhere), strict, out_of_range={"j0": 60})
     assert not any(check.admitted for check in outside), "scores outside a scale were given, so that judges were asked"
-
-
-@pytest.mark.parametrize("order", ["the items'", "another"])
-def test_scores_that_were_cut_off_are_not_to_be_declared_as_not_asked(rng, order):
-    values = panel(rng, n=200)
-    rows = np.arange(200) if order == "the items'" else rng.permutation(200)
-    values[rows[84:], :6] = np.nan
-    values[rows[83], 3:6] = np.nan
-    scores = matrix(values)
-    checks = check_panel(scores, AdmissionRule(absent="failed"))
-    reported = too_few(scores, checks, loosen="--admit all", declare="--absent not_asked")
-    end = "all after item 'i00083': the file of scores ends there" if order == "the items'" else "the first is 'i"
-    assert "6 judges have no score of 116 of 200 items, " + end in reported
-    assert "not_asked" not in reported
-    values[rng.random(values.shape) < 0.3] = np.nan
-    reported = too_few(
-        matrix(values), check_panel(matrix(values), AdmissionRule(absent="failed")), loosen="", declare="--absent x"
-    )
-    assert "--absent x" in reported, "absent here and there, too"
-
-
-def turned_notes(values: np.ndarray) -> set[str]:
-    """Judges of whom it is said that their scale was turned on a stretch of the items."""
-    return {judge for judge, check in found(values).items() if "scale turned" in (check.notes or "")}
-
-
-@pytest.mark.parametrize("where", ["at the end", "in the middle", "scattered"])
-def test_a_judge_whose_scale_is_turned_on_a_third_of_the_items_is_named(rng, where):
-    """With 200 items or more, only it, and where; on items here and there no stretch is turned."""
-    named = 0
-    for _ in range(50):
-        values = panel(rng, n=240)
-        start = 160 if where == "at the end" else int(rng.integers(60, 100))
-        third = rng.permutation(240)[:80] if where == "scattered" else np.arange(start, start + 80)
-        values[third, 3] = 10 - values[third, 3]
-        notes = turned_notes(values)
-        assert notes <= {"j003"}
-        named += bool(notes)
-    print(f"turned {where}: named in {named} of 50 panels of 240 items")
-    assert named == 0 if where == "scattered" else named >= 48
-
-
-def test_it_is_reported_from_which_item_to_which_a_scale_is_turned(rng):
-    values = panel(rng)
-    values[300:500, 3] = 10 - values[300:500, 3]
-    stated = found(values)["j003"].notes
-    first, last = (int(item) for item in re.findall(r"item 'i0*(\d+)' to 'i0*(\d+)'", stated)[0])
-    assert abs(first - 300) < 15
-    assert abs(last - 500) < 15
-    assert re.search(r"is -0\.\d+ from item .* and \+0\.\d+ elsewhere", stated)
-
-
-@pytest.mark.parametrize("loading", [0.0, 0.3, 1.5])
-def test_of_a_thousand_judges_on_items_in_any_order_none_or_one_is_reported_to_be_turned(rng, loading):
-    """Far below one in a hundred, whether or not the judges agree; those that agree least are nearest to it."""
-    stated = 0
-    for _ in range(125):
-        values = np.round(5 + loading * rng.normal(size=(150, 1)) + rng.normal(size=(150, 8)))
-        stated += len(turned_notes(values))
-    print(f"loading {loading}: {stated} of 1,000 judges are said to be turned")
-    assert stated <= 4
-
-
-def in_order_of(kind: str, rng: np.random.Generator) -> np.ndarray:
-    """A panel of 600 items in the order of their quality, of one judge's scores, or by the systems that made them."""
-    values = panel(rng)
-    if kind == "quality":
-        return values[np.argsort(values.mean(axis=1))]
-    if kind == "a judge":
-        return values[np.argsort(values[:, 0], kind="stable")]
-    systems = np.arange(600) // 75
-    better = rng.normal(scale=2, size=8)[systems]
-    values += better[:, None]
-    values[:, 1] += rng.normal(scale=4, size=8)[systems]  # it has likes of its own among the systems
-    values[:, 2] -= 2 * better * (systems > 4)  # and of three systems it sees the worse as the better
-    return values
-
-
-@pytest.mark.parametrize("kind", ["quality", "a judge", "systems"])
-def test_no_order_of_the_items_makes_a_judge_a_turned_one(rng, kind):
-    assert sum(len(turned_notes(in_order_of(kind, rng))) for _ in range(40)) == 0

@@ -275,19 +275,3 @@ def test_items_without_a_score_are_not_counted_and_are_reported():
     found = verdict(matrix(values), not_asked=True)
     assert "53 of 60 items" in found.sentence
     assert found.first_reasons[0] == "7 items have no score, and no estimate."
-
-
-def test_scores_that_are_absent_where_the_others_are_low_are_reported_and_by_chance_they_are_not():
-    rng = np.random.default_rng(1)
-    quality = rng.normal(size=400)
-    values = quality[:, None] + rng.normal(size=(400, 8)) + 2.0 * np.arange(8)  # some judges are stricter than others
-    chance, strict = values.copy(), values.copy()
-    chance[rng.random(values.shape) < 0.3] = np.nan
-    strict[rng.random(400) < 0.5, 0] = np.nan
-    low = np.where((quality < -1)[:, None] & (rng.random(values.shape) < 0.6), np.nan, values)
-    stated = {
-        name: str(verdict(matrix(v), not_asked=True))
-        for name, v in (("chance", chance), ("strict", strict), ("low", low))
-    }
-    reported = "Scores are absent mostly where the others are low"
-    assert [reported in stated[name] for name in ("chance", "strict", "low")] == [False, False, True]

@@ -10,7 +10,7 @@ from care_ops.fit import fit_panel
 from care_ops.fit_labels import FitLabels
 from care_ops.metrics import calibration_error, evaluate, risk_coverage_gain
 from care_ops.models import factor_analysis
-from care_ops.results.uncertainty import halves_are_sure, has_halves, weight_intervals
+from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -114,39 +114,6 @@ def test_care_gives_an_sd_that_finds_errors(rng):
     with_sd = evaluate(found.estimate, gold, threshold=0.0, scale=None, sd=found.sd)
     without = evaluate(found.estimate, gold, threshold=0.0, scale=None)
     assert with_sd.risk_coverage > without.risk_coverage + 0.02
-
-
-@pytest.mark.parametrize("votes", [False, True])
-def test_nine_in_ten_items_that_are_just_sure_stand_in_the_right_half(rng, votes):
-    right, just = [], []
-    for _ in range(8):
-        quality = rng.normal(size=500)
-        x = quality[:, None] + rng.normal(size=(500, 7)) * rng.uniform(0.5, 1.2, 7)
-        found = fit_panel(
-            matrix((x > 0.3).astype(float) if votes else x), FitConfig(aggregators=("care",)), solve="not"
-        )
-        care = found.aggregates["care"]
-        sure = halves_are_sure(care.estimate, care.sd)
-        agrees = (care.estimate > np.median(care.estimate)) == (quality > np.median(quality))
-        right += agrees[sure].tolist()
-        just += agrees[sure & ~halves_are_sure(care.estimate, 1.3 * care.sd)].tolist()
-        assert 0.4 < sure.mean() < 0.9
-    assert np.mean(right) > 0.94
-    assert 0.83 < np.mean(just) < 0.96
-
-
-@pytest.mark.parametrize("share", [0.05, 0.1, 0.5, 0.9])
-def test_votes_on_a_rare_class_have_no_halves_to_be_sure_of(rng, share):
-    """Of a panel that is asked again, an item is in the same half only where the two classes are the halves."""
-    good = rng.random(400) < share
-    asked = [(np.where(good, 1.5, -1.5)[:, None] + rng.logistic(size=(400, 8)) > 0).astype(float) for _ in range(2)]
-    one, two = (fit_panel(matrix(x), FitConfig(aggregators=("care",)), solve="not").aggregates["care"] for x in asked)
-    sure = halves_are_sure(one.estimate, one.sd)
-    again = (one.estimate > np.median(one.estimate)) == (two.estimate > np.median(two.estimate))
-    assert has_halves(asked[0]) == (again[sure].mean() > 0.9) == (share == 0.5)
-    holes = np.where(rng.random((400, 8)) < 0.3, np.nan, asked[0])
-    assert has_halves(holes) == (share == 0.5)
-    assert has_halves(asked[0] + 0.5 * asked[1]), "more than two values are grades"
 
 
 def test_risk_coverage_is_nought_for_chance_and_one_for_an_oracle(rng):

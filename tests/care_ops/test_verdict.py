@@ -230,7 +230,7 @@ def test_a_followed_feature_is_declared_by_its_name():
 
 def test_a_failed_fit_is_not_to_be_repeated_as_it_is():
     (step,) = verdict_on(replace(CLEAR, failure="care: all 4 judges give the same scores")).next_steps
-    assert "then fit again" in step.sentence
+    assert step.sentence == "Fix what the first sentence names, then again."
 
 
 def test_lacking_texts_are_asked_for():

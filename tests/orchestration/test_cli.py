@@ -56,7 +56,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html", "to_label.csv"}
     assert {p.name for p in out.iterdir()} == names
     aggregates = pq.read_table(out / "aggregates.parquet")
-    assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality", "sure"]
+    assert aggregates.column_names == ["item_id", "aggregator", "estimate", "sd", "p_quality"]
     assert aggregates.num_rows == 60 * 6
     assert aggregates.column("p_quality").null_count == 360, "no probability without twenty binary labels"
     judges = pq.read_table(out / "judges.parquet")
@@ -173,7 +173,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
         ((twice, "--out", out), f"{twice}: several rows for item 'x' and judge 'a' (line 2, line 3)"),
         ((fake, "--out", out), "cannot be read as parquet"),
         ((tmp_path / "nowhere.csv", "--out", out), "no such file"),
-        ((scores, "--out", out, "--admit", "some"), "admit is 'some'; use rule, all"),
+        ((scores, "--out", out, "--admit", "some"), "admit must be 'rule' or 'all', got 'some'"),
         ((scores, "--out", scores), "is a file"),
         ((scores, "--out", out, "--labels", labels), "'nobody'"),
         ((scores, "--out", out, "--judges", families), "'nobody' has no scores"),

@@ -172,7 +172,7 @@ def test_bounds_hold_in_python_too():
         lambda: FitConfig(cut=True),
         lambda: FitConfig(scale=(0.0, float("inf"))),
     ):
-        with pytest.raises(InputError, match=r"is .*; (give|use) "):
+        with pytest.raises(InputError, match=r"must be|is .*; give "):
             wrong()
 
 
