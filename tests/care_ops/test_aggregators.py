@@ -105,7 +105,9 @@ TENSOR = pytest.param("care_tensor", marks=pytest.mark.slow)
 """Eight fits of it take a quarter of a minute."""
 
 
-@pytest.mark.parametrize("name", [TENSOR if name == "care_tensor" else name for name in ANSWERING])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in ("care_tensor", "mace") else n for n in ANSWERING]
+)
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_order_of_judges_and_items_does_not_matter(name, seed):

@@ -20,6 +20,7 @@ def planted(rng, n=2000, labelled=100):
     return scores, labels, np.where(np.isnan(labels), 0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_planted_rates_lie_in_their_intervals_as_often_as_promised():
     accuracy = BASE * TPR + (1 - BASE) * TNR
     held = {"tpr": 0, "tnr": 0, "accuracy": 0}

@@ -73,7 +73,13 @@ def test_only_the_order_of_the_estimates_counts_and_answers_can_be_turned_round(
     )
 
 
-@pytest.mark.parametrize(("share", "strength"), [(0.1, 1.0), (0.5, 4.0), (0.9, 0.0)])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("share", "strength"),
+    [(0.1, 1.0), pytest.param(0.5, 4.0, marks=SLOW), pytest.param(0.9, 0.0, marks=SLOW)],
+)
 def test_coverage_of_a_share(share, strength):
     """Ninety per cent intervals over 120 samples of 30 labels: within three standard errors of .9 from below."""
     rng = np.random.default_rng(5)

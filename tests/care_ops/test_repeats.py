@@ -68,6 +68,7 @@ def test_the_noise_of_a_difference_is_what_more_judges_would_take_away():
     assert np.mean(stated) == pytest.approx(share, abs=0.1)
 
 
+@pytest.mark.slow
 def test_no_difference_is_called_that_is_the_judges_noise():
     """200 draws of two equal systems, judged with much noise: at most 10 % are called better or worse."""
     loud, called = {**PLANTED, "residual": 6.0}, 0

@@ -30,7 +30,9 @@ def test_whole_split_units_are_drawn(rng):
         validation_items(["a"] * 90 + ["b"] * 10, 0.95, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("aggregator", ["care_svd", "care_tensor", "care_tensor_paper"])
+@pytest.mark.parametrize(
+    "aggregator", ["care_svd", "care_tensor", pytest.param("care_tensor_paper", marks=pytest.mark.slow)]
+)
 def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator):
     scores, quality = drawn
     labels = np.where(rng.random(900) < 0.15, quality, np.nan)

@@ -46,6 +46,7 @@ def test_every_program_answers_any_text(name, text):
         assert checked_score(value, judge.scale)[1] in (Status.OK, Status.REFUSED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", programs.names())
 def test_every_program_answers_a_megabyte_in_seconds(name):
     judge = programs.find(name)

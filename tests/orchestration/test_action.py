@@ -154,7 +154,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c != "failing" else c for c in CASES])
 def test_a_gate_reports_in_summary_and_comment_and_ends_with_its_code(runner, case):
     inputs, code, word, sentence = CASES[case]
     ended, printed = runner.run(pull_request="17", token="secret", **inputs)

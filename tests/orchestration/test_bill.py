@@ -157,13 +157,14 @@ def test_a_run_spends_no_more_than_the_workspace_allows(panel):
     folder, servers = panel
     with (folder / "care.yaml").open("a") as file:
         file.write("judging: {spend_limit: 0.02}\n")
-    outcome = run(folder)
+    judging = "key:items or key:judge_inference"
+    outcome = run(folder, selection=judging)
     failed = {name: why for (_, name), why in outcome.failures.items()}
     assert failed
     assert all("judging.spend_limit of the day" in why for why in failed.values())
     assert 0 < sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
     before = sum(len(server.entries) for server in servers.values())
-    run(folder)
+    run(folder, selection=judging)
     assert sum(len(server.entries) for server in servers.values()) - before < before, "the day is the same"
     assert sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
 

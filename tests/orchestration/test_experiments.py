@@ -360,6 +360,7 @@ def quickly(monkeypatch, **runs):
     monkeypatch.setattr("assets.experiments.registry.experiments", lambda: quick)
 
 
+@pytest.mark.slow
 def test_experiments_run_after_the_fits_and_a_failed_one_is_run_again(tmp_path, monkeypatch):
     folder = make(tmp_path / "ws", JUDGES[:3], n=20, care="fit: {aggregators: [avg], resamples: 0}\n")
 

@@ -34,7 +34,7 @@ def test_a_run_asks_what_the_forecast_counted(workspace_after_run, endpoint):
     assert not guess["measured"]
     assert guess["tokens"] > 0
     assert endpoint.requests == []
-    assert not run(workspace_after_run).failures
+    assert not run(workspace_after_run, selection=SCORED).failures
     assert len(endpoint.requests) == guess["questions"]
 
     path = workspace_after_run / "judges" / "api.yaml"

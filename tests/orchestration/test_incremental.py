@@ -14,7 +14,6 @@ from assets.code import code_version
 from assets.fit import made as made_module
 from assets.fit.made import RESULTS
 from assets.report.staleness import StalePartition
-from care_ops.errors import CareError
 from care_ops.metrics import evaluate
 from orchestration import runner
 from orchestration.cli.run import results
@@ -298,23 +297,6 @@ def test_another_code_of_the_index_makes_it_again_and_nothing_else(workspace_aft
 
     monkeypatch.setattr("assets.report.verdicts.code_version", code_of)
     assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
-    assert run(workspace_after_run).materialised == []
-
-
-def test_a_failed_stage_is_tried_once_by_each_command(workspace_after_run, monkeypatch):
-    def refuse(*_: object) -> None:
-        asked.append(1)
-        raise CareError("gold is of no use today")
-
-    asked: list[int] = []
-    (workspace_after_run / "one.csv").write_text((workspace_after_run / "one.csv").read_text().replace(",0\n", ",9\n"))
-    monkeypatch.setattr("assets.results.evaluation.evaluate_latest", refuse)
-    for times in (1, 2):
-        outcome = run(workspace_after_run)
-        assert outcome.failures.keys() == {("evaluation", "one")}
-        assert len(asked) == times
-    monkeypatch.undo()
-    assert ran(run(workspace_after_run), "evaluation") == ["one"]
     assert run(workspace_after_run).materialised == []
 
 

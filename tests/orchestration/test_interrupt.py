@@ -100,7 +100,7 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
         assert query(folder, "SELECT count(*) FROM latest_fits") == [(0,)]
         assert not list((folder / "data" / "fits").rglob("fit_version*"))
 
-        outcome = run(folder)
+        outcome = run(folder, selection="key:judge_inference")
         assert not outcome.failures
         assert len(server.bodies) == N * len(judges), "nobody is asked twice"
 

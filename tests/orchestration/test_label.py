@@ -174,10 +174,9 @@ def test_control_characters_of_a_text_or_a_name_are_shown_and_not_obeyed(folder,
     assert terminal.end() == 0
 
 
-@pytest.mark.parametrize("names", [("response", "response_2"), ("response_a", "response_b")])
-def test_of_a_pair_both_answers_are_shown_and_the_better_one_is_asked_for(folder, names):
+def test_of_a_pair_both_answers_are_shown_and_the_better_one_is_asked_for(folder):
     pairs = [(f"p{k}", f"question {k}", f"answer {k}", f"otherwise {k}", "model x", "model y") for k in range(3)]
-    write(folder / "items.csv", ("item_id", "prompt", *names, "model_a", "model_b"), pairs)
+    write(folder / "items.csv", ("item_id", "prompt", "response_a", "response_b", "model_a", "model_b"), pairs)
     terminal = Terminal(folder)
     shown = terminal.until_asked()
     number = re.search(r"answer (\d+)", shown)[1]

@@ -16,7 +16,9 @@ def drop_columns(pattern, folder, *names):
         write_table(path, pq.ParquetFile(path).read().drop_columns(list(names)))
 
 
-@pytest.mark.parametrize("column", ["score", "status", "judge_key"])
+@pytest.mark.parametrize(
+    "column", ["score", *(pytest.param(name, marks=pytest.mark.slow) for name in ("status", "judge_key"))]
+)
 def test_a_score_part_without_a_column_is_quarantined_and_rebuilt(workspace_after_run, column):
     before = score_rows(workspace_after_run)
     drop_columns("scores/judge=length/*/*.parquet", workspace_after_run, column)

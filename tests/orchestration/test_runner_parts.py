@@ -18,9 +18,9 @@ from orchestration.instance import (
     unfinished_runs,
     workspace_instance,
 )
-from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Tried, find_stale, plan, ready, split_partition
+from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Tried, plan, ready, split_partition
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, query, ran, run, write_items
+from tests.support.workspaces import make, ran, run
 
 
 @pytest.fixture
@@ -117,29 +117,6 @@ def test_a_storage_of_dagster_that_a_kill_left_half_created_is_rebuilt(tmp_path,
     reported = pytest.raises(WarehouseError, match="care doctor --repair") if has_run else nullcontext()
     with reported, workspace_instance(workspace) as instance:
         assert instance.get_dynamic_partitions("judges") == []
-
-
-def stale(workspace) -> dict[str, set[str | None]]:
-    found: dict[str, set[str | None]] = {}
-    for asset, partition in find_stale(workspace):
-        found.setdefault(asset, set()).add(partition)
-    return found
-
-
-def test_a_change_of_a_source_is_found_by_its_version(workspace_after_run):
-    folder = workspace_after_run
-    assert stale(load_workspace(folder)) == {}
-    write_items(folder, edited=7)
-    workspace = load_workspace(folder)
-    assert {asset: found for asset, found in stale(workspace).items() if asset in ("items", "gold", "panel")} == {
-        "items": {"one"},
-        "gold": {"one"},
-    }
-    outcome = run(folder)
-    assert not outcome.failures
-    assert ran(outcome, "items") == ["one"]
-    assert query(folder, "SELECT count(*) FROM items WHERE response LIKE '% and edited'") == [(1,)]
-    assert stale(load_workspace(folder)) == {}
 
 
 def test_an_unreadable_source_blocks_no_fit_and_is_tried_once_per_command(workspace_after_run):
