@@ -104,7 +104,7 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev ## what can be measured, by name
 	$(BIN)/python -m benchmarks
 
-bench-%: $(VENV)/.dev ## one of them, with ARGS; real, panels, rates and gate read CARE_DATA_DIR
+bench-%: $(VENV)/.dev ## one of them, with ARGS; real, panels and rates read CARE_DATA_DIR
 	nice $(BIN)/python -W ignore -m benchmarks $* $(ARGS)
 
 study-panels: bench-panels ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes

@@ -16,8 +16,6 @@ BENCHMARKS = {
     "position": "benchmarks.studies.position",
     "panels": "benchmarks.studies.panels",
     "rates": "benchmarks.studies.rates",
-    "gate": "benchmarks.studies.gate",
-    "coverage": "benchmarks.studies.interval_coverage",
 }
 
 

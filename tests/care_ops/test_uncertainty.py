@@ -21,7 +21,7 @@ def panel(rng: np.random.Generator, n: int = 400, noise: tuple[float, ...] = (0.
 
 @pytest.mark.slow
 def test_intervals_cover_the_weights_of_endless_items():
-    """Ninety per cent intervals over 25 draws; `make bench-coverage` has 200."""
+    """Ninety per cent intervals over 25 draws; benchmarks/results/bench-coverage.md has 200."""
     config = FitConfig(aggregators=("uws", "factor_analysis"), resamples=40)
     endless = fit_panel(matrix(panel(np.random.default_rng(0), 200_000)), config).aggregates
     hits = []

@@ -237,13 +237,6 @@ def test_doctor_finds_what_would_fail_in_the_next_run(tmp_path):
     assert "panel.min_gain is no longer a setting" in care("doctor", "--workspace", folder).output
 
 
-def test_init_does_not_write_over_a_workspace(tmp_path):
-    assert care("init", tmp_path / "ws").exit_code == 0
-    result = care("init", tmp_path / "ws")
-    assert result.exit_code == 2
-    assert "already" in result.output
-
-
 def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_path, monkeypatch):
     from orchestration.workspace import load_workspace
 

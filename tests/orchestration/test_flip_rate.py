@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from assets.report.names import page_name
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 from tests.support.workspaces import make, query, run
@@ -11,6 +13,7 @@ from tests.support.workspaces import make, query, run
 N = 30
 
 
+@pytest.mark.slow
 def test_the_card_of_a_repeated_judge_shows_its_flip_rate(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = make(tmp_path / "ws", ("length", "thoroughness"), 0)

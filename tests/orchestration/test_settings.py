@@ -1,10 +1,8 @@
 """care.yaml: each setting is declared once, and file, schema and documentation follow from it."""
 
-import ast
 import json
 import re
 from dataclasses import fields, is_dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,13 +46,6 @@ def test_the_template_is_the_defaults_and_names_every_setting(tmp_path):
             if entry.name not in (*DECLARED_BY_TEST_SETS, *GROUPS_OF_FIT):
                 assert re.search(rf"^  {entry.name}:", template(), re.MULTILINE), entry.name
                 assert f"\n  {entry.name}:" in template()
-
-
-def test_every_setting_has_a_comment():
-    lines = [line for line in template().splitlines()[1:] if line]
-    for before, line in pairwise(lines):
-        if re.match(r"^(#   |  )\w+:", line):
-            assert "#" in before.removeprefix("# "), line
 
 
 def test_the_schema_takes_what_the_reader_takes(tmp_path):
@@ -174,37 +165,3 @@ def test_bounds_hold_in_python_too():
     ):
         with pytest.raises(InputError, match=r"must be|is .*; give "):
             wrong()
-
-
-def declared(path):
-    """Classes of a file with the names of their fields that have a type and a default of their own.
-
-    A default that is read from a settings class, such as ``StructureConfig.gamma``, is not declared a second time.
-    """
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ClassDef):
-            entries = [e for e in node.body if isinstance(e, ast.AnnAssign) and e.value is not None]
-            entries = [e for e in entries if not isinstance(e.value, ast.Attribute)]
-            yield node.name, {e.target.id for e in entries if isinstance(e.target, ast.Name)}
-
-
-def test_no_setting_has_two_declarations():
-    """No class but the settings' own has three of their fields."""
-    kinds = [
-        kind for kind in (*(type(value) for _, value in Settings()), *GROUPS_OF_FIT.values()) if is_dataclass(kind)
-    ]
-    names = {kind.__name__: {f.name for f in fields(kind)} - {*DECLARED_BY_TEST_SETS} for kind in kinds}
-    names["Settings"] = set(Settings.model_fields)
-    assert len(names) == 9
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            for other, theirs in declared(path):
-                for name, ours in names.items():
-                    assert other == name or len(theirs & ours) < 3, f"{path}: {other} repeats {theirs & ours} of {name}"
-
-
-def test_minimum_sizes_are_declared_in_one_table():
-    """Each module that asks whether something is enough takes the number from ``care_ops.minimum_sizes``."""
-    ours = re.compile(r"^_?(MIN|LEAST|FEWEST|ENOUGH)_(JUDGES|ITEMS|SCORES|LABELS|VOICES|FOLLOWERS|GOLD)\b.*=", re.M)
-    declaring = [p for package in PACKAGES for p in (ROOT / package).rglob("*.py") if ours.search(p.read_text())]
-    assert declaring == [ROOT / "care_ops" / "minimum_sizes.py"]

@@ -9,14 +9,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import dagster as dg
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from orchestration.cli.app import app
-from orchestration.instance import workspace_instance
-from orchestration.workspace import load_workspace
 from tests.support.workspaces import care, query
 
 ITEMS = 60
@@ -149,21 +146,6 @@ def test_an_ambiguous_panel(tmp_path):
     assert verdict["sentence"] == sentence
     again = f"--labels {tmp_path / 'out' / 'to_label.csv'}"
     assert again in printed.replace("'", "")
-
-
-@pytest.mark.slow
-def test_few_items_that_lost_every_score_are_named(clear):
-    """The end of the file of scores is cut off, and so few are missing that the fit is not blocked."""
-    left = 58
-    whole = (clear / "scores.csv").read_text().splitlines(keepends=True)
-    (clear / "scores.csv").write_text("".join(whole[: left + 1]))
-    care(clear, "run", code=1)
-    verdict = verdict_of(clear)
-    assert verdict["state"] == "too little data", verdict["sentence"]
-    first = verdict["reasons"][0]["sentence"]
-    assert f"{ITEMS - left} " in first
-    assert f"the first is 'i{left}'" in first
-    assert first in " ".join(care(clear, "status").split())
 
 
 @pytest.mark.slow
@@ -365,16 +347,6 @@ def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
     assert result.exit_code == 1
     assert "two judges (a0, a1) can be used, and a panel needs three" in result.stderr.replace("\n", " ")
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.slow
-def test_dagster_has_the_verdict(clear):
-    sentence = verdict_of(clear)["sentence"]
-    with workspace_instance(load_workspace(clear)) as instance:
-        event = instance.get_latest_materialization_event(dg.AssetKey("report"))
-    assert event is not None
-    assert event.asset_materialization is not None
-    assert event.asset_materialization.metadata["verdict"].value.endswith(sentence)
 
 
 @pytest.mark.slow
