@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.experiments.base import Chart, Experiment, Heatmap
-from assets.report.charts import Axes, Figure, heat_map, line_chart
+from assets.report.charts import Figure, heat_map, line_chart
 from assets.report.page import render
 from assets.workspace import Workspace
 
@@ -32,5 +32,5 @@ def write_experiments(
 
 def _draw(key: str, figure: Chart | Heatmap) -> Figure:
     if isinstance(figure, Chart):
-        return line_chart(key, figure.title, "", figure.curves, Axes(figure.x, figure.y))
+        return line_chart(key, figure.title, "", figure.curves, figure.x, figure.y)
     return heat_map(key, figure.title, "", figure.rows, figure.columns, figure.values, marks=figure.marks)

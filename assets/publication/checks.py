@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import recommended
@@ -35,33 +34,11 @@ _MIN_COSINE = 0.70
 """Minimum cosine between the weights of two fits: 45 degrees, beyond which quality is more another thing."""
 
 
-@dataclass(frozen=True)
-class ReviewedFit:
-    """The parts of a fit version that the checks read.
-
-    Attributes
-    ----------
-    best : FitRecord or None
-        Fit of the recommended aggregator; None if it is lost, or no aggregator gave an estimate.
-    certificate : Certificate or None
-        Certificate of the structure; None without a structure.
-    """
-
-    inputs: FitVersionInputs
-    best: FitRecord | None
-    certificate: Certificate | None
-
-
-def read_reviewed(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> ReviewedFit:
-    """Read the parts of a fit version that the checks need; parts of lost ``earlier`` fits are empty."""
-    from assets.fit.details import StructuredDetails, read_details
-
-    name = recommended(version.fits)
+def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
+    """Read the fit of the recommended aggregator; None without an estimate, or if an ``earlier`` fit is lost."""
+    fit_id = version.fits.get(recommended(version.fits))
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
-    fits = {each: read(version.testset, version.fits[each]) for each in {name, "care_svd"} & {*version.fits}}
-    structured = fits.get("care_svd")
-    certificate = None if structured is None else read_details(structured.answer, StructuredDetails).certificate
-    return ReviewedFit(version.inputs, fits.get(name), certificate)
+    return None if fit_id is None else read(version.testset, fit_id)
 
 
 def result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> CheckResult:
@@ -70,19 +47,22 @@ def result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> C
 
 
 def check_inputs(
-    latest: ReviewedFit, previous: ReviewedFit | None, judges: set[str], leaked: list[str]
+    workspace: Workspace, version: FitVersion, before: FitVersion | None, leaked: list[str]
 ) -> list[CheckResult]:
     """Check panel, missing scores, certificate, gold and duplicates of the latest fit version.
 
-    ``judges`` are those of the test set in the workspace; ``leaked`` are those whose scores are gold.
+    ``leaked`` are the judges whose scores are gold.
     """
-    before = None if previous is None else previous.inputs
+    from assets.fit.details import StructuredDetails, read_details
+
+    svd, previous = version.fits.get("care_svd"), None if before is None else before.inputs
+    solved = None if svd is None else workspace.fits.read_fit(version.testset, svd).answer
     return [
-        _shrunk(latest.inputs, before, judges),
-        _missing(latest.inputs, before),
-        _certificate(latest.certificate),
+        _shrunk(version.inputs, previous, set(workspace.judges_of(version.testset))),
+        _missing(version.inputs, previous),
+        _certificate(None if solved is None else read_details(solved, StructuredDetails).certificate),
         _leakage(leaked),
-        _duplicates(latest.inputs, before),
+        _duplicates(version.inputs, previous),
     ]
 
 

@@ -14,7 +14,7 @@ import dagster as dg
 from assets.fit.made import asset_of_testsets
 from assets.metadata import bars, bullets, checked
 from assets.partitions import TESTSETS
-from assets.publication.checks import CHECKS, check_inputs, compare_estimates, read_reviewed, result
+from assets.publication.checks import CHECKS, check_inputs, compare_estimates, read_best, result
 from assets.publication.documents import OF_THE_FIT, CheckResult, PublicationState, ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
@@ -122,22 +122,17 @@ def checks_of(
     from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
 
-    latest = read_reviewed(workspace, version)
-    previous = read_reviewed(workspace, before, earlier=True) if before is not None else None
+    latest, published = read_best(workspace, version), before and read_best(workspace, before, earlier=True)
     scores, _ = read_fitted(workspace.fit_folder(testset))
     columns = workspace.parts.read_gold(testset)
     gold = aligned(scores.item_ids, dict(zip(columns.item_ids, columns.gold.tolist(), strict=True)))
     leaked = [j for j in copies_of_gold(scores.values, gold, scores.judges) if j not in workspace.review.declared]
-    published = previous.best if previous else None
-    compared = compare_estimates(latest.best, published, workspace.review)
-    if before is not None and latest.best is not None and not all(finding.passed for finding in compared):
+    compared = compare_estimates(latest, published, workspace.review)
+    if before is not None and latest is not None and not all(finding.passed for finding in compared):
         label_changes = changed_labels(before, version)
-        if label_changes and (relabelled := _with_labels_of(workspace, before, latest.best)) is not None:
+        if label_changes and (relabelled := _with_labels_of(workspace, before, latest)) is not None:
             compared = _by_labels(compared, compare_estimates(relabelled, published, workspace.review), label_changes)
-    findings = [
-        *check_inputs(latest, previous, set(workspace.judges_of(testset)), leaked),
-        *compared,
-    ]
+    findings = [*check_inputs(workspace, version, before, leaked), *compared]
     findings.sort(key=lambda finding: [*CHECKS].index(finding.check))
     return findings if workspace.review.hold else _let_pass(findings, "let pass by `review.hold: false`")
 

@@ -1,6 +1,5 @@
 """Charts as inline SVG; ``templates/base.html`` sets the colours of their classes in light and dark mode."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
@@ -10,8 +9,8 @@ from markupsafe import Markup, escape
 _LETTER = 6.7
 """Average width of a letter in the 12 pixel type of drawings."""
 
-_MOST_MARKS, _MOST_WRITTEN = 60, 20
-"""Points up to which a line shows a mark at each, and columns up to which a heat map writes its values."""
+_MOST_MARKS = 60
+"""Points up to which a line shows a mark at each."""
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 500.0, 250.0, 58.0, 14.0, 46.0
 
@@ -41,14 +40,6 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Axes:
-    """Labels of a chart's axes, which span the values."""
-
-    x: str
-    y: str
-
-
-@dataclass(frozen=True)
 class Ranked:
     """One entry of a ranked list: its name, its value, and the ends of its interval if it has one."""
 
@@ -73,7 +64,7 @@ class _Scale:
         return begin + (value - self.low) / (self.high - self.low) * (end - begin)
 
 
-def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axes: Axes) -> Figure:
+def line_chart(key: str, title: str, caption: str, series: Sequence[Series], x_label: str, y_label: str) -> Figure:
     """Draw lines over two axes, with a legend; each line has its own colour and dash."""
     styles = [f"s{k % 8 + 1} dash{min(k // 8, 4)}" for k in range(len(series))]
     shapes, left, top = list[str](), 8.0, 14.0
@@ -85,7 +76,7 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axe
         shapes.append(_element("path", d=_path([(left, top - 4), (left + 22, top - 4)]), class_=f"line {style}"))
         shapes.append(_text(left + 27, top, name))
         left += needed
-    x, y, frame = _axes(series, axes, top + 14)
+    x, y, frame = _axes(series, x_label, y_label, top + 14)
     shapes += frame
     for each, style in zip(series, styles, strict=True):
         marks = [(x(a), y(b)) for a, b in zip(each.x, each.y, strict=True) if isfinite(b)]
@@ -95,8 +86,13 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axe
                 shapes.append(_element("path", d=_path([(x(a), y(low)), (x(a), y(high))]), class_=f"whisker {style}"))
         if len(marks) <= _MOST_MARKS:
             shapes += [_element("circle", cx=a, cy=b, r=2.5, class_=f"dot {style}") for a, b in marks]
-    about = f"{axes.y} against {axes.x} for {', '.join(each.name for each in series)}."
-    return _figure(key, title, caption, about, (_WIDTH, top + 14 + _HEIGHT + _BOTTOM), shapes)
+    size, ids = (_WIDTH, top + 14 + _HEIGHT + _BOTTOM), f"{key}-title {key}-description"
+    box = {"viewBox": f"0 0 {_number(size[0])} {_number(size[1])}", "width": size[0], "height": size[1]}
+    about = f"{y_label} against {x_label} for {', '.join(each.name for each in series)}. {caption}"
+    named = _element("title", str(escape(title)), id=f"{key}-title")
+    named += _element("desc", str(escape(about)), id=f"{key}-description")
+    drawn = _element("svg", named + "".join(shapes), class_="drawing", **box, role="img", aria_labelledby=ids)
+    return Figure(key, title, caption, Markup(drawn))
 
 
 def heat_map(
@@ -110,37 +106,21 @@ def heat_map(
     marks: Sequence[Sequence[str]] = (),
     triangle: bool = False,
 ) -> Figure:
-    """Draw values between -1 and 1 in cells: blue is positive, orange negative, strong is far from zero.
+    """Draw values between -1 and 1 as a coloured table: blue is positive, orange negative, strong is far from zero.
 
-    ``marks`` are the texts of the cells of a small map, by default the values. A ``triangle`` leaves out the cells
-    above the diagonal.
+    ``marks`` are the texts of the cells, by default the values. A ``triangle`` leaves out the cells above the diagonal.
     """
-    written = len(columns) <= _MOST_WRITTEN
-    longest = max((len(column) for column in columns), default=1)
-    names = [shortened(row, 34) for row in rows]
-    left, top = 10 + _LETTER * max((len(name) for name in names), default=1), 22.0
-    room = (980.0 - left) / max(len(columns), 1)
-    width = max(44.0, min(_LETTER * longest + 12, 170.0, room)) if written else 12.0
-    height, size = (24.0, "t") if written and len(rows) <= 2 * _MOST_WRITTEN else (13.0, "t small")
-    strokes, shapes = defaultdict[str, str](str), list[str]()  # one path a shade: 100 judges have 10,000 cells
-    for i, row in enumerate(values):
+    cell, head = Markup('<td class="{}" style="--share:{:.0f}%">{}</td>').format, Markup("<th>{}</th>").format
+    lines = [Markup("").join([head(""), *map(head, columns)])]
+    for i, (name, row) in enumerate(zip(rows, values, strict=True)):
+        cells = [head(name)]
         for j, value in enumerate(row[: i + 1] if triangle else row):
-            x, y = left + j * width, top + i * height
-            known = value is not None and isfinite(value)
-            if value is not None and known:
-                shade = f"{'positive' if value >= 0 else 'negative'} level{round(min(abs(value), 1.0) * 10)}"
-                strokes[shade] += f"M{x:.0f} {y + height / 2:.0f}h{width - 1:.0f}"
-            if written:
-                mark = marks[i][j] if marks else f"{value:+z.2f}" if known else "–"
-                shapes.append(_text(x + width / 2, y + 0.7 * height, mark, size, "middle"))
-    cells = [_element("path", d=d, class_=f"cell {shade}", stroke_width=height - 1) for shade, d in strokes.items()]
-    shapes += [_text(left - 6, top + (i + 0.72) * height, name, size, "end") for i, name in enumerate(names)]
-    for j, column in enumerate(columns):
-        if written or j % 5 == 0:
-            label = shortened(column, max(int(width / _LETTER), 4))
-            shapes.append(_text(left + (j + 0.5) * width, top - 7, label, f"{size} soft", "middle"))
-    full = (left + len(columns) * width + 8, top + len(rows) * height + 8)
-    return _figure(key, title, caption, f"{len(rows)} rows by {len(columns)} columns.", full, [*cells, *shapes])
+            number = value if value is not None and isfinite(value) else 0.0
+            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+z.2f}"
+            cells.append(cell("positive" if number >= 0 else "negative", 65 * min(abs(number), 1.0), mark))
+        lines.append(Markup("").join(cells))
+    body = Markup('<table class="heat">{}</table>').format(Markup("").join(map(Markup("<tr>{}</tr>").format, lines)))
+    return Figure(key, title, caption, body, wide=True)
 
 
 def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) -> Markup:
@@ -198,7 +178,7 @@ def shortened(words: str, most: int) -> str:
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
-def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Scale, list[str]]:
+def _axes(series: Sequence[Series], x_label: str, y_label: str, top: float) -> tuple[_Scale, _Scale, list[str]]:
     """Return both scales, and the shapes of grid, ticks and labels."""
     bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
     xs, ys = [v for s in series for v in s.x], [v for s in series for v in (*s.y, *s.low, *s.high)]
@@ -209,19 +189,9 @@ def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Sc
         shapes.append(_text(_LEFT - 6, y(tick) + 4, _tick(tick), "t soft", "end"))
     shapes += [_text(x(tick), bottom + 17, _tick(tick), "t soft", "middle") for tick in ticks(x.low, x.high)]
     shapes.append(_element("path", d=_path([(_LEFT, bottom), (right, bottom)]), class_="axis"))
-    shapes.append(_text((_LEFT + right) / 2, bottom + _BOTTOM - 8, axes.x, "t soft", "middle"))
+    shapes.append(_text((_LEFT + right) / 2, bottom + _BOTTOM - 8, x_label, "t soft", "middle"))
     turned = f"rotate(-90 14 {(top + bottom) / 2:.1f})"
-    return x, y, [*shapes, _text(14.0, (top + bottom) / 2, axes.y, "t soft", "middle", transform=turned)]
-
-
-def _figure(key: str, title: str, caption: str, about: str, size: Ends, shapes: Iterable[str]) -> Figure:
-    """Return the shapes as one image, with a title and a description for screen readers."""
-    box = {"viewBox": f"0 0 {_number(size[0])} {_number(size[1])}", "width": size[0], "height": size[1]}
-    named = _element("title", str(escape(title)), id=f"{key}-title")
-    named += _element("desc", str(escape(f"{about} {caption}")), id=f"{key}-description")
-    ids = f"{key}-title {key}-description"
-    drawn = _element("svg", named + "".join(shapes), class_="drawing", **box, role="img", aria_labelledby=ids)
-    return Figure(key, title, caption, Markup(drawn), wide=size[0] != _WIDTH)
+    return x, y, [*shapes, _text(14.0, (top + bottom) / 2, y_label, "t soft", "middle", transform=turned)]
 
 
 def _element(tag: str, content: str = "", **attributes: str | float) -> str:

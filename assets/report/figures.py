@@ -6,19 +6,13 @@ import numpy as np
 from markupsafe import Markup
 
 from assets.report.cards import JudgeCard
-from assets.report.charts import Axes, Figure, Ranked, Series, domain, heat_map, line_chart, ranked_list
+from assets.report.charts import Figure, Ranked, Series, domain, heat_map, line_chart, ranked_list
 from assets.report.data import ReportData
-from assets.report.items import ItemRow, item_rows
+from assets.report.items import ItemRow
 from care_ops.samples import spread_rows
 
 _MOST_INTERVALS = 60
 _JUDGES_SHOWN = 12
-
-
-def page_figures(data: ReportData) -> list[Figure]:
-    """Return the figures of a page: the items by rank, and the correlation of judges if it is defined."""
-    drawn = (_ranked(data, item_rows(data)), correlation_map(data))
-    return [figure for figure in drawn if figure is not None]
 
 
 def system_list(data: ReportData) -> tuple[str, Markup] | None:
@@ -76,7 +70,7 @@ def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
         [row.hi or 0.0 for row in shown] if has else (),
     )
     title = "Items ranked, with 90 % intervals" if has else "Items ranked"
-    return line_chart("first", title, f"Best first; {some}.", [series], Axes("rank", "score"))
+    return line_chart("first", title, f"Best first; {some}.", [series], "rank", "score")
 
 
 def trusted(cards: Sequence[JudgeCard]) -> Markup:

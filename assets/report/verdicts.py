@@ -79,22 +79,20 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
 def _of_pinned(
     workspace: Workspace, pinned: FitVersion, newer: str, drawn: FitFacts | None, status: FitStatus, todo: Remedies
 ) -> Verdict:
-    """Return the verdict on a pinned fit, with notes on the newer fit that is not published."""
-    facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.fit_version, newer))
+    """Return the verdict on a pinned fit, with a note on the newer fit that is not published."""
+    facts = workspace.fits.find_annotation(pinned.testset, pinned.fit_version, FitFacts)
     sentence = (
-        f"A person pinned fit {pinned.fit_version}: these are its numbers, and the newer fit {newer} is not published."
+        f"A person pinned fit {pinned.fit_version}: these are its numbers, and the newer fit {newer} is not published. "
+        f"`{todo.decide.command}` publishes that one."
     )
-    sentence += f" `{todo.decide.command}` publishes that one."
     if drawn is None or drawn.fit_version != pinned.fit_version:
         sentence += " The tables of the page are of another fit."
         todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
-    notes = [Reason("publication", sentence), *status.notes]
-    if its is not None:
-        notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, FitStatus(), todo).headline}"))
+    notes = (Reason("publication", sentence), *status.notes)
     if facts is None and not status.failures:
         unknown = f"No verdict is kept of fit {pinned.fit_version}, which a person pinned."
-        return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.fit_version, pinned.made_at)
-    return decide(facts, replace(status, notes=tuple(notes)), todo)
+        return Verdict("held back", unknown, notes, (todo.decide,), pinned.fit_version, pinned.made_at)
+    return decide(facts, replace(status, notes=notes), todo)
 
 
 def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit | None) -> FitStatus:

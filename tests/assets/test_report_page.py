@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from assets.report.cards import judge_cards
-from assets.report.charts import Axes, Series, line_chart, ticks
+from assets.report.charts import Series, line_chart, ticks
 from assets.report.data import over_sample
 from assets.report.gather import gather
 from assets.report.items import item_rows
@@ -37,11 +37,11 @@ def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):
 
 
 def test_a_card_reports_whether_a_judge_may_gate(data):
-    assert {card.labels.gate for card in judge_cards(data)[:-1]} == {""}, "gold is 0 and 1, and judges give grades"
+    assert {card.gate for card in judge_cards(data)[:-1]} == {""}, "gold is 0 and 1, and judges give grades"
     judge, scores = data.scores.judges[0], data.scores.values[:, 0]
     graded = replace(data, gold=np.clip(scores + np.sin(np.arange(len(scores))) / 3, scores.min(), scores.max()))
     cards = {card.check.judge: card for card in judge_cards(graded)}
-    assert cards[judge].labels.gate.startswith(f"may {judge} gate? yes: weighted kappa 0.")
+    assert cards[judge].gate.startswith(f"may {judge} gate? yes: weighted kappa 0.")
     elsewhere = replace(graded, gold=graded.gold / 4 + scores.min())
     assert judge not in elsewhere.gates[0], "gold reaches a third of the judge's scale"
     votes = replace(data.scores, values=(data.scores.values > 5).astype(float))
@@ -109,7 +109,7 @@ def test_axes_have_round_ticks():
 
 def test_a_chart_leaves_out_undefined_values_and_escapes_names():
     series = [Series("<b>", [1, 2, 3], [1.0, float("nan"), 0.0])]
-    body = str(line_chart("key", "a title", "", series, Axes("x", "y")).body)
+    body = str(line_chart("key", "a title", "", series, "x", "y").body)
     assert body.count("<circle") == 2
     assert "<b>" not in body
     assert "nan" not in body

@@ -28,7 +28,7 @@ def test_the_report_draws_in_both_schemes_without_the_network(chromium, demo, sc
     page.goto((demo / "data" / "report" / "index.html").as_uri())
     page.get_by_role("link", name="demo").click()
     figures = page.locator("figure svg.drawing")
-    expect(figures).to_have_count(2, timeout=WAIT_MS)
+    expect(figures).to_have_count(1, timeout=WAIT_MS)
     for k in range(figures.count()):
         assert figures.nth(k).bounding_box()["height"] > 50
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

@@ -94,7 +94,7 @@ def test_every_figure_is_drawn_without_javascript(opened, name):
     sizes = figures.evaluate_all("all => all.map(svg => [svg.getBoundingClientRect().width, svg.clientHeight])")
     assert all(width > 60 and height > 10 for width, height in sizes)
     if name.startswith("testset"):
-        assert page.locator("#figure-correlation svg.drawing > desc").count() == 1
+        assert page.locator("#figure-correlation td").count() > 20
 
 
 def test_a_single_report_file_is_complete(chromium, tmp_path):
