@@ -240,9 +240,9 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
     """Return the current verdict on each test set in ``shown``; none without a database."""
-    if not workspace.warehouse.usable():
-        return {}
     known = states(workspace) if known is None else known
+    if not any(state.items_hash for state in known.values()) and not workspace.warehouse.usable():
+        return {}
     return {name: verdict_on(workspace, name, known[name]) for name in shown(workspace)}
 
 
