@@ -49,15 +49,7 @@ def correlation_map(data: ReportData) -> Figure | None:
     )
 
 
-def picture(data: ReportData, rows: Sequence[ItemRow], systems: tuple[str, Markup] | None) -> Figure:
-    """Draw the systems, a heading and a drawing, if there are any; otherwise the items, best first."""
-    if systems is not None:
-        heading, drawn = systems
-        return Figure("first", "Systems, with 90 % intervals", f"{heading}.", drawn)
-    return _ranked(data, rows)
-
-
-def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
+def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
     """Draw the items by rank, with intervals; an even sample if there are many."""
     shown = [rows[k] for k in spread_rows(len(rows), _MOST_INTERVALS)]
     some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
@@ -73,36 +65,19 @@ def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
     return line_chart("first", title, f"Best first; {some}.", [series], "rank", "score")
 
 
-def trusted(cards: Sequence[JudgeCard]) -> Markup:
-    """Draw the judge weights by family, each with its interval and the feature that it follows."""
-    panel = [card for card in cards if card.weight.weight is not None]
-    shown = sorted(panel, key=lambda card: -abs(card.weight.weight or 0.0))[:_JUDGES_SHOWN]
-    families: dict[str, list[JudgeCard]] = {}
-    for card in shown:
-        families.setdefault(card.family or "", []).append(card)
-    several = {name: group for name, group in families.items() if name and len(group) > 1}
-    single = [card for card in shown if card.family not in several]
-    ranks = ranked_judges(shown)
-    low, high = domain([*ranks.values()])
-    scale = (min(low, 0.0), max(high, 0.0))  # the lengths of bars are the weights
-    groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
-    groups += [(Markup("<h3>On their own</h3>" if groups else ""), single)] if single else []
-    groups.sort(key=lambda group: -max(abs(card.weight.weight or 0.0) for card in group[1]))
-    parts = [
-        heading + ranked_list([ranks[card.check.judge] for card in group], "weight", scale) for heading, group in groups
-    ]
-    if len(shown) < len(panel):
-        parts.append(Markup(f'<p class="soft"><a href="#judges">{len(panel) - len(shown)} more judges</a></p>'))
-    return Markup("").join(parts)
-
-
-def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
-    """Return each judge's weight, if it has one, with its interval and the feature that it follows."""
-    return {
-        (judge := card.check.judge): Ranked(judge, cell.weight, cell.lo, cell.hi, _moved_by(card))
+def judge_weights(cards: Sequence[JudgeCard]) -> Markup:
+    """Draw the largest judge weights, each with its interval and the feature that the judge follows."""
+    ranks = [
+        Ranked(card.check.judge, card.weight.weight, card.weight.lo, card.weight.hi, _moved_by(card))
         for card in cards
-        if (cell := card.weight).weight is not None
-    }
+        if card.weight.weight is not None
+    ]
+    shown = sorted(ranks, key=lambda rank: -abs(rank.value))[:_JUDGES_SHOWN]
+    low, high = domain(shown)
+    drawn = ranked_list(shown, "weight", (min(low, 0.0), max(high, 0.0)))  # the lengths of bars are the weights
+    if len(shown) < len(ranks):
+        drawn += Markup(f'<p class="soft"><a href="#judges">{len(ranks) - len(shown)} more judges</a></p>')
+    return drawn
 
 
 def _moved_by(card: JudgeCard) -> str:

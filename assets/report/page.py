@@ -12,10 +12,9 @@ from uuid import uuid4
 
 from markupsafe import Markup, escape
 
-from assets.report.cards import JudgeCard, judge_cards, retest
-from assets.report.charts import domain, interval
+from assets.report.cards import judge_cards, retest
 from assets.report.data import ReportData, over_sample
-from assets.report.figures import correlation_map, picture, ranked_judges, system_list, trusted
+from assets.report.figures import correlation_map, judge_weights, ranked_items, system_list
 from assets.report.items import item_count, item_rows, label_rows
 from assets.report.names import items_name
 from care_ops.errors import counted
@@ -39,17 +38,16 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
     drawn = over_sample(data)
-    cards, systems = judge_cards(drawn), system_list(drawn)
+    cards = judge_cards(drawn)
     values = {
         "data": drawn,
         "label_rows": label_rows(drawn),
         "cards": cards,
         "retest": retest,
         "feature_in_words": feature_in_words,
-        "bars": _bars(cards),
-        "system_list": systems,
-        "picture": picture(drawn, rows, systems),
-        "trusted": trusted(cards),
+        "system_list": system_list(drawn),
+        "picture": ranked_items(drawn, rows),
+        "weights": judge_weights(cards),
         "correlation": correlation_map(drawn),
         "columns": _metric_columns(drawn),
         "provenance": json.dumps(drawn.provenance, indent=1, sort_keys=True, default=str),
@@ -65,18 +63,11 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     render(path.parent, path.name, "page.html", **values)
 
 
-def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
-    """Draw the weight of each judge on a common scale."""
-    ranks = ranked_judges(cards)
-    low, high = domain(list(ranks.values()))
-    return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
-
-
 def card(data: ReportData, verdict: Verdict) -> str:
     """Render the verdict, its reasons, their picture and the weights, as a notebook shows a fit."""
     drawn = over_sample(data)
-    shown = picture(drawn, item_rows(data), system_list(drawn))
-    values = {"data": data, "verdict": verdict, "picture": shown, "trusted": trusted(judge_cards(drawn))}
+    shown = ranked_items(drawn, item_rows(data))
+    values = {"data": data, "verdict": verdict, "picture": shown, "weights": judge_weights(judge_cards(drawn))}
     return _rendered("card.html", **values, counted=counted).decode()
 
 

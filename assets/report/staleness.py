@@ -171,32 +171,20 @@ def _stale_judge(
     if not (entry.incomplete or entry.to_ask or entry.why or entry.in_batch):
         return  # every missing score was requested as often as the judge's `attempts` allow
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
-    done = workspace.parts.done(entry.judge, testset, key) if key else set[str]()
-    if entry.why or not _has_answered(workspace, connection, testset, entry, key, done):
+    done, has_answered = workspace.parts.done(entry.judge, testset, key) if key else set[str](), False
+    if key and (len(done) >= entry.items or not entry.incomplete):
+        rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
+        items = {item_key for (item_key,) in rows}
+        has_answered = items <= done
+        if not entry.incomplete:  # it failed on some items, and they may be scored since
+            answered = workspace.parts.done(entry.judge, testset, key, MAY_PASS)
+            has_answered = len(items - answered) < entry.to_ask + entry.given_up
+    if not has_answered:
         yield StalePartition("judge_inference", entry.judge, "")
         if len(done) <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
             return  # otherwise the scores that it has given so far are loaded
     version = content_hash([key, items_hash, entry.to_ask, len(done)])
     yield StalePartition("scores", slice_name(entry.judge, testset), version, reason="the judge has scored since")
-
-
-def _has_answered(
-    workspace: Workspace,
-    connection: duckdb.DuckDBPyConnection,
-    testset: str,
-    entry: IncompleteScores,
-    key: str,
-    done: set[str],
-) -> bool:
-    """Return whether the parts, which have scores of the items ``done``, have scores that the database lacks."""
-    if entry.incomplete and len(done) < entry.items:
-        return False
-    rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
-    items = {item_key for (item_key,) in rows}
-    if not entry.incomplete:  # it failed on some items, and they may be scored since
-        answered = workspace.parts.done(entry.judge, testset, key, MAY_PASS)
-        return len(items - answered) < entry.to_ask + entry.given_up
-    return items <= done
 
 
 def _without_scores(
