@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from assets.experiments.registry import experiments
+from assets.experiments.base import read_stored
 from care_ops.errors import InputError
 from orchestration.workspace import load_workspace
 
@@ -28,7 +28,7 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m benchmarks.reproduction WORKSPACE")
     workspace = load_workspace(Path(sys.argv[1]))
-    stored = experiments()["ledger"].stored(workspace)
+    stored = read_stored(workspace, "ledger")
     if stored is None:
         raise InputError(f"{workspace.root}: has no ledger; run `care run --select key:ledger` first")
     print(_HEAD)

@@ -157,12 +157,8 @@ class Experiment:
 
     def is_current(self, workspace: Workspace, version: Mapping[str, str]) -> bool:
         """Return whether the stored findings are of this version and at least of the configured size."""
-        stored = self.stored(workspace)
+        stored = read_stored(workspace, self.key)
         return stored is not None and stored.version == version and stored.size in ("full", _size(workspace))
-
-    def stored(self, workspace: Workspace) -> StoredExperiment | None:
-        """Return the stored findings, or None if there are none that this release can read."""
-        return read_stored(workspace, self.key)
 
     def store(
         self, workspace: Workspace, findings: ExperimentFindings, version: Mapping[str, str], *, seconds: float

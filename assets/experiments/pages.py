@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from assets.experiments.base import Chart, Experiment, Heatmap
+from assets.experiments.base import Chart, Experiment, Heatmap, read_stored
 from assets.report.charts import Figure, heat_map, line_chart
 from assets.report.page import render
 from assets.workspace import Workspace
@@ -17,7 +17,7 @@ def write_experiments(
     pages: dict[str, Path] = {}
     rows: list[dict[str, Any]] = []
     for experiment in experiments:
-        stored = experiment.stored(workspace)
+        stored = read_stored(workspace, experiment.key)
         if stored is None:
             continue
         row = {"experiment": experiment, "stored": stored, "stale": experiment.key in stale}

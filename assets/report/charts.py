@@ -1,6 +1,6 @@
 """Charts as inline SVG; ``templates/base.html`` sets the colours of their classes in light and dark mode."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 
@@ -15,6 +15,7 @@ _MOST_MARKS = 60
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 500.0, 250.0, 58.0, 14.0, 46.0
 
 Ends = tuple[float, float]
+_Map = Callable[[float], float]
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,6 @@ class Ranked:
     lo: float | None = None
     hi: float | None = None
     note: str = ""
-
-
-class _Scale:
-    """Map values of one axis to pixels."""
-
-    def __init__(self, values: Iterable[float], pixels: Ends) -> None:
-        known = [value for value in values if isfinite(value)]
-        low, high = min(known, default=1.0), max(known, default=10.0)
-        margin = 0.04 * (high - low) or max(abs(low), 1.0) / 2
-        self.low, self.high, self.pixels = low - margin, high + margin, pixels
-
-    def __call__(self, value: float) -> float:
-        begin, end = self.pixels
-        return begin + (value - self.low) / (self.high - self.low) * (end - begin)
 
 
 def line_chart(key: str, title: str, caption: str, series: Sequence[Series], x_label: str, y_label: str) -> Figure:
@@ -178,16 +165,25 @@ def shortened(words: str, most: int) -> str:
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
-def _axes(series: Sequence[Series], x_label: str, y_label: str, top: float) -> tuple[_Scale, _Scale, list[str]]:
-    """Return both scales, and the shapes of grid, ticks and labels."""
+def _scale(values: Iterable[float], begin: float, end: float) -> tuple[_Map, list[float]]:
+    """Return the map of one axis's values to pixels, and its ticks."""
+    known = [value for value in values if isfinite(value)]
+    low, high = min(known, default=1.0), max(known, default=10.0)
+    margin = 0.04 * (high - low) or max(abs(low), 1.0) / 2
+    span = high - low + 2 * margin
+    return lambda value: begin + (value - low + margin) / span * (end - begin), ticks(low - margin, high + margin)
+
+
+def _axes(series: Sequence[Series], x_label: str, y_label: str, top: float) -> tuple[_Map, _Map, list[str]]:
+    """Return the maps of both axes, and the shapes of grid, ticks and labels."""
     bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
-    xs, ys = [v for s in series for v in s.x], [v for s in series for v in (*s.y, *s.low, *s.high)]
-    x, y = _Scale(xs, (_LEFT, right)), _Scale(ys, (bottom, top))
+    x, x_ticks = _scale((v for s in series for v in s.x), _LEFT, right)
+    y, y_ticks = _scale((v for s in series for v in (*s.y, *s.low, *s.high)), bottom, top)
     shapes: list[str] = []
-    for tick in ticks(y.low, y.high):
+    for tick in y_ticks:
         shapes.append(_element("path", d=_path([(_LEFT, y(tick)), (right, y(tick))]), class_="grid"))
         shapes.append(_text(_LEFT - 6, y(tick) + 4, _tick(tick), "t soft", "end"))
-    shapes += [_text(x(tick), bottom + 17, _tick(tick), "t soft", "middle") for tick in ticks(x.low, x.high)]
+    shapes += [_text(x(tick), bottom + 17, _tick(tick), "t soft", "middle") for tick in x_ticks]
     shapes.append(_element("path", d=_path([(_LEFT, bottom), (right, bottom)]), class_="axis"))
     shapes.append(_text((_LEFT + right) / 2, bottom + _BOTTOM - 8, x_label, "t soft", "middle"))
     turned = f"rotate(-90 14 {(top + bottom) / 2:.1f})"

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from assets.fit.details import CareDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
-from assets.judging.bill import in_words
 from assets.publication.differences import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
 from care_ops import samples
@@ -122,16 +121,11 @@ class ReportData:
     retests: Mapping[str, Retest] = field(default_factory=dict[str, Retest])
     flips: Mapping[str, str] = field(default_factory=dict[str, str])
     not_asked: bool = False
-    bill: Sequence[Mapping[str, Any]] = ()
     correlation: Array | None = None
     missing_share: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     cut: float | None = None
-
-    def bill_in_words(self) -> str:
-        """Describe the bill of all judges together."""
-        return in_words(self.bill)
 
     @property
     def lead(self) -> str:

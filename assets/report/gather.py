@@ -7,7 +7,6 @@ from assets.code import code_version
 from assets.fit.documents import StructureDocument
 from assets.fit.kept import read_answers, read_fitted, read_moments
 from assets.fit.stages import fit_code, recommended
-from assets.judging.bill import bills
 from assets.publication.differences import difference, reasons
 from assets.publication.fit_versions import published_before
 from assets.report.assemble import completed
@@ -54,7 +53,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         made_at=minute_of(shown.made_at),
         changes=None if kept is None else _changes(workspace, kept),
         not_asked=means_not_asked(workspace.admission_of(testset), scores.values),
-        bill=bills(workspace, testset=testset),
     )
     return completed(
         data,

@@ -147,7 +147,6 @@ def _environment() -> Any:
     environment.filters["percent"] = _percent
     environment.filters["cell"] = _cell
     environment.filters["signed"] = "{:+.2f}".format
-    environment.filters["dollars"] = _dollars
     return environment
 
 
@@ -155,10 +154,6 @@ def _number(value: float | int | None) -> str:
     if value is None or value != value:
         return "–"
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
-
-
-def _dollars(value: float | None) -> str:
-    return "not known" if value is None else f"{value:.4f}"
 
 
 def _percent(value: float | None) -> str:

@@ -30,8 +30,6 @@ def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     held = [t for t in sorted(workspace.testsets) if blocked_fit(workspace, t) is not None]
     return dg.MaterializeResult(
         metadata={
-            "testsets": len(workspace.testsets),
-            "judges": len(workspace.judges),
             "missing": len(rows),
             "missing_partitions": table(rows[:200]),
             "held_back": ", ".join(held) or "none",

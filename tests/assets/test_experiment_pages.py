@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from assets.experiments.base import Chart, ExperimentFindings, Heatmap, Table
+from assets.experiments.base import Chart, ExperimentFindings, Heatmap, Table, read_stored
 from assets.experiments.pages import write_experiments
 from assets.experiments.registry import experiments
 from assets.report.charts import Series
@@ -37,7 +37,7 @@ def experiment():
 
 def test_findings_are_stored_and_every_kind_of_figure_is_drawn(workspace, experiment):
     experiment.store(workspace, FINDINGS, VERSION, seconds=1.5)
-    stored = experiment.stored(workspace)
+    stored = read_stored(workspace, experiment.key)
     assert [type(figure) for figure in stored.findings.figures] == [Chart, Heatmap]
     assert stored.findings.tables[0].rows == [{"name": "a", "value": 0.5, "count": 3}]
     assert experiment.is_current(workspace, VERSION)
@@ -59,6 +59,6 @@ def test_findings_are_stored_and_every_kind_of_figure_is_drawn(workspace, experi
 
 def test_findings_in_the_form_of_an_earlier_release_count_as_missing(workspace, experiment):
     write_document(workspace.experiment_file(experiment.key), {"version": {"code": "c"}, "findings": {"says": []}})
-    assert experiment.stored(workspace) is None
+    assert read_stored(workspace, experiment.key) is None
     assert not experiment.is_current(workspace, {})
     assert workspace.experiment_file(experiment.key).exists(), "it is not damaged"

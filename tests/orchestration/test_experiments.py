@@ -17,7 +17,7 @@ import pytest
 import yaml
 from scipy.stats import false_discovery_control, spearmanr
 
-from assets.experiments.base import ExperimentFindings
+from assets.experiments.base import ExperimentFindings, read_stored
 from assets.experiments.factors import tensor_confounder
 from assets.experiments.panels import ExperimentPanel, with_columns
 from assets.experiments.paper_tables import recorded, tuned
@@ -50,7 +50,7 @@ QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
 
 def findings(workspace, key):
-    return experiments()[key].stored(workspace).findings
+    return read_stored(workspace, key).findings
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ paper  # templates/experiments.html
 getitem  # by Jinja, of judges/prompts/template.py
 protocol  # templates/experiments.html
 alpha  # templates/page.html
-bill_in_words  # templates/page.html
 tokens_reasoning  # by name, from a bill to the view `bills`
 forecast_tokens  # likewise
 p50_ms  # likewise
