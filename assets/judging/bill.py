@@ -185,15 +185,15 @@ class Account(Ledger):
         self.run_dates.append(batch.run_date)
 
 
-def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[dict[str, Any]]:
-    """Read the rows of the view ``bills`` of the last day with requests, for one test set or judge, or for all."""
+def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, Any]]:
+    """Read the rows of the view ``bills`` of the last day with requests, for one judge or for all."""
     if not workspace.warehouse.usable():
         return []
     with workspace.warehouse.reader() as connection:
         result = connection.sql(
-            "SELECT * REPLACE (run_date::VARCHAR AS run_date) FROM bills WHERE testset = coalesce($1, testset) "
-            "AND judge = coalesce($2, judge) QUALIFY run_date = max(run_date) OVER () ORDER BY testset, judge",
-            params=[testset, judge],
+            "SELECT * REPLACE (run_date::VARCHAR AS run_date) FROM bills WHERE judge = coalesce($1, judge) "
+            "QUALIFY run_date = max(run_date) OVER () ORDER BY testset, judge",
+            params=[judge],
         )
         return result.to_arrow_table().to_pylist()
 

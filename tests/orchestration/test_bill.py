@@ -1,4 +1,4 @@
-"""The bill of a run equals the servers' own books in the database, on the page and in commands."""
+"""The bill of a run equals the servers' own books in the database and in commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 import pytest
 
 from assets.judging.bill import bills, latest_bill_message
-from assets.report.names import page_name
 from judges.prices import listed
 from judges.spec import OpenAIEngine
 from orchestration.workspace import load_workspace
@@ -100,7 +99,6 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
     assert not outcome.failures
     reported = {row["judge"]: row for row in bills(load_workspace(folder))}
     assert set(reported) == {*servers, "length", "thoroughness", "conciseness"}
-    page = (folder / "data" / "report" / page_name("one")).read_text().partition('id="bill"')[2]
     for name, server in servers.items():
         row, books = reported[name], list(zip(*server.entries, strict=True))
         counted = (row["tokens_in"], row["tokens_cached"], row["tokens_out"], row["tokens_reasoning"])
@@ -113,13 +111,9 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
         assert row["repeated"] == len(server.bodies) - len(distinct)
         assert row["forecast_dollars"] == pytest.approx(forecast[name])
         assert 0 < row["p50_ms"] <= row["p95_ms"]
-        cells = re.search(rf"<tr><td>{name}</td>(.*?)</tr>", page, re.S)[1]
-        for shown in (f"{row['dollars']:.4f}", f"{row['tokens_in']:,}", f"{row['tokens_out']:,}"):
-            assert f'<td class="n">{shown}</td>' in cells
     assert reported["cached"]["tokens_cached"] > 0 < reported["thinker"]["tokens_reasoning"]
     assert reported["stormy"]["refused"] == reported["stormy"]["questions"]
     assert reported["length"]["dollars"] == reported["length"]["tokens_in"] == 0 < reported["length"]["questions"]
-    assert '<tr><td>length</td><td class="n">0.0000</td>' in page
     total = sum(server.dollars_at(*PRICES[name]) for name, server in servers.items())
     assert query(folder, "SELECT sum(dollars) FROM bills WHERE testset = 'one'")[0][0] == pytest.approx(total)
     message = latest_bill_message(load_workspace(folder))
