@@ -13,7 +13,7 @@ from tests.support.workspaces import QUICK, run
 from warehouse.importers.registry import read_unchanged
 
 FILES = Path(__file__).parents[1] / "warehouse" / "imported" / "inspect_ai"
-PANEL = json.loads((FILES.parent / "recipes" / "panels.json").read_text())["grades"]
+PANEL = json.loads((FILES.parent / "panels.json").read_text())["grades"]
 
 
 def follow(folder: Path) -> Path:

@@ -1,6 +1,6 @@
 """Files that other tools wrote, imported: the digits, the texts and the labels of two panels come back as they were.
 
-The tools themselves wrote the files in ``imported``, by the recipes next to them; parts that no importer reads (events,
+The tools themselves wrote the files in ``imported``, as its README says; parts that no importer reads (events,
 settings) are cut out of the JSON documents. Those of Langfuse and of the released CARE code are written here, as their
 documentation describes them, since neither can be run offline.
 """
@@ -25,7 +25,7 @@ from warehouse.items import ItemRecord
 from warehouse.testsets import ImportSource
 
 FILES = Path(__file__).parent / "imported"
-PANELS = json.loads((FILES / "recipes" / "panels.json").read_text())
+PANELS = json.loads((FILES / "panels.json").read_text())
 MADE_BY_TOOLS = {
     "inspect_ai": "inspect_ai/{panel}.eval",
     "lm_eval": "lm_eval/{panel}",
@@ -89,7 +89,7 @@ def number(record: ItemRecord) -> int:
 @pytest.mark.parametrize("kind", IMPORTERS)
 def test_two_panels_come_back_to_the_same_digits(kind, panel, tmp_path):
     expected = np.array(PANELS[panel]["scores"])
-    if kind == "alpaca_eval":  # 1 for the left answer, 0 for the right; see recipes/make_alpaca.py
+    if kind == "alpaca_eval":  # 1 for the left answer, 0 for the right
         expected = 2 - (1 + expected / (10 if panel == "grades" else 1))
     imported = read_import(kind, path_of(kind, panel, tmp_path))
     assert sorted(imported.judges) == sorted(PANELS[panel]["judges"])
