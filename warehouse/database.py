@@ -162,7 +162,6 @@ class Warehouse:
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         """Open the file, and wait for up to a minute while another process holds it."""
         deadline = time.monotonic() + _LOCK_WAIT_S
-        waiting = False
         while True:
             try:
                 connection = duckdb.connect(str(self.path), read_only=read_only)
@@ -176,9 +175,6 @@ class Warehouse:
                         f"{self.path}: another process has held the warehouse for {_LOCK_WAIT_S:.0f} s; close the "
                         "program that has it open"
                     ) from error
-                if not waiting:
-                    _log.info("%s: waiting for another process that has the database open.", self.path)
-                    waiting = True
                 time.sleep(random.uniform(0.02, 0.2))
 
 

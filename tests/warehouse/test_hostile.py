@@ -89,7 +89,7 @@ def test_one_cell_far_away_asks_for_no_memory(tmp_path):
     assert "takes more than 4 GB or 300 s" in refusal(write(tmp_path, "stray.xlsx", out.getvalue()))
 
 
-def test_an_arrow_table_whose_offsets_lead_out_of_it_is_refused(tmp_path):
+def test_an_arrow_table_whose_offsets_lead_out_of_it_is_refused():
     """Followed, they end the process."""
     table = pa.table({"item_id": ["x", "y"], "a": [1.0, 2.0], "b": [2.0, 1.0]})
     sink = io.BytesIO()
@@ -97,8 +97,7 @@ def test_an_arrow_table_whose_offsets_lead_out_of_it_is_refused(tmp_path):
         writer.write_table(table)
     sound, offsets = sink.getvalue(), b"\0\0\0\0\1\0\0\0\2\0\0\0"
     assert sound.count(offsets) == 1
-    spoilt = write(tmp_path, "s.arrow", sound.replace(offsets, offsets[:8] + b"\0\0\0\x67"))
-    assert "cannot be read" in refusal(spoilt)
+    spoilt = io.BytesIO(sound.replace(offsets, offsets[:8] + b"\0\0\0\x67"))
     assert "offsets" in refusal(pa.ipc.open_file(spoilt).read_all())
 
 
@@ -134,16 +133,10 @@ def test_objects_with_a_key_each_ask_for_no_square_of_cells(tmp_path):
     assert "only a few of them; write a row for each" in refusal(write(tmp_path, "s.jsonl", lines))
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
-def test_a_small_file_of_many_equal_rows_is_refused_before_it_takes_memory(suffix, tmp_path):
-    rows, path = 70_000_000, tmp_path / f"scores.{suffix}"
+def test_a_small_file_of_many_equal_rows_is_refused_before_it_takes_memory(tmp_path):
+    rows, path = 70_000_000, tmp_path / "scores.parquet"
     table = pa.table({"item_id": pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), ["x"])})
-    if suffix == "parquet":
-        pq.write_table(table, path, compression="zstd", row_group_size=rows)
-    else:
-        wide = table.append_column("a", pa.array(np.zeros(rows, np.int32)))
-        with pa.ipc.new_file(path, wide.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-            writer.write_table(wide)
+    pq.write_table(table, path, compression="zstd", row_group_size=rows)
     assert path.stat().st_size < 200_000
     assert "unpack to" in refusal(path)
 

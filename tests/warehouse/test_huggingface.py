@@ -191,31 +191,29 @@ def test_feedbackqa_is_read_from_its_files_in_their_published_shape(tmp_path):
     ]
 
 
-def test_an_aspect_that_is_stored_as_a_class_is_read_by_its_name(tmp_path):
-    """ASSET's card: `aspect` is one of meaning, fluency, simplicity; the library stores a number."""
-    datasets = pytest.importorskip("datasets", reason="install the extra huggingface to read data sets")
-    features = datasets.Features(
-        {
-            "original": datasets.Value("string"),
-            "simplification": datasets.Value("string"),
-            "original_sentence_id": datasets.Value("int32"),
-            "aspect": datasets.ClassLabel(names=["meaning", "fluency", "simplicity"]),
-            "worker_id": datasets.Value("int32"),
-            "rating": datasets.Value("int32"),
-        }
-    )
-    columns = {
-        "original": ["He settled in London."] * 3,
-        "simplification": ["He lived in London."] * 3,
-        "original_sentence_id": [4] * 3,
-        "aspect": [0, 1, 2],
-        "worker_id": [1, 2, 3],
-        "rating": [90, 100, 40],
-    }
+def read_with_class(tmp_path, name, column, names, rows):
+    """The items of a catalog entry whose column is a class, which the library stores as a number."""
+    import datasets
+
+    table = datasets.Dataset.from_dict(rows).cast_column(column, datasets.ClassLabel(names=names))
     (tmp_path / "set").mkdir()
-    datasets.Dataset.from_dict(columns, features=features).to_parquet(tmp_path / "set" / "full.parquet")
-    items = read_items(entry("asset").model_copy(update={"dataset": "set", "config": None, "split": "train"}), tmp_path)
+    table.to_parquet(tmp_path / "set" / "train.parquet")
+    return read_items(entry(name).model_copy(update={"dataset": "set", "config": None, "split": "train"}), tmp_path)
+
+
+def test_an_aspect_that_is_stored_as_a_class_is_read_by_its_name(tmp_path):
+    """ASSET's card: `aspect` is one of meaning, fluency, simplicity."""
+    texts = {"original": ["He settled in London."] * 3, "simplification": ["He lived in London."] * 3}
+    rows = {**texts, "original_sentence_id": [4] * 3, "aspect": [0, 1, 2], "rating": [90, 100, 40]}
+    items = read_with_class(tmp_path, "asset", "aspect", ["meaning", "fluency", "simplicity"], rows)
     assert [(i.aspect, i.gold) for i in items] == [("meaning", 90), ("fluency", 100), ("simplicity", 40)]
+
+
+def test_stars_are_stored_from_zero_and_read_from_one(tmp_path):
+    """Yelp's card: `label` is a class whose names are 1 star, 2 star, 3 stars, 4 stars and 5 stars."""
+    names = ["1 star", "2 star", "3 stars", "4 stars", "5 stars"]
+    items = read_with_class(tmp_path, "yelp", "label", names, {"label": [0, 4], "text": ["Cold soup.", "Perfect."]})
+    assert [(i.response, i.gold) for i in items] == [("Cold soup.", 1.0), ("Perfect.", 5.0)]
 
 
 def test_a_tie_in_the_arena_is_no_item_and_a_reply_is_the_message_that_was_judged(tmp_path):
@@ -266,35 +264,6 @@ def published(tmp_path, name, rows):
     file = entry(name).files or "train.jsonl"
     (folder / file).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return read_items(entry(name).model_copy(update={"dataset": "set", "config": None, "split": "train"}), tmp_path)
-
-
-def test_stars_are_stored_from_zero_and_read_from_one(tmp_path):
-    """Yelp's card: `label` is a class whose names are 1 star, 2 star, 3 stars, 4 stars and 5 stars."""
-    datasets = pytest.importorskip("datasets", reason="install the extra huggingface to read data sets")
-    names = ["1 star", "2 star", "3 stars", "4 stars", "5 stars"]
-    features = datasets.Features({"label": datasets.ClassLabel(names=names), "text": datasets.Value("string")})
-    (tmp_path / "set").mkdir()
-    rows = {"label": [0, 4], "text": ["Cold soup.", "Perfect."]}
-    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "set" / "train.parquet")
-    items = read_items(entry("yelp").model_copy(update={"dataset": "set", "split": "train"}), tmp_path)
-    assert [(i.response, i.gold) for i in items] == [("Cold soup.", 1.0), ("Perfect.", 5.0)]
-
-
-def test_the_first_answer_of_ultrafeedback_is_judged_and_its_overall_score_is_gold(tmp_path):
-    def answer(text, score):
-        aspects = {"helpfulness": {"Rating": "4", "Rationale": "It helps."}}
-        return {
-            "model": "m",
-            "response": text,
-            "overall_score": score,
-            "fine-grained_score": 4.0,
-            "annotations": aspects,
-        }
-
-    rows = [
-        {"source": "s", "instruction": "Why?", "models": ["m", "n"], "completions": [answer("A", 7.5), answer("B", 2)]}
-    ]
-    assert [(i.prompt, i.response, i.gold) for i in published(tmp_path, "ultrafeedback", rows)] == [("Why?", "A", 7.5)]
 
 
 def test_a_summary_of_a_news_article_has_its_text_and_one_that_nobody_rated_has_no_gold(tmp_path):

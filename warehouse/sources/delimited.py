@@ -107,10 +107,10 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
             ),
         )
     except pa.ArrowInvalid:
-        _refuse_uneven(text, len(names))
+        _refuse_misread(text, len(names))
         raise
     if b'"' in text.content:
-        _check_quotes(text, table.num_rows)
+        _refuse_misread(text, len(names), table.num_rows)
     for k in (k for k, name in enumerate(names) if name in as_text):
         if pc.all(pc.is_in(table.column(k), pa.array(MISSING))).as_py():  # as when pyarrow chooses the type
             table = table.set_column(k, written[k], pa.nulls(table.num_rows))
@@ -170,34 +170,33 @@ def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
     return max(even or widths, key=lambda name: widths[name][0])
 
 
-def _refuse_uneven(text: _DelimitedText, width: int) -> None:
-    """Raise ``InputError`` if a record has more or fewer values than there are names."""
-    widths = [(line, len(record)) for line, record in text.records(strict=True)]
-    uneven = [(line, count) for line, count in widths if count != width]
-    if not uneven:
-        return
-    places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
-    raise InputError(
-        f"{text.path}: the header line has {width}, but there are {places}; give the whole file, "
-        "with the names of all columns in its first line; quote values that contain the separator, or give the "
-        "separator with --separator (reading.separator in a workspace)"
-    )
+def _refuse_misread(text: _DelimitedText, width: int, rows: int | None = None) -> None:
+    """Raise ``InputError`` if a record has not ``width`` values, or a quote is not closed.
+
+    pyarrow reads all text after an open quote as one value, so its number of ``rows`` differs from that of ``csv``.
+    """
+    count, uneven = -1, list[str]()
+    for line, record in text.records(strict=True):
+        count += 1
+        if len(record) != width:
+            uneven.append(f"{len(record)} values in line {line}")
+    if uneven:
+        raise InputError(
+            f"{text.path}: the header line has {width}, but there are {listed(uneven, 10)}; give the whole file, "
+            "with the names of all columns in its first line; quote values that contain the separator, or give the "
+            "separator with --separator (reading.separator in a workspace)"
+        )
+    if rows is not None and count != rows:
+        raise InputError(
+            f"{text.path}: the quotes are ambiguous, with {rows:,} rows or with {count:,} rows; "
+            'close each quote, and write a quote inside a quoted value twice: ""'
+        )
 
 
 def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_string(column.type):
         return column
     return pa.chunked_array([[cell and as_meant(cell) for cell in column.to_pylist()]], pa.string())
-
-
-def _check_quotes(text: _DelimitedText, rows: int) -> None:
-    """Raise ``InputError`` if a quote is not closed, because pyarrow then reads all text after it as one value."""
-    counted = sum(1 for _ in text.records(strict=True)) - 1
-    if counted != rows:
-        raise InputError(
-            f"{text.path}: the quotes are ambiguous, with {rows:,} rows or with {counted:,} rows; "
-            'close each quote, and write a quote inside a quoted value twice: ""'
-        )
 
 
 def allow_long_fields() -> None:

@@ -4,7 +4,7 @@ The ending of a file's name decides its parser, and its first bytes must agree.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial, wraps
@@ -25,11 +25,10 @@ from warehouse.testsets import AS_FOUND, ReadingOptions
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt")
 _JSON = (".json", ".jsonl", ".ndjson")
 _PARQUET = (".parquet", ".pq")
-_ARROW = (".arrow", ".feather")
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _FIRST_BYTES = {
     b"PAR1": ("a Parquet file", _PARQUET),
-    b"ARROW1": ("an Arrow file", _ARROW),
+    b"ARROW1": ("an Arrow file, which CARE does not read", _PARQUET),
     b"PK\x03\x04": ("an Excel workbook or another zip archive", EXCEL),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
 }
@@ -70,23 +69,17 @@ def read_input_table(
 ) -> InputTable:
     """Read a table from a file or a frame.
 
-    A file may be CSV or similar text, JSON, JSON lines, Parquet, Arrow, a workbook, or a ``.sql`` file with a query for
+    A file may be CSV or similar text, JSON, JSON lines, Parquet, a workbook, or a ``.sql`` file with a query for
     DuckDB; text and JSON may be compressed. A frame is any object with ``__arrow_c_stream__``. ``plan`` receives the
     names of the columns before values are parsed, and returns the columns to read. ``options`` take precedence over the
     content. Raises ``InputError`` if the file is missing, unknown, unreadable or empty, or two columns share a name.
     """
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
-    input_table = replace(input_table, table=_with_names(input_table.name, input_table.table))
+    names, columns = name_columns(input_table.names), map(_of_usual_type, input_table.table.columns)
+    refuse_repeated(input_table.name, names)
     if input_table.table.num_rows == 0:
         raise InputError(f"{input_table.name}: the table is empty; it needs at least one row")
-    return input_table
-
-
-def _with_names(where: str, table: pa.Table) -> pa.Table:
-    """Return the table with unique column names and fewer types of columns."""
-    names = name_columns(table.column_names)
-    refuse_repeated(where, names)
-    return pa.table(dict(zip(names, map(_of_usual_type, table.columns), strict=True)))
+    return replace(input_table, table=pa.table(dict(zip(names, columns, strict=True))))
 
 
 def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -150,40 +143,20 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     encoded = [name for name in input_table if only and name in wanted.as_text and is_text(schema.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=encoded)
     refuse_size(path, file.metadata.num_rows * len(input_table) * _MIN_CELL_BYTES)  # before a value is unpacked
-    groups = (file.read_row_group(k, columns=input_table) for k in range(file.num_row_groups))
-    table = _bounded(path, groups) if file.num_row_groups else file.read(columns=input_table)
+    groups, unpacked = list[pa.Table](), 0
+    for k in range(file.num_row_groups):
+        groups.append(file.read_row_group(k, columns=input_table))
+        unpacked += groups[-1].nbytes
+        refuse_size(path, unpacked)
+    table = pa.concat_tables(groups) if groups else file.read(columns=input_table)
     unread = tuple(name for name in names if name not in input_table)
     return InputTable(str(path), table, f"pyarrow {pa.__version__} as Parquet", unread=unread)
-
-
-def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    with pa.ipc.open_file(path) as file:
-        batches = (_validated(pa.Table.from_batches([file.get_batch(k)])) for k in range(file.num_record_batches))
-        table = _bounded(path, batches) if file.num_record_batches else file.read_all()
-    return InputTable(str(path), table, f"pyarrow {pa.__version__} as an Arrow file")
-
-
-def _bounded(path: Path, parts: Iterable[pa.Table]) -> pa.Table:
-    """Join the parts of a file, or raise ``InputError`` if they are too large for the size of the file."""
-    kept, unpacked = list[pa.Table](), 0
-    for part in parts:
-        unpacked += part.nbytes
-        refuse_size(path, unpacked)
-        kept.append(part)
-    return pa.concat_tables(kept)
-
-
-def _validated(table: pa.Table) -> pa.Table:
-    """Return the table, or raise an Arrow error if its buffers are inconsistent and would crash the process."""
-    table.validate(full=True)
-    return table
 
 
 _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
     **{kind: partial(read_delimited, kind=kind) for kind in _DELIMITED},
     **dict.fromkeys(_JSON, read_json),
     **dict.fromkeys(_PARQUET, _from_parquet),
-    **dict.fromkeys(_ARROW, _from_arrow),
     **dict.fromkeys(EXCEL, read_workbook),
     ".sql": read_query,
 }
@@ -225,9 +198,10 @@ def _from_frame(frame: object) -> InputTable:
             "__arrow_c_stream__, such as a frame of pandas, polars, pyarrow or DuckDB"
         )
     name = f"{package} {kind.__name__}"
-    # The size of another library's buffers is unknown, so only pyarrow's own can be validated.
     try:
-        table = _validated(frame) if isinstance(frame, pa.Table) else _table_of_pandas(frame)
+        table = frame if isinstance(frame, pa.Table) else _table_of_pandas(frame)
+        if table is frame:  # the buffers of other libraries have no known size
+            table.validate(full=True)  # because inconsistent buffers crash the process
     except (ValueError, TypeError, NotImplementedError) as error:  # errors of Arrow and of pandas
         refuse_repeated(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
         raise InputError(f"{name}: {error}; {_OF_FRAMES}") from error
