@@ -28,7 +28,6 @@ _PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 _FIRST_BYTES = {
     b"PAR1": ("a Parquet file", _PARQUET),
-    b"ARROW1": ("an Arrow file, which CARE does not read", _PARQUET),
     b"PK\x03\x04": ("an Excel workbook or another zip archive", EXCEL),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
 }
@@ -199,9 +198,9 @@ def _from_frame(frame: object) -> InputTable:
         )
     name = f"{package} {kind.__name__}"
     try:
+        if isinstance(frame, pa.Table):  # the buffers of other libraries have no known size
+            frame.validate(full=True)  # inconsistent buffers would crash the process
         table = frame if isinstance(frame, pa.Table) else _table_of_pandas(frame)
-        if table is frame:  # the buffers of other libraries have no known size
-            table.validate(full=True)  # because inconsistent buffers crash the process
     except (ValueError, TypeError, NotImplementedError) as error:  # errors of Arrow and of pandas
         refuse_repeated(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
         raise InputError(f"{name}: {error}; {_OF_FRAMES}") from error
