@@ -199,7 +199,7 @@ def _from_frame(frame: object) -> InputTable:
     name = f"{package} {kind.__name__}"
     try:
         if isinstance(frame, pa.Table):  # the buffers of other libraries have no known size
-            frame.validate(full=True)  # inconsistent buffers would crash the process
+            pa.Table.validate(frame, full=True)  # inconsistent buffers would crash the process
         table = frame if isinstance(frame, pa.Table) else _table_of_pandas(frame)
     except (ValueError, TypeError, NotImplementedError) as error:  # errors of Arrow and of pandas
         refuse_repeated(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
