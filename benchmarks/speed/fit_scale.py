@@ -1,10 +1,9 @@
-"""Measure ``care fit`` on many items: CPU seconds and peak memory by stage, against an earlier commit and rivals.
+"""Measure ``care fit`` on many items: CPU seconds and peak memory by stage, against an earlier commit.
 
 ``python -m benchmarks.speed.fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes to
 ``benchmarks/results/fit-scale.md`` for each size and layout what every stage takes (``fit_stages``), with the
-pipeline's libraries and without them, each aggregate against a fit without them and against one
-that draws no sample, and what scikit-learn's and crowd-kit's nearest models take on the same scores (crowd-kit where
-``make rivals`` has been done).
+pipeline's libraries and without them, and each aggregate against a fit without them and against one that draws no
+sample.
 """
 
 from __future__ import annotations
@@ -31,37 +30,6 @@ from care_ops.metrics import rank_correlation
 RESULT = Path("benchmarks/results/fit-scale.md")
 JUDGES = 24
 _HERE = Path(__file__).parents[2]
-_RIVALS = Path("build/rivals/bin/python")
-
-_MEASURE = """
-import resource, sys, time
-import numpy as np, pyarrow.parquet as pq
-table = pq.read_table(sys.argv[1])
-{prepare}
-began = time.process_time()
-{fit}
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
-
-_SCIKIT_LEARN = _MEASURE.format(
-    prepare="""
-from sklearn.decomposition import FactorAnalysis
-scores = np.column_stack([table.column(name).to_numpy() for name in table.column_names[1:]])
-""",
-    fit="FactorAnalysis(1).fit_transform((scores - scores.mean(axis=0)) / scores.std(axis=0))",
-)
-
-_CROWD_KIT = """
-import resource, sys, time
-import numpy as np, pandas as pd
-from crowdkit.aggregation import DawidSkene
-votes = np.load(sys.argv[1])
-task, worker = np.divmod(np.arange(votes.size), votes.shape[1])
-frame = pd.DataFrame({"task": task, "worker": worker, "label": votes.ravel()})
-began = time.process_time()
-DawidSkene(n_iter=100).fit_predict(frame)
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
 
 _TELLING_SECONDS = 0.1
 """Minimum CPU seconds of a stage whose growth is printed."""
@@ -98,7 +66,6 @@ def main() -> None:
             whole = folder / "whole"
             _fit(_HERE, tables["wide"], whole, "--whole")
             _print_differences(folder / "now-wide", whole, "a fit that draws no sample")
-            _print_rivals(tables["wide"], folder)
     _print_growth(wide)
 
 
@@ -185,25 +152,6 @@ def _print_differences(fitted: Path, other: Path, what: str) -> None:
         chosen = pc.field("aggregator") == name
         first, second = (table.filter(chosen).column("estimate").to_numpy() for table in tables)
         print(f"| {name} | {np.nanmax(np.abs(first - second)):.1e} | {1 - rank_correlation(first, second):.1e} |")
-
-
-def _print_rivals(wide: Path, folder: Path) -> None:
-    """Print the time of other libraries' nearest models on the same scores, without reading."""
-    runs = {"scikit-learn, FactorAnalysis(1)": [sys.executable, "-c", _SCIKIT_LEARN, str(wide)]}
-    if _RIVALS.exists():
-        table = pq.read_table(wide)
-        scores = np.column_stack([table.column(name).to_numpy() for name in table.column_names[1:]])
-        votes = folder / "votes.npy"
-        np.save(votes, (scores > np.median(scores)).astype(np.int8))
-        runs["crowd-kit, DawidSkene on votes above the median"] = [str(_RIVALS), "-c", _CROWD_KIT, str(votes)]
-    else:
-        print("\ncrowd-kit is left out: `make rivals` builds the environment that it needs")
-    print("\n| rival | CPU s | MiB |\n|---|---|---|")
-    for name, command in runs.items():
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        cpu, peak = (float(number) for number in done.stdout.split())
-        print(f"| {name} | {cpu:.1f} | {peak:,.0f} |")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -121,12 +119,6 @@ def test_a_fit_has_another_id_for_anything_else_that_it_is_built_from(table):
     assert fit_id(turned, table_config(options)) == ids["nothing else"], "the order of the rows is no other input"
     unused = replace(table.items["i00"], metadata={**table.items["i00"].metadata, "note": "of no use"})
     assert fit_id(replace(table, items={**items, "i00": unused}), table_config(options)) == ids["nothing else"]
-
-
-def test_the_library_needs_neither_the_command_line_nor_dagster():
-    code = "import sys, assets.table.files; print(sorted({'typer', 'dagster', 'orchestration'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_systems_of_a_table_and_of_a_workspace_come_from_one_comparison(table):

@@ -2,8 +2,6 @@
 
 import doctest
 import pickle
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -165,12 +163,6 @@ def test_labels_families_and_columns_must_fit_the_scores(scores):
 def test_the_examples_of_the_docstrings_hold():
     assert doctest.testmod(estimators).failed == 0
     assert doctest.testmod(estimators).attempted >= 5
-
-
-def test_scikit_learn_is_not_imported():
-    code = "import sys, care_ops.estimators; print('sklearn' in sys.modules)"
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("name", EXPECTED)

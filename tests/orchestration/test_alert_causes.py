@@ -28,7 +28,7 @@ from orchestration.plan import NO_RETRY, RANGE_END_TAG, RANGE_START_TAG, TRIED_A
 from orchestration.workspace import load_workspace
 from tests.support import held_items
 from tests.support.servers import kill, wait_until
-from tests.support.workspaces import QUICK, care, make, query, run, write_items, write_judge, write_testset
+from tests.support.workspaces import QUICK, care, make, query, write_items, write_judge, write_testset
 
 
 class Daemon:
@@ -233,23 +233,6 @@ def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemo
     daemon.tick("workspace_sensor")
     over = json.loads((daemon.folder / "told.jsonl").read_text().splitlines()[1])
     assert (over["key"], over["state"]) == (reported["key"], "resolved")
-
-
-@pytest.mark.slow
-def test_a_fit_that_is_blocked_is_alerted_once_and_without_the_names_of_dagster(daemon):
-    strict = "fit: {resamples: 0}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
-    (daemon.folder / "care.yaml").write_text(strict + "alerts: {file: told.jsonl}\n")
-    write_judge(daemon.folder, "readability")
-    outcome = run(daemon.folder)
-    assert not outcome.failures
-    assert len([asset for asset, _ in outcome.materialised if asset == "aggregates"]) == 1
-    daemon.look()
-    daemon.look()
-    (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
-    assert "A new fit waits for you: " in alert
-    assert "1 judge came: readability" in alert
-    assert "dagster" not in alert.lower()
-    assert daemon.reported() in json.loads(alert)["text"]
 
 
 def test_a_judge_and_a_test_set_that_have_just_come_are_asked_for_at_the_first_look(daemon):

@@ -21,10 +21,8 @@ from orchestration.alerts import KINDS, Alert, AlertError, Notifier, opened, pos
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.locks import hold_daemon_lock
-from orchestration.plan import find_stale
-from orchestration.requests import Cursor, request_stale
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
-from tests.support.workspaces import JUDGES, QUICK, care, make, run
+from tests.support.workspaces import QUICK, care, make
 
 
 @pytest.fixture
@@ -367,50 +365,16 @@ def test_a_deadline_follows_the_hour_of_nightly(last, deadline):
     assert f"{due:%Y-%m-%d %H:%M}" == deadline
 
 
-def stale(workspace) -> dict[str, set[str | None]]:
-    found: dict[str, set[str | None]] = {}
-    for asset, partition in find_stale(workspace):
-        found.setdefault(asset, set()).add(partition)
-    return found
-
-
-@pytest.mark.slow
-def test_the_schedule_starts_a_run_and_the_sensor_requests_what_is_missing(workspace_after_run):
-    folder = workspace_after_run
-    (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin}\n")
-    loaded = load_workspace(folder)
-    assert stale(loaded) == {}
-    definitions = build_defs(folder)
+def test_the_schedule_requests_one_run_of_the_job_night(workspace_after_run):
+    (workspace_after_run / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin}\n")
+    definitions = build_defs(workspace_after_run)
     schedule = definitions.resolve_schedule_def("nightly")
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("15 3 * * *", "Europe/Berlin")
-    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
-    with workspace_instance(loaded) as instance:
-        context = dg.build_schedule_context(
-            instance=instance,
-            repository_def=definitions.get_repository_def(),
-            scheduled_execution_time=datetime.now(UTC),
-        )
+    assert (schedule.default_status, schedule.job_name) == (dg.DefaultScheduleStatus.RUNNING, "night")
+    with workspace_instance(load_workspace(workspace_after_run)) as instance:
+        repository, now = definitions.get_repository_def(), datetime.now(UTC)
+        context = dg.build_schedule_context(instance, repository_def=repository, scheduled_execution_time=now)
         assert len(schedule.evaluate_tick(context).run_requests or []) == 1
-        assert schedule.job_name == "night"
-
-        def asked():
-            requested, _ = request_stale(loaded, instance, Cursor())
-            return {tuple(key.to_user_string() for key in r.asset_selection or ()) for r in requested}
-
-        assert asked() == set()
-        with loaded.warehouse.writer() as connection:
-            connection.execute("DELETE FROM slices WHERE judge = 'length'")
-        assert asked() == {("scores",)}
-    outcome = run(folder)
-    assert {(a, p) for a, p in outcome.materialised if a in ("judge_inference", "scores", "panel")} == {
-        ("scores", "length|one"),
-    }
-    assert stale(loaded) == {}
-    (loaded.report_folder / page_name("one")).unlink()
-    assert stale(loaded) == {"report": {"one"}}
-    (loaded.fit_folder("one").path / "fit.json").unlink()
-    assert stale(loaded)["aggregates"] == {"one"}
-    assert len(JUDGES) == 5
 
 
 def test_the_asset_night_lists_what_it_found(workspace_after_run):

@@ -161,24 +161,15 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
 
 
 def test_bad_files_and_options_end_with_two(tmp_path, scores):
-    fake = tmp_path / "fake.parquet"
-    fake.write_text("hello")
     labels = tmp_path / "labels.csv"
     labels.write_text("item_id,label\nnobody,1\n")
-    families = tmp_path / "f.csv"
-    families.write_text("judge,family\nnobody,a\n")
-    out, twice = tmp_path / "out", tmp_path / "twice.csv"
-    twice.write_text("item_id,judge,score\nx,a,1\nx,a,2\n")
+    out = tmp_path / "out"
     for words, sentence in (
-        ((twice, "--out", out), f"{twice}: several rows for item 'x' and judge 'a' (line 2, line 3)"),
-        ((fake, "--out", out), "cannot be read as parquet"),
         ((tmp_path / "nowhere.csv", "--out", out), "no such file"),
         ((scores, "--out", out, "--admit", "some"), "admit must be 'rule' or 'all', got 'some'"),
         ((scores, "--out", scores), "is a file"),
         ((scores, "--out", out, "--labels", labels), "'nobody'"),
-        ((scores, "--out", out, "--judges", families), "'nobody' has no scores"),
         ((scores, "--out", out, "--items", labels), "are not in this table"),
-        ((scores, "--out", out, "--scale", 5, 1), "the lowest score first"),
     ):
         result = care("fit", *words)
         assert (result.exit_code, sentence in result.output) == (2, True), result.output

@@ -73,17 +73,3 @@ def test_a_warning_within_a_run_is_printed_though_dagster_shows_nothing_of_what_
     path = f"{slow.parent}{os.pathsep}{os.environ['PATH']}"
     run = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "PATH": path})
     assert "warning: a part is damaged\n" in run.stderr, run.stderr
-
-
-def test_a_verbose_root_logger_makes_no_command_verbose():
-    code = (
-        "import logging\n"
-        "from orchestration.cli.output import print_logs\n"
-        "print_logs(verbose=True)\n"
-        "print_logs(verbose=False)\n"
-        "logging.getLogger().setLevel(logging.DEBUG)\n"
-        "for level in (logging.INFO, logging.WARNING):\n"
-        "    logging.getLogger('warehouse.storage').log(level, 'read as %d', level)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (run.stdout, run.stderr) == ("", "warning: read as 30\n")
