@@ -43,7 +43,7 @@ KEPT = ROOT / "build" / "mutants"
 
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
 
-JUDGED = ROOT / "benchmarks" / "mutants.yaml"
+JUDGED = Path(__file__).with_name("mutants.yaml")
 
 TESTS = (
     "tests/care_ops/test_*.py",

@@ -251,9 +251,6 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
     assert greedy(blind, programs, validation) == (path, errors), "labels outside the validation rows choose nothing"
 
 
-GIVES_AWAY = re.compile("style|decorat|citation|length|confiden|announce|opening", re.IGNORECASE)
-
-
 @pytest.mark.parametrize("name", ["judgment_bias", "multi_subject_rlvr", "rlvr_openings"])
 def test_prompts_of_the_bias_and_attack_tables_do_not_give_the_answer_away(name):
     template = prompts.find(yaml.safe_load(catalog.text(name))["prompt"])
