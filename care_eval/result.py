@@ -17,7 +17,7 @@ from assets.fit.stages import recommended
 from assets.report.page import card, write_page
 from assets.table.files import aggregates_table, judges_table, make_folder, write_files
 from assets.table.fitting import TableFit
-from assets.table.rows import aggregate_rows, agreement_with_gold, judge_rows
+from assets.table.rows import aggregate_rows, agreement_with_gold
 from care_ops.errors import InputError
 from care_ops.labels import Drawn
 from care_ops.records import Aggregate, Certificate
@@ -175,24 +175,15 @@ class FitResult:
         return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:
-        """Return lines about the input, the recommended score, weights, agreement with gold, and what is missing."""
         page, name = self.table.page, self.recommended
         known = self.estimate[~np.isnan(self.estimate)]
-        listed = {
-            f"weights in {name}": [
-                f"{row['judge']} {row['weight']:.2f}" for row in judge_rows(page) if row["weight"] is not None
-            ],
-            "also computed": [other for other in self.aggregates if other != name],
-            "not admitted": [check.judge for check in page.checks if not check.admitted],
-            "no estimate": [*page.failures],
-        }
+        left_out = [check.judge for check in page.checks if not check.admitted]
         return [
             f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
             f"{page.missing_share:.1%} of their scores missing",
-            *(f"c{why.sentence[1:-1]}" for why in self.verdict.reasons if why.sentence.startswith("Columns left out")),
             f"{name}, the recommended score: mean {known.mean():.3f}, standard deviation {known.std():.3f}",
             *agreement_with_gold(page, page.evaluations),
-            *(f"{what}: {', '.join(named)}" for what, named in listed.items() if named),
+            *([f"not admitted: {', '.join(left_out)}"] if left_out else []),
         ]
 
 

@@ -126,12 +126,6 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
     refused = [check for check in checks if not check.admitted]
     if not refused:
         return ""
-    mostly_absent = sum(0.5 < check.missing_rate < 1.0 for check in checks)
-    if 2 * mostly_absent > len(checks):
-        return (
-            f"{mostly_absent:,} judges have scored less than half of the items, like workers in crowdsourcing; if they "
-            f"were not asked about the other items, declare this ({declare})."
-        )
     lacking = sum((check.reason or "").startswith("missing") and not check.out_of_range for check in checks)
     if 2 * lacking > len(checks):
         return f"{lacking:,} judges lack many scores; if nobody requested these scores, declare this ({declare})."
@@ -186,7 +180,6 @@ def outside_scale(given: int, out_of_range: int) -> str | None:
 def _reason(
     rule: AdmissionRule, missing: float, mode_share: float, entropy: float, mismatches: int, alignment: _Alignment
 ) -> str | None:
-    """Return the reason why the rule excludes a judge, or None if it does not."""
     returned = alignment.best
     if missing > rule.max_missing:
         return f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
@@ -202,7 +195,6 @@ def _reason(
 
 
 def _notes(items: int, alignment: _Alignment) -> str | None:
-    """Return a note on what a person should check about an admitted judge, or None."""
     standard_error = 1 / np.sqrt(max(items, 1))
     agreement = alignment.agreement
     if alignment.is_reversed and agreement < -max(_MIN_AGREEMENT, _STANDARD_ERRORS * standard_error):

@@ -142,13 +142,11 @@ def probability_curve(latent: Array, labels: Array, weights: Array | None = None
 
 
 def _grid(centre: Array, width: Array) -> Array:
-    """Return a grid (k, 2) of intercepts and nonnegative slopes around ``centre``."""
     intercepts, slopes = centre[:, None] + width[:, None] * np.linspace(-1.0, 1.0, _GRID)
     return np.column_stack([grid.ravel() for grid in np.meshgrid(intercepts, slopes[slopes >= 0.0])])
 
 
 def _posterior(points: Array, latent: Array, labels: Array, weights: Array) -> Array:
-    """Return the posterior probability (k,) of each pair of intercept and slope in a grid."""
     logit = points[:, :1] + points[:, 1:] * latent
     log = (labels * logit - np.logaddexp(0.0, logit)) @ weights
     log -= np.log1p(((points - [0.0, _SLOPE]) / [_INTERCEPT_SCALE, _SLOPE_SCALE]) ** 2).sum(axis=1)

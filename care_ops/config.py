@@ -79,7 +79,6 @@ def check(settings: Any, settings_name: str) -> None:
 
 
 def _is_finite_number(value: object) -> bool:
-    """Return whether a value is a finite real number and not a boolean."""
     return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
 
 

@@ -1,11 +1,11 @@
-"""Labels by people, and the way in which each labelled item was chosen.
+"""Labels by people, and how each labelled item was selected.
 
-A fit may use any label. An estimate for all items (a rate, the calibration of a probability, a judge's report) may rest
-only on labels of a probability sample: on items that were drawn at random or with a known probability, weighted by its
-inverse (Horvitz and Thompson, Journal of the American Statistical Association 1952).
+A fit may use any label. An estimate for all items (a rate, a calibrated probability, a judge's report) uses only a
+probability sample: items drawn at random or with a known probability, weighted by its inverse (Horvitz and Thompson,
+Journal of the American Statistical Association 1952).
 
-People also make errors. If an item has several labels, their spread shows how much one label is worth (the intraclass
-correlation of Shrout and Fleiss, Psychological Bulletin 1979), and k labels of an item count as k / (1 + (k - 1) ICC).
+The intraclass correlation (ICC) of several labels of an item measures the errors of people (Shrout and Fleiss,
+Psychological Bulletin 1979); k labels of an item count as k / (1 + (k - 1) ICC) labels.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ class Label:
     drawn : {"random", "chosen"}
         Whether the item was drawn at random or chosen by its properties.
     probability : float, optional
-        Probability with which the item was drawn. The default is an equal probability for items drawn at random, and an
-        unknown one for chosen items.
+        Probability with which the item was drawn; by default equal for items drawn at random, unknown for chosen ones.
     rater, labelled_at : str, optional
-        Who labelled it, and when.
+        Person who gave the label, and the time (ISO 8601).
     """
 
     item_id: str
@@ -119,16 +118,16 @@ class Labels:
         outside = [label.value for label in self.given if not low <= label.value <= high]
         if outside or not low < high:
             raise InputError(
-                f"labels: {outside[0] if outside else low:g} is no label of a pair, which lies between {low:g} (the "
-                f"right answer is better) and {high:g} (the left one is); say which bounds yours have (--label-bounds)"
+                f"labels: a label of a pair must lie between {low:g} (the right answer is better) and {high:g} (the "
+                f"left one is better), got {outside[0] if outside else low:g}; give the bounds with --label-bounds"
             )
         return Labels(tuple(replace(label, value=(label.value - low) / (high - low)) for label in self.given))
 
     @cached_property
     def reliability(self) -> float | None:
-        """Correlation of two people's labels of one item (ICC of a one-way design, 0 to 1); None if no item has two.
+        """Intraclass correlation of labels by two people, from 0 to 1; None if no item has labels by two people.
 
-        It is 1 if all labels are equal, because there is then no evidence of errors.
+        The correlation is 1 if all labels are equal, because these show no error.
         """
         groups = list(self.opinions.values())
         total, items = sum(map(len, groups)), len(groups)
@@ -143,9 +142,9 @@ class Labels:
 
     @cached_property
     def counts(self) -> Mapping[str, float]:
-        """Weight of each item's mean label relative to a single label; items with one label (weight 1) are omitted.
+        """Weight of each item's mean label relative to a single label, for the items with several labels.
 
-        The weight is the variance of a single label over that of the mean of k labels, from the noise among repeats.
+        The weight is the variance of a single label divided by the variance of the mean of the item's labels.
         """
         alike = 1.0 if self.reliability is None else self.reliability
         return {
@@ -156,10 +155,7 @@ class Labels:
 
     @cached_property
     def sample(self) -> Mapping[str, float]:
-        """Items of the probability sample, and the probability of each; 1 if all have the same.
-
-        These are items drawn at random, and chosen ones whose probability is known.
-        """
+        """Items drawn at random or with a known probability, and their probabilities; 1 if all are equal."""
         return {
             item: 1.0 if labels[0].probability is None else labels[0].probability
             for item, labels in self.by_item.items()
@@ -168,11 +164,7 @@ class Labels:
 
     @cached_property
     def first(self) -> Mapping[str, float]:
-        """First label of each item, with the items in the order of labelling.
-
-        That is the order of ``labelled_at`` if every label has an ISO 8601 date and time, and otherwise the order of
-        the rows.
-        """
+        """First label of each item, by time if every label has an ISO 8601 time, and otherwise by row."""
         times = [_time(label) for label in self.given]
         order = list(range(len(self.given)))
         if all(time is not None for time in times):
@@ -196,8 +188,8 @@ class Labels:
         ]
         if self.left_out:
             lines.append(
-                f"{self.left_out} items were chosen with an unknown probability: a fit may see their labels, but no "
-                "rate and no calibrated probability rests on them"
+                f"{self.left_out} items were chosen with an unknown probability; a fit uses their labels, but rates "
+                "and calibrated probabilities do not"
             )
         return [*lines, *self.repeats()]
 
@@ -209,9 +201,8 @@ class Labels:
         unlike = sum(len({*opinions}) > 1 for opinions in self.opinions.values())
         if unlike >= MIN_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
             return [
-                f"warning: of {len(self.counts)} items with several labels {unlike} have labels that contradict each "
-                "other, so one label hardly predicts the next; see whether a file was joined to wrong items or "
-                "one rater codes the other way round"
+                f"warning: {unlike} of {len(self.counts)} items with several labels have labels that contradict each "
+                "other; check whether labels were joined to the wrong items, or one rater uses a reversed scale"
             ]
         return [
             f"{len(self.counts)} items have several labels; two labels of one item correlate by "

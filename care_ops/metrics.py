@@ -1,4 +1,4 @@
-"""Metrics of an aggregate against gold, with order and scale apart."""
+"""Metrics of an aggregate against gold, separately for order and scale."""
 
 from dataclasses import replace
 
@@ -14,24 +14,16 @@ from care_ops.scores import Array, correlation
 
 
 def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
-    """Spearman's rank correlation over the entries that both have.
+    """Return Spearman's rank correlation of two arrays (n,) over the entries that are not NaN in either.
 
-    Parameters
-    ----------
-    x, y : (n,) array
-        NaN if there is no value.
-
-    Returns
-    -------
-    float
-        NaN if fewer than ``at_least`` entries are known in both, or those of one are all alike.
+    The result is NaN with fewer than ``at_least`` common entries, or if one array is constant over them.
     """
     both = ~np.isnan(x) & ~np.isnan(y)
     return correlation(scipy.stats.rankdata(x[both]), scipy.stats.rankdata(y[both]), at_least=at_least)
 
 
 def changed(one: Array, other: Array) -> Changed:
-    """Compare two rankings of the same items, both (n,); among ties the first item ranks higher."""
+    """Compare the rankings of the same items by two arrays (n,); among ties the first item ranks higher."""
     a, b = scipy.stats.rankdata(one), scipy.stats.rankdata(other)
     n = len(a)
     top = min(max(n // 10, 1), n)
@@ -60,7 +52,7 @@ def evaluate(
     scale : (low, high), optional
         The score scale, for the uniform fill.
     sd, p_quality : (n,) arrays, optional
-        Standard deviation and P(Q = 1) of the estimates. Without an sd, uncertainty is nearness to the threshold.
+        Standard deviation and P(Q = 1) of the estimates. Without ``sd``, an estimate near the threshold is uncertain.
 
     Raises
     ------
@@ -101,7 +93,7 @@ def is_binary(gold: Array) -> bool:
 
 
 def auc(estimate: Array, gold: Array) -> float | None:
-    """Area under the ROC curve of gold of two values, ties counted half (Mann-Whitney); None with one value only."""
+    """Return the area under the ROC curve for gold of two values (ties count half); None if gold has one value."""
     positive = gold == max(gold, default=0)
     m, n = int(positive.sum()), int((~positive).sum())
     if m == 0 or n == 0:
@@ -116,16 +108,15 @@ def tau(estimate: Array, gold: Array) -> float | None:
 
 
 def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | None:
-    """Return the share of the avoidable errors that are avoided by abstaining where uncertainty is greatest.
+    """Return how well uncertainty ranks the errors: 0 for a random order, 1 if every error comes last.
 
-    The area under the curve of error rate against share answered, the least uncertain first (Geifman and El-Yaniv,
-    2017), as a share of the way from answering in any order (0) to answering every right item first (1). None if
-    nothing, or everything, is wrong.
+    The measure is the area under the risk-coverage curve (Geifman and El-Yaniv, 2017), rescaled to these two orders.
+    The result is None if no decision is wrong, or all are.
 
     Parameters
     ----------
     uncertainty : (n,) array
-        Equal values count as answered in any order.
+        Ties are averaged over their orders.
     wrong : (n,) array of bool
     """
     n, errors = len(wrong), int(wrong.sum())
@@ -140,9 +131,9 @@ def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | 
 
 
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
-    """Return the expected calibration error.
+    """Return the expected calibration error: the mean over bins of |mean probability - share of positives|.
 
-    That is the mean over bins, weighted by items, of ``|mean probability - share of positives|``.
+    Bins are weighted by their numbers of items.
     """
     place = np.minimum((probability * bins).astype(int), bins - 1)
     excess = np.bincount(place, probability - gold, bins)

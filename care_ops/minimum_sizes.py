@@ -1,7 +1,7 @@
 """Minimum numbers of judges, items, scores, labels and resamples, in one table."""
 
 MIN_JUDGES = 3
-"""Judges of a panel, a factor or a structure. Where two judges disagree, neither can be found wrong."""
+"""Judges of a panel, a factor or a structure; with two judges, no score shows which one is wrong."""
 
 MIN_COLUMNS = 2
 """Columns of an array that means and votes aggregate; other methods need ``MIN_JUDGES``."""
@@ -16,7 +16,7 @@ FOLLOWS = 0.5
 """Spearman correlation from which a factor is reported to follow a feature of the texts."""
 
 MIN_ITEMS = 10
-"""Items for a correlation, a factor or a drop; with fewer, a correlation of .6 is within chance."""
+"""Items for a correlation or a factor; with fewer, a correlation of .6 may be due to chance."""
 
 MIN_ITEMS_TO_COMPARE = 60
 """Items for weights of judges; with fewer, weights are mostly noise."""

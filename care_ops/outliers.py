@@ -22,16 +22,16 @@ _CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0)
 """Common codes for a missing answer in numeric tables."""
 
 _UNLIKE = (
-    "judges score on unlike scales that their ranges do not tell, so that means, units and `avg` mix them; --scale "
-    "JUDGE=LOW:HIGH declares one"
+    "the judges use different scales, which their ranges do not identify, so `avg` and other means mix units; declare "
+    "a judge's scale with --scale JUDGE=LOW:HIGH"
 )
 
 _TIMES, _UPWARDS = 5.0, 50.0
-"""A number is no slip among grades that is not beyond five times their greatest, and upwards beyond 50."""
+"""A number above a usual scale is an outlier only if it exceeds five times the end of the scale, and 50."""
 
 _WIDTHS = 50.0
-"""So many times the width of the middle nine tenths of a judge's numbers, where they are on no usual scale: of heavy
-tails (Student's t with two degrees of freedom) not one in ten thousand lies beyond."""
+"""Distance of an outlier from the middle nine tenths of a judge's numbers on no usual scale, in widths of that range.
+With heavy tails (Student's t with two degrees of freedom) fewer than one number in ten thousand lies beyond."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Outliers:
         numbers = listed([f"{number:,.10g}" for number in self.numbers], 3)
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
-            f"judge {self.judge!r}: outside of its other scores, {self.lowest:g} to {self.highest:g}, are "
-            f"{numbers} ({self.count:,} of {self.scores:,}): taken as missing; --scale {option} declares its scale"
+            f"judge {self.judge!r}: {self.count:,} of {self.scores:,} scores count as missing, because they lie far "
+            f"outside the others, {self.lowest:g} to {self.highest:g}: {numbers}; --scale {option} declares its scale"
         )
 
 
@@ -74,10 +74,10 @@ def on_one_scale(
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
     """Set outliers to missing; return the scores and the judges of the outliers.
 
-    An outlier lies far outside of all other scores of its judge. On a usual scale (shares, grades, per cent) it is more
-    than five times the greatest score or, among whole grades, a code below 0 for a missing answer; elsewhere it is
-    fifty times as far away as the judge's other scores are from each other. Frequent values are not outliers. Nor is a
-    100 of a judge that otherwise gives 0, if other judges use the whole scale from 0 to 100.
+    An outlier lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent) it exceeds
+    five times the end of the scale or, among whole grades, is a negative code for a missing answer. On other scales it
+    lies more than fifty widths of the middle nine tenths away. Frequent values are not outliers. A 100 of a judge that
+    otherwise gives 0 is no outlier if other judges use the scale from 0 to 100.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     >>> grades[4] = 99
     >>> scores = ScoreMatrix(grades[:, None], tuple(f"i{k}" for k in range(30)), ("gpt",))
     >>> print(without_outliers(scores, {})[1][0].sentence)  # doctest: +NORMALIZE_WHITESPACE
-    judge 'gpt': outside of its other scores, 1 to 10, are 99 (1 of 30): taken as missing;
+    judge 'gpt': 1 of 30 scores count as missing, because they lie far outside the others, 1 to 10: 99;
     --scale gpt=LOW:HIGH declares its scale
     """
     columns = {
@@ -115,10 +115,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the top of the smallest common scale that holds all but a judge's outliers; None if there is none.
-
-    A judge without numbers is on the smallest scale.
-    """
+    """Return the end of the smallest usual scale that contains a judge's scores except outliers; None without one."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond
@@ -130,7 +127,7 @@ def _size(column: Array) -> float | None:
 
 
 def _beyond(column: Array, size: float) -> Chosen:
-    """Find numbers (n,) that are not scores on a scale from 0 to ``size``."""
+    """Return which numbers (n,) are outliers for a scale from 0 to ``size``."""
     above = column[(column >= 0) & (column <= size)]
     grades = (above == np.round(above)).all()
     codes = _CODES if grades and above.max(initial=0.0) > 1 else _CODES[1:]  # of votes, -1 may be the third
@@ -139,6 +136,5 @@ def _beyond(column: Array, size: float) -> Chosen:
 
 
 def _far_off(column: Array) -> Chosen:
-    """Find numbers (n,) that are far from the other scores of a judge without a usual scale."""
     low, high = np.nanquantile(column, (0.05, 0.95))
     return np.maximum(low - column, column - high) > (_WIDTHS * (high - low) if high > low else np.inf)

@@ -83,7 +83,7 @@ class Certificate:
     Attributes
     ----------
     primal, dual : float
-        Objective of the returned feasible (S, L) and of a feasible dual point: the optimum lies between.
+        Objectives of the returned (S, L) and of a dual point, both feasible; the optimum lies between them.
     gap : float
         ``(primal - dual) / max(1, |primal|)``.
     tolerance : float
@@ -117,7 +117,7 @@ class Aggregate:
     weights : (p,) array, optional
         Weight of each judge, summing to one in absolute value.
     loadings : (p, h) array, optional
-        Each judge on each factor.
+        Loading of each judge on each factor.
     latent : (n,) array, optional
         Quality before it was mapped to the panel's scale. For most aggregators it does not depend on the judges' scales
         (law 3).
@@ -141,7 +141,7 @@ class Aggregate:
     def mapped(
         self, items: Callable[[Array], Array], judges: Callable[[Array], Array] = lambda same: same
     ) -> Aggregate:
-        """Return a copy with ``items`` applied to arrays of a row per item, ``judges`` to those of a row per judge."""
+        """Return a copy with ``items`` applied to the arrays by item, and ``judges`` to the arrays by judge."""
         done = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
         known = {name: values for name in done if (values := getattr(self, name)) is not None}
         return replace(self, **{name: done[name](values) for name, values in known.items()})
@@ -155,9 +155,9 @@ class Intervals:
     ----------
     judges : tuple of p str
     lo, hi : (p,) arrays
-        Of the weights.
+        Ends of the intervals of the weights.
     loadings_lo, loadings_hi : (p, h) arrays, optional
-        Of the loadings. The factors of each resample are matched to the columns by direction.
+        Ends of the intervals of the loadings. The factors of each resample are matched to the columns by direction.
     resamples : int
         Number of resamples in which the aggregator has an estimate.
     """

@@ -1,22 +1,19 @@
-"""Samples of items for descriptions and starts, which do not need all items.
+"""Samples of items for descriptions and for starting points of iterations.
 
-Estimates of items, their weights and all decisions rest on every item. Descriptions that people read, and the search
-for starting points of an iteration that ends on all items, rest on a sample where there are more items than this.
+Estimates, weights and decisions use all items. If there are more than ``MOST_ITEMS``, descriptions that people read and
+the search for starting points use a sample.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 MOST_ITEMS = 50_000
-"""Most items of a sample. Where there are no more, all of them are used.
-
-A correlation over so many has a standard error of at most 1 / sqrt(50,000) = .0045, and a share one of half of that:
-less than half a unit of the second decimal, to which such numbers are printed.
-"""
+"""Maximum number of items in a sample. A correlation over as many items has a standard error of at most .0045, less
+than half a unit of the second decimal, to which it is printed."""
 
 
 def is_sampled(items: int) -> bool:
-    """Return whether a description of so many items rests on a sample."""
+    """Return whether there are too many items for a description of all of them."""
     return items > MOST_ITEMS
 
 
@@ -31,5 +28,5 @@ def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def spread_rows(items: int, most: int) -> NDArray[np.intp]:
-    """Return at most ``most`` rows, spread evenly over all of them, in rising order; empty without items."""
+    """Return at most ``most`` evenly spaced rows, in rising order; empty without items."""
     return np.unique(np.linspace(0, items - 1, most).astype(np.intp)) if items else np.arange(0)

@@ -1,4 +1,4 @@
-"""Scales of the judges, and the common scale of a panel to which scores are converted."""
+"""Scales of judges, and conversion of their scores to the common scale of a panel."""
 
 import shlex
 from collections import Counter
@@ -12,23 +12,23 @@ from care_ops.minimum_sizes import MIN_SCORES, MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, ScoreMatrix
 
 Scale = tuple[float, float]
-"""The lowest and the highest score that can be given."""
+"""Lowest and highest score that a judge can give."""
 
 SIZES = (1.0, 10.0, 100.0)
-"""Greatest scores of the kinds of scales that a range tells apart: shares, grades and per cent."""
+"""Highest score of each kind of scale that a range can identify: shares, grades and per cent."""
 
 _ROUNDING = 1e-6
-"""Share of a scale by which a score may lie beyond its end and still be a rounding error, as of single precision."""
+"""Distance beyond the end of a scale that is a rounding error, such as of single precision, as a share of the scale."""
 
 _STRAY = 0.01
-"""Share of a judge's scores above 1 that may be typing errors among shares."""
+"""Share of scores above 1 up to which they may be typing errors of a judge that gives shares."""
 
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
-"""Highest grades that are usual."""
+"""Usual highest grades."""
 
 
 def on_scale(values: Array, scale: Scale) -> Array:
-    """Return scores on a scale: NaN for scores outside, the end for scores beyond it by a rounding error."""
+    """Return scores with NaN outside a scale; a score beyond an end by a rounding error becomes the end."""
     low, high = scale
     beyond = _ROUNDING * (high - low)
     return np.where((values < low - beyond) | (values > high + beyond), np.nan, np.clip(values, low, high))
@@ -82,7 +82,7 @@ def brought_to_one_scale(
     unknown = sorted(set(declared) - set(scores.judges))
     if unknown:
         raise InputError(
-            f"a scale is declared of {unknown[0]!r}, which is not a judge; there are {listed(scores.judges)}"
+            f"a scale is declared for {unknown[0]!r}, which is not a judge; there are {listed(scores.judges)}"
         )
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     undeclared = {judge: column for judge, column in columns.items() if judge not in declared}
@@ -134,22 +134,17 @@ def share_scale(values: Array) -> bool:
 
 
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
-    """Return the most frequent declared scale, as a fallback for the panel's scale.
-
-    Raises ``InputError`` if some judges' scales are declared, and the ranges of the others do not say which scale
-    most of them share.
-    """
+    """Return the most frequent declared scale; raise ``InputError`` if a judge has none."""
     rest = [judge for judge in columns if judge not in declared]
     if rest:
         raise InputError(
-            f"the scales of {listed(sorted(declared), 5)} are declared, but the ranges of the other judges do not tell "
-            "theirs; declare the panel's scale too, as --scale 1 10 (`scale` of a test set)"
+            f"the scales of {listed(sorted(declared), 5)} are declared, but the ranges of the other judges do not "
+            "identify theirs; declare the panel's scale too, as --scale 1 10 (`scale` of a test set)"
         )
     return Counter(declared.values()).most_common(1)[0][0]
 
 
 def _kind(column: Array) -> float | None:
-    """Return the upper end of the usual scale of a judge's scores; None if they are on no usual scale."""
     if len(column) < MIN_SCORES or column.min() < 0:
         return None
     highest = column.max()
@@ -174,10 +169,10 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """Return a judge's own scale by its range, if that is clearly of another kind than the panel's; else None.
+    """Return a judge's own scale by its range, if it is clearly of another kind than the panel's; else None.
 
-    A narrow range is weak evidence: it takes ``MIN_SCORES_TO_DESCRIBE`` scores, and if most of them lie on the
-    scale that is declared, where a severe judge's do too, some that are no whole numbers.
+    A smaller scale needs ``MIN_SCORES_TO_DESCRIBE`` scores. If most of these lie on the declared scale, as those of a
+    severe judge do, some must not be whole numbers.
     """
     size = _kind(column)
     of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)
@@ -191,7 +186,6 @@ def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Sca
 
 
 def _ends(size: float, lowest: float, highest: float) -> Scale:
-    """Return the common scale of this kind that holds all scores."""
     if size != 10.0:
         return 0.0, size
     return float(lowest >= 1), min(end for end in _GRADES if end >= highest)

@@ -16,7 +16,7 @@ from care_ops.errors import InputError, listed
 Array = NDArray[np.float64]
 
 _HASHED_ROWS = 16_384
-"""Rows that are hashed at once, so that no copy of the whole matrix is needed."""
+"""Number of rows that are hashed at once, which avoids a copy of the whole matrix."""
 
 _LARGEST = 1e75  # the cube of a score, summed over the items, must be a number
 
@@ -67,7 +67,7 @@ class ScoreMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n items, p judges)."""
+        """Numbers of items and of judges."""
         return len(self.item_ids), len(self.judges)
 
     def canonical(self) -> ScoreMatrix:
@@ -82,7 +82,7 @@ class ScoreMatrix:
         return self._taken(self.values[np.ix_(rows, columns)], rows, columns)
 
     def _taken(self, values: Array, rows: Sequence[int], columns: Sequence[int]) -> ScoreMatrix:
-        """Select rows and columns of this matrix, each at most once; no check is repeated."""
+        """Select rows and columns, each at most once, without repeating the checks."""
         taken = object.__new__(ScoreMatrix)
         object.__setattr__(taken, "values", np.ascontiguousarray(values))
         object.__setattr__(taken, "item_ids", tuple([self.item_ids[i] for i in rows]))
@@ -148,7 +148,7 @@ def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.
 
 
 def varies(values: Array) -> NDArray[np.bool_]:
-    """Return whether a judge's scores are not all alike; shape (p,), or a single one for one judge.
+    """Return whether each judge gave different scores, by minimum and maximum.
 
     The variance is not a reliable test, because the mean of equal numbers may be rounded.
 

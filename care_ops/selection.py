@@ -1,4 +1,4 @@
-"""Selection of penalties by a few labels, as in the paper, and of judges for a panel."""
+"""Selection of penalties, and of judges for a panel, by a few labels, as in the paper."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,10 +25,10 @@ GRIDS: dict[str, tuple[tuple[float, float | None], ...]] = {
     "care_tensor": tuple((g, t) for g in _TENSOR_STEPS for t in _TENSOR_STEPS),
     "care_tensor_paper": tuple((g, t) for g in _TENSOR_STEPS for t in _TENSOR_STEPS),
 }
-"""Pairs of gamma and tau of the paper's appendix "Hyperparameter Tuning"; no tau: this project's own.
+"""Pairs (gamma, tau) of the paper's appendix "Hyperparameter Tuning"; a tau of None means the default of this project.
 
-They are Algorithm 1's penalties as they stand, for CARE-SVD where its estimate is the literal w'J (``placement``). For
-the estimate of this project they are multiples of the theory's rate, which depends on the number of items.
+They are the penalties of Algorithm 1, except for CARE-SVD with the placement ``panel``: there they are multiples of the
+theory's rate, which depends on the number of items.
 """
 
 Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
@@ -37,16 +37,16 @@ Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One point of the grid.
+    """Point of a grid of penalties, with its aggregate.
 
     Attributes
     ----------
     gamma, tau : float
-        The values of the grid; a tau of None stands for the default.
+        Values of the grid; a tau of None means the default.
     config : StructureConfig
-        The same penalties as multiples of the theory's rate.
+        The penalties as multiples of the theory's rate.
     value : float or None
-        Value of the criterion, higher is better; None if the aggregator has no estimate.
+        Criterion, of which higher values are better; None if it was not computed.
     aggregate : Aggregate or None
         The estimate, if an aggregator was fitted.
     """
@@ -68,7 +68,7 @@ class Selection:
     candidates : list of Candidate
         In the order of the grid.
     best : Candidate
-        The first of the candidates with the highest value.
+        First candidate with the highest value.
     """
 
     aggregator: str
@@ -79,12 +79,12 @@ class Selection:
 
 
 def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw whole split units until they hold a share of the items; return a mask (n,).
+    """Draw split units until they contain a share of the items; return a mask of these items (n,).
 
-    Raises ``InputError`` if a share lies outside (0, 1), or no unit would be left to measure on.
+    Raises ``InputError`` if the share lies outside (0, 1), or all split units would be drawn.
     """
     if not 0 < share < 1:
-        raise InputError(f"selection: the share of labels is {share}; give one between 0 and 1")
+        raise InputError(f"selection: the share of labels must be above 0 and below 1, got {share}")
     distinct, code, size = np.unique(np.array(units, dtype=str), return_inverse=True, return_counts=True)
     order = rng.permutation(len(distinct))
     taken = order[: int(np.searchsorted(np.cumsum(size[order]), share * len(units))) + 1]
@@ -124,12 +124,12 @@ def fit_grid(
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> list[Candidate]:
-    """Fit the aggregator without labels at every point of the grid; candidates have no value yet.
+    """Fit the aggregator without labels at every point of a grid; the candidates have no value yet.
 
     Parameters
     ----------
     grid : sequence of (gamma, tau or None), optional
-        By default the paper's (``GRIDS``).
+        Grid; by default the paper's (``GRIDS``).
     """
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
@@ -172,10 +172,10 @@ def select_with_labels(
     Parameters
     ----------
     labels : (n,) array
-        NaN if there is none.
+        Labels; NaN for an item without a label.
     criterion : {"order", "error"}
-        AUC (binary labels) or Kendall's tau; or accuracy at the aggregate's threshold (binary) or the negative mean
-        absolute error on its own scale.
+        "order" is AUC for binary labels, else Kendall's tau. "error" is accuracy at the aggregate's threshold for
+        binary labels, else the negative mean absolute error.
     grid : sequence of (gamma, tau or None), optional
 
     Raises
@@ -187,7 +187,9 @@ def select_with_labels(
     """
     labelled = ~np.isnan(labels)
     if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
-        raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
+        raise InputError(
+            f"selection: penalties need two different labels, but there are {int(labelled.sum())} labels; add labels"
+        )
 
     def valued(candidate: Candidate) -> Candidate:
         answer = candidate.aggregate
@@ -200,5 +202,5 @@ def select_with_labels(
     tried = [valued(candidate) for candidate in fit_grid(scores, config, aggregator, grid=grid, watch=watch)]
     values = [-np.inf if candidate.value is None else candidate.value for candidate in tried]
     if max(values) == -np.inf:
-        raise FitError(f"selection: {aggregator} has no answer at any penalty; the last reason: {tried[-1].why_not}")
+        raise FitError(f"selection: {aggregator} has no estimate at any penalty; the last reason: {tried[-1].why_not}")
     return Selection(aggregator, criterion, tried, tried[int(np.argmax(values))], int(labelled.sum()))

@@ -10,22 +10,22 @@ from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, mean_of_present, varies
 
 _NARROW = 0.1
-"""Share of the range of all scores below which a judge's own range is narrow."""
+"""Range of a judge's scores, as a share of the range of all scores, below which it is narrow."""
 
 FIT_GROUPS_REMEDY = "fit each group's scores by themselves, or let some items be scored by judges of all groups"
-"""Instruction for groups of judges that share no item and cannot be compared."""
+"""Instruction if groups of judges share no item."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """Judges and items that are connected by scores, by their positions, in order."""
+    """Positions of judges and items that scores connect, in rising order."""
 
     judges: NDArray[np.intp]
     items: NDArray[np.intp]
 
 
 def is_sparse(values: Array) -> bool:
-    """Return whether pairs of judges share too few items: the panel is a crowd, or ``lacks_pairs``.
+    """Return whether pairs of judges share too few items for correlations.
 
     Parameters
     ----------
@@ -45,20 +45,20 @@ def is_sparse(values: Array) -> bool:
 
 
 def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
-    """Return whether more than half of the judges scored less than half of the items, by the scores of each, (p,)."""
+    """Return whether more than half of the judges scored less than half of the items, given their counts (p,)."""
     return bool(present.any() and (present < 0.5 * items).mean() > 0.5)
 
 
 def lacks_pairs(together: Array) -> bool:
-    """Whether two judges scored no item in common and others connect them, by the items that two scored, (p, p)."""
+    """Return whether two judges share no item but others connect them, given the counts of shared items (p, p)."""
     lacking = together == 0
     return bool(lacking.any()) and scipy.sparse.csgraph.connected_components(~lacking, directed=False)[0] == 1
 
 
 def components(values: Array) -> list[Component]:
-    """Find groups of judges that share no item with judges of other groups; the largest first.
+    """Find groups of judges that share no item with judges of other groups, the largest first.
 
-    Judges and items without a score are in none.
+    Judges and items without a score belong to no group.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def components(values: Array) -> list[Component]:
     """
     n, p = values.shape
     present = ~np.isnan(values)
-    if p and present.all(axis=1).any():  # an item that everybody scored connects them all
+    if p and present.all(axis=1).any():  # an item that all judges scored connects them
         return [Component(np.arange(p), np.flatnonzero(present.any(axis=1)))]
     item, judge = np.nonzero(present)
     graph = scipy.sparse.coo_array((np.ones(len(item), dtype=np.int8), (item, n + judge)), shape=(n + p, n + p))
@@ -82,9 +82,8 @@ def components(values: Array) -> list[Component]:
 def scales_are_unlike(values: Array) -> bool:
     """Return whether a quarter of the judges or more use less than a tenth of the range of all scores.
 
-    Such judges score on scales of their own, as reward models do: their scores can be compared neither with one another
-    nor with one cut. Judges of fewer than ``MIN_SCORES_TO_DESCRIBE`` scores, and those that never vary, say nothing of
-    their scale.
+    Such judges, for instance reward models, have their own scales, so that neither their scores nor one cut can be
+    compared across judges. Constant judges and those with fewer than ``MIN_SCORES_TO_DESCRIBE`` scores are ignored.
 
     Parameters
     ----------
@@ -104,10 +103,10 @@ def scales_are_unlike(values: Array) -> bool:
 
 
 def comparable(values: Array) -> Array:
-    """Return the scores of a sparse panel in units in which judges can be compared, NaN where missing, shape (n, p).
+    """Standardise the scores of a sparse panel by the mean and standard deviation of all scores.
 
-    Few scores do not tell a judge's location and spread, so that all judges share those of all scores, unless their
-    scales are unlike: then each judge has its own, and a judge of too few scores to know them has no score left.
+    If ``scales_are_unlike``, each judge is standardised separately, and a judge with fewer than
+    ``MIN_SCORES_TO_DESCRIBE`` scores gets NaN.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Text as a reader sees it: characters that are not seen are left out, so that they can change no count."""
+"""Removal of invisible characters from texts, so that they change no count."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _WRITTEN = "|".join(
     )
 )
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"
-"""Letters and signs that are drawn as nothing."""
+"""Letters and symbols that look blank."""
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _NO_WIDTH = (
@@ -32,13 +32,13 @@ _RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
 _OVERRIDES = "[\u202d\u202e]"
 
 _compiled = cache(re.compile)
-"""A pattern, compiled when the first text is read."""
+"""Compiled pattern; compilation waits for the first text."""
 
 
 def visible(text: str) -> str:
-    """Remove invisible characters, except those that a script or an emoji is spelled with.
+    """Remove invisible characters, except those that the spelling of a script or an emoji needs.
 
-    Letters that are drawn as blanks are one space, and none at the end of a line.
+    Letters that look blank become one space, or nothing at the end of a line.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def visible(text: str) -> str:
 
 
 def has_invisible(texts: Sequence[str | None]) -> list[bool]:
-    """Return whether each text has characters that are not seen, except byte order and right-to-left marks.
+    """Return whether each text has invisible characters other than byte order and right-to-left marks.
 
     Examples
     --------

@@ -103,13 +103,14 @@ def compared_in(
 ) -> SystemsDocument:
     """Compare the systems of a test set by its recommended aggregate.
 
-    By default, ``columns`` are those that the test set's file declares, and ``fits`` (aggregator -> fit_id) the latest.
-    Raises ``InputError`` if no item has such a column, and ``FitError`` without an aggregate or systems to compare.
+    ``columns`` name the systems; the default is the test set's ``systems``. ``fits`` maps aggregators to fit ids; the
+    default is the latest fits. Raises ``InputError`` if no item has such a column, and ``FitError`` if there is no
+    aggregate, or fewer than two systems can be compared.
     """
     panel, latest = read_fitted(workspace.fit_folder(testset))
     fits = fits or latest.by_aggregator
     if not fits:
-        raise FitError(f"the systems of test set {testset!r} cannot be compared, because it has no aggregate")
+        raise FitError(f"the systems of test set {testset!r} cannot be compared, because it has no fit; run `care run`")
     name = recommended(fits)
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset, columns))

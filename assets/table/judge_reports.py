@@ -68,7 +68,7 @@ def judge_reports(
     labelled = [item for item in item_ids if item in labels.sample]
     weights = np.zeros(len(item_ids))
     weights[~np.isnan(given)] = FitLabels.of(labels).weights(labelled)
-    units, lengths, grades = item_columns(table).units(), _lengths(table), _grades(table, every)
+    units, grades = item_columns(table).units(), _grades(table, every)
     given_to_all: dict[str, Any] = {"grades": grades, "units": units, "level": level}
     reports: list[JudgeReport] = []
     left_out: dict[str, str] = {}
@@ -77,7 +77,7 @@ def judge_reports(
             continue
         try:
             cut = _cut(name, scores, config.fit.cut)
-            reports.append(report_of(name, scores, given, weights, cut, lengths=lengths, **given_to_all))
+            reports.append(report_of(name, scores, given, weights, cut, **given_to_all))
         except FitError as error:
             left_out[name] = str(error)
     panel = None
@@ -123,35 +123,14 @@ def _cut(judge: str, scores: Array, declared: float | None) -> float:
     return float(values.mean())
 
 
-def _lengths(table: ScoreTable) -> Array | None:
-    """Return the number of characters of each response; None without texts.
-
-    For pairs this is the second minus the first.
-    """
-    first, second = ([getattr(item, side) for item in table.records] for side in ("response", "response_2"))
-    if not any(first):
-        return None
-    one, other = (
-        np.array([None if text is None else len(text) for text in side], np.float64) for side in (first, second)
-    )
-    return other - one if any(second) else one
-
-
-def sentences(report: JudgeReport, *, pairs: bool) -> list[str]:
+def sentences(report: JudgeReport) -> list[str]:
     """Return a judge's report in sentences."""
-    lines = [
+    return [
         *people_sentences(report.people),
         f"of the answers people passed, the judge passed {_share(report.passed_of_passed)}",
         f"of the answers people failed, the judge failed {_share(report.failed_of_failed)}",
         f"it is right on {_share(report.accuracy)} by {report.labels} labels; people pass {report.base_rate.value:.0%}",
     ]
-    if report.length is not None:
-        effect, what = report.length, "how much longer the second text is" if pairs else "length"
-        people = "" if effect.people != effect.people else f", people by {effect.people:+.2f}"
-        lines.append(
-            f"its scores follow {what} by {effect.judge:+.2f} ({effect.lo:+.2f} to {effect.hi:+.2f}, Spearman){people}"
-        )
-    return lines
 
 
 def _share(share: Share | None) -> str:

@@ -104,7 +104,6 @@ def _check_the_two(new: str, old: str, margin: float, width: float) -> None:
 
 
 def _decided(difference: Difference, margin: float) -> Decision:
-    """Return the decision that follows from the interval of a difference and the margin."""
     if difference.lo > 0:
         outcome = "better"
     elif difference.hi < -margin:

@@ -114,7 +114,6 @@ def _features(text: str | None) -> list[float]:
 
 
 def _spaced(text: str) -> str:
-    """Insert spaces around letters that count as words."""
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
 
 

@@ -270,7 +270,6 @@ def agreement_with_people(
 
 
 def _why_undefined(score: Array, people: Array, cut: float) -> str:
-    """Return why there is no kappa: people or the judge decide every labelled item alike."""
     if np.ptp(people) == 0:
         return "people decided every labelled item alike"
     which = "every" if score.min() > cut else "no"

@@ -1,4 +1,4 @@
-"""Report on a judge from labels of a probability sample: error rates, and effects of length and position.
+"""Report on a judge from labels of a probability sample: error rates, and the effect of position in pairs.
 
 Shares have Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 """
@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta, norm
+from scipy.stats import beta
 from scipy.stats import t as student
 
 from care_ops.errors import FitError
-from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS, MIN_LABELS
 from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people
 from care_ops.results.rates import LEVEL
@@ -26,17 +25,6 @@ class Share:
     lo: float
     hi: float
     count: float
-
-
-@dataclass(frozen=True)
-class LengthEffect:
-    """Rank correlations of text length (for pairs, of the difference in length) with a judge's scores and labels."""
-
-    judge: float
-    lo: float
-    hi: float
-    people: float
-    items: int
 
 
 @dataclass(frozen=True)
@@ -84,7 +72,6 @@ class JudgeReport:
     people: PeopleAgreement
     base_rate: Share
     accuracy: Share
-    length: LengthEffect | None
 
 
 def report_of(
@@ -96,12 +83,11 @@ def report_of(
     *,
     grades: Array | None = None,
     units: Sequence[str] | None = None,
-    lengths: Array | None = None,
     level: float = LEVEL,
 ) -> JudgeReport:
     """Build the report on one judge from its scores and from labels; raise ``FitError`` with too few labels.
 
-    ``lengths`` (n,) are lengths of texts. The other parameters are as in ``agreement_with_people``.
+    The parameters are as in ``agreement_with_people``.
     """
     rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
     if len(rows) < MIN_LABELS:
@@ -117,7 +103,6 @@ def report_of(
         people=agreement_with_people(judge, scores, labels, weights, cut, grades=grades, units=units, level=level),
         base_rate=_certain(_share(w, people, level)),
         accuracy=_certain(_share(w, right, level)),
-        length=None if lengths is None else _length(lengths, scores, labels, level),
     )
 
 
@@ -134,14 +119,3 @@ def _share(weights: Array, holds: Array, level: float) -> Share | None:
 def _certain(share: Share | None) -> Share:
     assert share is not None  # the weights of a sample add to more than 0
     return share
-
-
-def _length(lengths: Array, scores: Array, labels: Array, level: float) -> LengthEffect | None:
-    known = ~np.isnan(lengths) & ~np.isnan(scores)
-    by_judge = rank_correlation(lengths, scores, at_least=MIN_ITEMS)
-    if np.isnan(by_judge):
-        return None
-    half = float(norm.ppf((1 + level) / 2)) / np.sqrt(max(int(known.sum()) - 3, 1))
-    lo, hi = np.tanh(np.arctanh(np.clip(by_judge, -0.999, 0.999)) + np.array([-half, half]))
-    by_people = rank_correlation(np.where(known, lengths, np.nan), labels)
-    return LengthEffect(by_judge, float(lo), float(hi), by_people, int(known.sum()))

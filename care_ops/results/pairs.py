@@ -1,8 +1,8 @@
-"""Shares of pairs that systems win, estimated from labels of a few pairs.
+"""Shares of pairs that each system wins, estimated from labels of some pairs.
 
-A high score or label prefers the left answer. For each system, a pair is an item whose label is the system's share of
-the win: 1, .5 for a tie, or 0. ``rates`` and ``sequential`` compute the intervals. The judges' preference for a side is
-removed first.
+A high score or label means that the left answer is better. For each system, a pair becomes an item whose label is the
+system's share of the win: 1, .5 for a tie, or 0. The judges' preference for a side is removed. Then ``rates`` or
+``sequential`` computes the intervals.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ class Duels(Labelled):
         return Difference(first, second, value, lo, hi)
 
     def _seen_by(self, system: str, opponent: str | None = None) -> Rates:
-        """Estimate a system's share of wins over all opponents, or over one opponent."""
         seen = [
             (row, 1.0 if pair[0] == system else -1.0)
             for row, pair in enumerate(self.pairs)
@@ -113,6 +112,5 @@ def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
 
 
 def _turned(rate: Rate, system: str) -> Rate:
-    """Return the rate of a system's only opponent, given the rate of the system."""
     value, lo, hi = 1 - rate.value, 1 - rate.hi, 1 - rate.lo
     return replace(rate, system=system, value=value, lo=lo, hi=hi, by_judges=1 - rate.by_judges)

@@ -225,7 +225,7 @@ def _with_labels(
 
 def _checked(labels: Array, chance: Array | None, level: float) -> Array:
     if not 0 < level < 1:
-        raise InputError(f"rates: the level of intervals must lie between 0 and 1, got {level:g}")
+        raise InputError(f"rates: the level of intervals must be above 0 and below 1, got {level:g}")
     chance = np.ones(len(labels)) if chance is None else chance
     drawn = chance[~np.isnan(labels)]
     if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():
@@ -293,6 +293,5 @@ def _for_parameters(system: System) -> System:
 
 
 def _summary(draws: Array, level: float) -> tuple[float, float, float]:
-    """Return the mean and the equal-tailed interval of draws."""
     lo, hi = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(draws.mean()), float(lo), float(hi)

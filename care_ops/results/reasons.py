@@ -167,7 +167,6 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
 
 
 def _trend(facts: FitFacts) -> Reason:
-    """Ask whether the rows were shuffled."""
     message = (
         f"Use these scores only if the rows were sorted: the scores {'rise' if facts.trend > 0 else 'fall'} along the "
         "file."
@@ -200,7 +199,6 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
 
 
 def _together(topic: Topic, by_judge: dict[str, str], what: str) -> list[Reason]:
-    """Return one reason for several judges."""
     if len(by_judge) < 2:
         return [Reason(topic, sentence, (name,)) for name, sentence in by_judge.items()]
     sentence = f"{len(by_judge)} {what}: {listed([*by_judge], _NAMED)}."
@@ -208,7 +206,6 @@ def _together(topic: Topic, by_judge: dict[str, str], what: str) -> list[Reason]
 
 
 def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
-    """Explain the state of the estimate, and how it departs from the plain average."""
     state, first = state_of(facts)
     reasons = [first, *_by_labels(facts)]
     if facts.effective_judges is not None and state != "no common signal":
@@ -246,7 +243,6 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
 
 
 def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
-    """Answer whether the panel or a judge may gate a release."""
     if facts.gates:
         more = [f"{x.judge}: {x.remedy}." for x in facts.gates if x.remedy]
         return [Reason("labels", gates_sentence(facts.gates), detail=" ".join(more))]
@@ -286,7 +282,6 @@ def _departures(facts: FitFacts) -> list[Reason]:
 
 
 def _by_labels(facts: FitFacts) -> list[Reason]:
-    """Describe the evidence of labels about the estimate."""
     found = facts.labels
     if found is None or facts.labels_contradict:
         return []
@@ -312,7 +307,6 @@ def _by_labels(facts: FitFacts) -> list[Reason]:
 
 
 def _followed(facts: FitFacts) -> list[Reason]:
-    """Name the text features that several judges follow, and whether the estimate follows them."""
     reasons: list[Reason] = []
     for found in facts.followed:
         if abs(found.correlation) < FOLLOWS:
@@ -346,7 +340,6 @@ def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
 
 
 def _against_plain_average(facts: FitFacts) -> Reason:
-    """Count the differences between the estimate and the plain average."""
     plain, detail = facts.plain_average, ""
     assert plain is not None
     if plain.correlation != plain.correlation:

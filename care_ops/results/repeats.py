@@ -198,7 +198,6 @@ def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
 
 
 def _lowest(scores: Array, k: int) -> float:
-    """Return the expected lowest of k scores that are drawn without replacement."""
     scores = np.sort(scores[~np.isnan(scores)])
     n = len(scores)
     if n < k:

@@ -225,7 +225,7 @@ def _bounds(labels: Array, bounds: tuple[float, float] | None) -> tuple[float, f
     known = labels[~np.isnan(labels)]
     if bounds is None:
         if not np.isin(known, (0.0, 1.0)).all():
-            raise InputError("some labels are not 0 or 1; give the bounds of a label, such as 1 and 5")
+            raise InputError("labels need bounds, because some are not 0 or 1; give the bounds, such as 1 and 5")
         return 0.0, 1.0
     lo, hi = bounds
     if not lo < hi:

@@ -163,7 +163,6 @@ def _solve(x: Array, e: Array, systems: int, half_won: float) -> tuple[Array, Ar
 
 
 def _interval(difference: float, influence: Array, freedom: int, level: float) -> tuple[float, float]:
-    """Return Student's t interval from the influence of each split unit."""
     active = influence[influence != 0.0]
     scale = len(active) / max(len(active) - 1, 1)
     half = float(student.ppf((1 + level) / 2, max(freedom, 1)) * np.sqrt(scale * np.sum(active**2)))
@@ -171,7 +170,6 @@ def _interval(difference: float, influence: Array, freedom: int, level: float) -
 
 
 def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
-    """Return split units as integer codes (n,), and the number of distinct units."""
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
     return code.astype(np.intp), len(distinct)
 

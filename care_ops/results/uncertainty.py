@@ -95,7 +95,6 @@ def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[st
 
 
 def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refit], shrink: float) -> Intervals:
-    """Compute the intervals of an aggregate's weights and loadings from the refits on resamples."""
     assert whole.weights is not None  # ``weight_intervals`` keeps no others
     lo, hi = _quantiles([weights for weights, _ in refits], whole.weights, shrink)
     if whole.loadings is None:
@@ -138,7 +137,6 @@ def _resampled(scores: ScoreMatrix, labels: FitLabels, rows: NDArray[np.intp]) -
 
 @lru_cache(maxsize=1)
 def _item_ids(items: int) -> tuple[str, ...]:
-    """Return the ids of a resample's items, the same tuple for every resample."""
     return tuple(f"{k:09d}" for k in range(items))
 
 

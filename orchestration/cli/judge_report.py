@@ -30,9 +30,7 @@ def judge_report(
     labels: Labels,
     drawn: Drawn = None,
     of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
-    items: Annotated[
-        Path | None, typer.Option(help="Table with item_id, texts (for the length effect) and split_unit.")
-    ] = None,
+    items: Annotated[Path | None, typer.Option(help="Table with item_id and split_unit.")] = None,
     cut: Annotated[
         float | None, typer.Option(help="Scores and grades above it pass; needed unless they have only two values.")
     ] = None,
@@ -74,7 +72,7 @@ def judge_report(
     else:
         for each in people:
             console.print(gate_sentence(advice[each.judge], each))
-        _print_reports(found, orders, pairs=any(record.response_2 for record in table.items.values()))
+        _print_reports(found, orders)
     for name, why in found.left_out.items():
         errors.print(f"no report of {name}: {why}", style="yellow")
     if gate:
@@ -83,7 +81,7 @@ def judge_report(
             raise typer.Exit(REGRESSION if decided is not None and decided.outcome == "no" else NOT_ENOUGH)
 
 
-def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
+def _print_reports(found: Reports, orders: Path | None) -> None:
     """Print the reports of the panel and of each judge."""
     from assets.table.judge_reports import PANEL, position_sentence, sentences
     from care_ops.results.judge_gate import people_sentences
@@ -97,7 +95,7 @@ def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
             console.print(f"  {sentence}")
     for report in found.reports:
         console.print(f"{report.judge}:", style="bold")
-        for sentence in sentences(report, pairs=pairs):
+        for sentence in sentences(report):
             console.print(f"  {sentence}")
         position = None if by_order is None else position_sentence(by_order, report.judge, report.cut)
         if position is not None:

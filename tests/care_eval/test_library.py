@@ -222,8 +222,6 @@ def test_a_result_prints_a_summary_of_ten_lines(wide, items):
     assert len(text) < 1000
     assert "CARE fit of pandas DataFrame: 80 items, 4 of 4 judges, 0.0% of their scores missing" in text
     assert f"care, the recommended score: mean {result.estimate.mean():.3f}" in text
-    (weights,) = [line for line in text.splitlines() if line.startswith("weights in care: ")]
-    assert weights.index("noise") > max(weights.index(judge) for judge in JUDGES[:3]), "the heaviest come first"
     assert "agreement with gold (Kendall's tau): care 0." in text
 
 

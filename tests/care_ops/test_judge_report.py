@@ -1,4 +1,4 @@
-"""A judge's report: planted rates inside their intervals, weights, length, position."""
+"""A judge's report: planted rates inside their intervals, weights, position."""
 
 import numpy as np
 import pytest
@@ -68,14 +68,3 @@ def test_a_judge_that_prefers_what_is_shown_first():
     assert position_effect(one[:9], other[:9], 0.0) is None
     fair = position_effect(quality, quality + 0.2 * rng.normal(size=300), 0.0)
     assert fair.lo <= 0.0 <= fair.hi
-
-
-def test_length_that_a_judge_follows_and_people_do_not():
-    rng = np.random.default_rng(1)
-    lengths = rng.normal(size=500)
-    labels = np.where(np.arange(500) < 80, (rng.random(500) < 0.5).astype(float), np.nan)
-    scores = lengths + rng.normal(size=500)
-    report = report_of("j", scores, labels, np.ones(500), 0.0, lengths=lengths)
-    assert report.length.lo <= np.sqrt(0.5) - 0.02 <= report.length.hi + 0.03
-    assert abs(report.length.people) < 0.3
-    assert report_of("j", scores, labels, np.ones(500), 0.0, lengths=np.ones(500)).length is None

@@ -83,7 +83,7 @@ def test_labels_that_contradict_each_other_are_reported_as_such():
     twice = [Label(f"i{k}", float(value), "random") for k in range(15) for value in (0, 1)]
     once = [Label(f"j{k}", float(k % 2), "random") for k in range(35)]
     *_, stated = Labels((*twice, *once)).sentences()
-    assert stated.startswith("warning: of 15 items with several labels 15 have labels that contradict each other")
+    assert stated.startswith("warning: 15 of 15 items with several labels have labels that contradict each other")
     agreeing = [Label(f"i{k}", float(k % 2), "random") for k in range(15) for _ in range(2)]
     *_, stated = Labels((*agreeing, *once)).sentences()
     assert "two labels of one item correlate by 1.00" in stated

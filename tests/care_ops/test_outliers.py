@@ -63,7 +63,7 @@ def test_what_lies_far_outside_of_all_other_scores_is_missing_and_reported(rng, 
         ITEMS,
         set(outlier),
     )
-    assert f"({len(outlier)} of 200)" in reported.sentence
+    assert f"{len(outlier)} of 200 scores" in reported.sentence
 
 
 def test_a_code_that_every_judge_gives_is_no_grade(rng):

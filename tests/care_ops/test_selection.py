@@ -71,7 +71,7 @@ def test_error_counts_scale_and_accuracy(drawn, rng):
 
 def test_what_cannot_choose_is_reported(drawn, rng):
     scores, _ = drawn
-    with pytest.raises(InputError, match="two labels that differ"):
+    with pytest.raises(InputError, match="two different labels"):
         select_with_labels(scores, FitConfig(), np.full(900, np.nan))
     noise = matrix(rng.normal(size=(400, 5)))
     with pytest.raises(FitError, match="no answer at any penalty"):

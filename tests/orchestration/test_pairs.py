@@ -163,7 +163,7 @@ def test_a_form_that_does_not_apply_is_refused_in_a_sentence(here):
             "maker",
         ): "have one answer each; give one column",
         (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; there are new, old",
-        ("rate", *of_outside): "3 is no label of a pair, which lies between 0",
+        ("rate", *of_outside): "a label of a pair must lie between 0",
         ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items is for tables",
     }
     for words, sentence in cases.items():

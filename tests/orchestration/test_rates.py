@@ -254,15 +254,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     for row in rows[1:]:
         assert row["labels"] == 120
         assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
-    with_texts = folder / "texts.csv"
-    header, *items = (folder / "items.csv").read_text().splitlines()
-    write(
-        with_texts,
-        (*header.split(","), "response"),
-        [(*row.split(","), "x" * (k % 30 + 1)) for k, row in enumerate(items)],
-    )
-    assert "its scores follow length by " in care(*given, "--items", with_texts)[1]
-    ids = [row.split(",")[0] for row in items]
+    ids = [row.split(",")[0] for row in (folder / "items.csv").read_text().splitlines()[1:]]
     orders = [(i, "a", how, (k + how.startswith("r")) % 3) for how in ("given", "reversed") for k, i in enumerate(ids)]
     write(folder / "orders.csv", ("item_id", "judge", "order", "score"), orders)
     assert "pairs its verdict depends on the order" in care(*given, "--orders", folder / "orders.csv")[1]
