@@ -74,5 +74,5 @@ def test_what_cannot_choose_is_reported(drawn, rng):
     with pytest.raises(InputError, match="two different labels"):
         select_with_labels(scores, FitConfig(), np.full(900, np.nan))
     noise = matrix(rng.normal(size=(400, 5)))
-    with pytest.raises(FitError, match="no answer at any penalty"):
+    with pytest.raises(FitError, match="no estimate at any penalty"):
         select_with_labels(noise, FitConfig(), rng.normal(size=400), grid=[(1e4, None)])
