@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from types import MappingProxyType
@@ -54,6 +54,9 @@ _INPUTS = {
     "report": ("review", *RESULTS),
 }
 """Direct inputs of each asset of a test set's fit, without inputs from outside the fit."""
+
+_STAGES, _FIT_STAGE = {"items": 0, "gold": 0, "judge_inference": 1, "canary": 1, "scores": 2}, 3
+"""Stages of a test set in their order; all other assets belong to the stage of the fit."""
 
 _KNOWN_AFTER_RUN = ""
 """Placeholder for the version of a partition that is requested in one run with its inputs, until the run ends."""
@@ -121,13 +124,14 @@ def plan(
     for asset, partition in keys:
         asked.setdefault(asset, set()).add(partition)
     judges, testsets = _names(instance, mount)
-    to_ask, slices = asked.pop("judge_inference", set()), asked.pop("scores", set())
+    to_ask, slices, canaries = (asked.pop(asset, set()) for asset in ("judge_inference", "scores", "canary"))
     of_judges = [*_neighbours(judges, to_ask - gpu_judges), *_neighbours(judges, to_ask & gpu_judges)]
     launches = [Launch(("judge_inference",), tuple(stretch)) for stretch in of_judges]
-    launches += [Launch(("scores",), rectangle) for rectangle in _rectangles(slices, judges, testsets)]
+    for testset in testsets:
+        every = [str(slice_key(judge, testset)) for judge in judges]
+        launches += [Launch(("scores",), tuple(stretch)) for stretch in _neighbours(every, slices)]
     launches += [Launch((key,), (None,)) for key in EXPERIMENTS if asked.pop(key, None)]
-    launches += [Launch(("canary",), (judge,)) for judge in judges if judge in asked.get("canary", ())]
-    asked.pop("canary", None)
+    launches += [Launch(("canary",), (judge,)) for judge in judges if judge in canaries]
     for partition in [*testsets, None]:
         if shared := tuple(asset for asset in ORDER if partition in asked.get(asset, ())):
             launches.append(Launch(shared, (partition,)))
@@ -138,15 +142,6 @@ def plan(
 def _neighbours(names: Sequence[str], wanted: Set[str | None]) -> list[list[str]]:
     """Return each longest stretch of consecutive names that are all wanted."""
     return [[*stretch] for is_wanted, stretch in groupby(names, wanted.__contains__) if is_wanted]
-
-
-def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Split partitions of scores into blocks of neighbouring judges and neighbouring test sets, one for each run."""
-    wanted = {judge: {name for name in testsets if str(slice_key(judge, name)) in slices} for judge in judges}
-    for columns, rows in groupby(judges, wanted.__getitem__):
-        grouped = [*rows]
-        for stretch in _neighbours(testsets, {*columns}):
-            yield tuple(str(slice_key(judge, testset)) for judge in grouped for testset in stretch)
 
 
 def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
@@ -248,46 +243,27 @@ def ready(
 ) -> list[StalePartition]:
     """Return the stale partitions that can be materialised now, except partitions of unfinished runs (``busy``).
 
-    A judge waits for the items of all its test sets, because it is loaded once. A fit waits for items and scores,
-    except failed ones. An asset is requested in one run with its stale inputs.
+    A partition waits for the earlier stages of its test sets that are in progress or can still be requested; the index
+    waits for everything. A stale asset of a fit is requested in one run with its stale inputs.
     """
-    coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
-    asked: list[StalePartition] = []
+    first: dict[str | None, int] = {}
     for key, one in stale.items():
-        if key not in coming or key in busy or one.asset in FIT or key == INDEX:
-            continue
+        if key in busy or tried.may_ask(one):
+            for testset in one.testsets or [split_partition(one.asset, str(one.partition))[1]]:
+                first[testset] = min(first.get(testset, _FIT_STAGE), _STAGES.get(one.asset, _FIT_STAGE))
+    in_fits = {testset for asset, testset in busy if asset in FIT}
+    asked: dict[Partition, StalePartition] = {}
+    for one in sorted(stale.values(), key=lambda one: ORDER.index(one.asset)):
         judge, testset = split_partition(one.asset, str(one.partition))
-        of = [testset] if judge is None or one.asset == "scores" else workspace.testsets_of(judge)
-        if one.asset not in ("items", "gold") and any(("items", each) in coming for each in of):
+        stage, of = (
+            _STAGES.get(one.asset, _FIT_STAGE),
+            workspace.testsets_of(judge) if judge and not testset else [testset],
+        )
+        waits = any(first.get(each, stage) < stage for each in of) or (stage == _FIT_STAGE and testset in in_fits)
+        if waits or one.key in busy or one.key == INDEX:
             continue
-        asking = ("judge_inference", judge)
-        if one.asset != "scores" or asking not in coming or testset not in stale[asking].testsets:
-            asked.append(one)
-    for testset in sorted({one.partition for one in stale.values() if one.asset in FIT}, key=str):
-        if not _waits(stale, coming, busy, str(testset)):
-            asked += _of_fit(stale, tried, str(testset))
-    return [stale[INDEX]] if not asked and not busy and INDEX in coming else asked
-
-
-def _waits(
-    stale: Mapping[Partition, StalePartition], coming: Collection[Partition], busy: Collection[Partition], testset: str
-) -> bool:
-    """Return whether a test set's fit must wait: for a running fit, or for its items or scores."""
-    if any((asset, testset) in busy for asset in FIT):
-        return True
-    for one in map(stale.__getitem__, coming):
-        is_input = one.asset in ("items", "scores") and split_partition(one.asset, str(one.partition))[1] == testset
-        if is_input or (one.asset == "judge_inference" and testset in one.testsets):
-            return True
-    return False
-
-
-def _of_fit(stale: Mapping[Partition, StalePartition], tried: Tried, testset: str) -> list[StalePartition]:
-    """Return the stale stages of a fit whose inputs are current or requested in the same run."""
-    asked: dict[str, StalePartition] = {}
-    for asset in FIT:
-        one = stale.get((asset, testset))
-        inputs = [each for each in _INPUTS.get(asset, ()) if (each, testset) in stale]
-        if one is not None and all(each in asked for each in inputs) and (inputs or tried.may_ask(one)):
-            asked[asset] = one
-    return list(asked.values())
+        inputs = [key for asset in _INPUTS.get(one.asset, ()) if (key := (asset, one.partition)) in stale]
+        if all(key in asked for key in inputs) and (inputs or tried.may_ask(one)):
+            asked[one.key] = one
+    index = stale.get(INDEX)
+    return [index] if index and not asked and not busy and tried.may_ask(index) else [*asked.values()]

@@ -20,7 +20,6 @@ import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import stale as stale_experiments
-from assets.fit.documents import FitDocument
 from assets.fit.made import FIT
 from assets.judging.journal import recover
 from assets.metadata import is_blocked, reasons_of
@@ -77,10 +76,8 @@ class Outcome:
         Unfinished runs of Dagster's daemon or UI.
     failures : dict (asset, partition) -> message
         Failures without a later success.
-    stale : set of str
-        Test sets whose fit is still stale, though it was requested and nothing failed.
-    waits_for : str or None
-        First missing stage outside the selection, if the selection left nothing to do.
+    unselected : list of str
+        Stale assets that the selection leaves out although selected assets follow them; only if nothing was run.
     known : dict test set -> State
         State of the test sets at the end.
     """
@@ -88,8 +85,7 @@ class Outcome:
     materialised: list[Partition] = field(default_factory=list[Partition])
     left_to_daemon: int = 0
     failures: dict[Partition, str] = field(default_factory=dict[Partition, str])
-    stale: set[str] = field(default_factory=set[str])
-    waits_for: str | None = None
+    unselected: list[str] = field(default_factory=list[str])
     known: Mapping[str, State] = field(default_factory=dict[str, "State"])
 
 
@@ -126,7 +122,7 @@ def run_stale(
     KeyboardInterrupt
         A signal has ended the run.
     """
-    scope, outcome = Scope(_selected_assets(defs, selection), testset, judge, by_name=selection is not None), Outcome()
+    scope, outcome = Scope(_selected_assets(defs, selection), testset, judge), Outcome()
     with _interruptible() as raise_if_interrupted, closing(workspace.workers):
         unreported = end_abandoned_runs(workspace, instance)
         sweep(workspace)
@@ -161,12 +157,11 @@ def run_launches(
 
 @dataclass(frozen=True)
 class Scope:
-    """Assets and partitions that a ``care run`` covers; ``by_name`` is True if a user selected the assets."""
+    """Assets and partitions that a ``care run`` covers."""
 
     assets: set[str]
     testset: str | None
     judge: str | None
-    by_name: bool
 
     def wants(self, one: StalePartition) -> bool:
         """Return whether a stale partition is in scope."""
@@ -193,7 +188,7 @@ def _steps(
         yield plan([again], instance)
     tried, why = Tried(most=1), "the run that was to materialise it was killed"
     left = {key: StalePartition(*key, "", reason=why) for key in unreported if key[0] not in _INDEPENDENT}
-    experiments = scope.assets & {*EXPERIMENTS} if scope.by_name else set[str]()
+    experiments = scope.assets & {*EXPERIMENTS}
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
         stale = left | find_stale(workspace, outcome.known, canaries=True)
@@ -217,30 +212,19 @@ def _steps(
     if outcome.materialised:
         report_unchanged(workspace, instance, stale)
     outcome.left_to_daemon = len(unfinished_runs(instance))
-    if not outcome.left_to_daemon:  # partitions that a run of Dagster may materialise soon are left to it
-        failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
-        outcome.stale = {str(name) for asset, name in wanted if asset == "aggregates"} - failed
-    if scope.by_name and not outcome.materialised and not outcome.failures:
-        outcome.waits_for = _missing_input(workspace, scope, stale)
-
-
-def _missing_input(workspace: Workspace, scope: Scope, stale: Mapping[Partition, StalePartition]) -> str | None:
-    """Return the first stale stage that a selection leaves out but a test set without a fit needs; None without one."""
-    last = max((ORDER.index(asset) for asset in scope.assets if asset not in _INDEPENDENT), default=0)
-    for one in sorted(stale.values(), key=lambda one: ORDER.index(one.asset)):
-        names = one.testsets or (split_partition(one.asset, str(one.partition))[1] or "",)
-        of_scope = [name for name in names if scope.testset in (None, name)]
-        lack_a_fit = any(workspace.fit_folder(name).find(FitDocument) is None for name in of_scope)
-        if ORDER.index(one.asset) < last and one.asset not in scope.assets and lack_a_fit:
-            return one.asset
-    return None
+    if not outcome.materialised and not outcome.failures:
+        last = max((ORDER.index(asset) for asset in scope.assets if asset in ORDER), default=0)
+        earlier = {*ORDER[:last]} - scope.assets
+        outcome.unselected = [one.asset for one in stale.values() if replace(scope, assets=earlier).wants(one)]
 
 
 def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
-    """Return the assets that Dagster's selection syntax selects; all assets without a selection."""
+    """Return the assets that Dagster's selection syntax selects; all except experiments without a selection."""
+    if selection is None:
+        return {*ORDER} - {*EXPERIMENTS}
     try:
         with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):
-            chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
+            chosen = dg.AssetSelection.from_string(selection)
     except dg.DagsterError as error:
         raise InputError(f"--select {selection}: not in Dagster's syntax; write key:panel or group:fit") from error
     found = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}

@@ -78,10 +78,10 @@ def run(
             more = _bring_up_to_date(loaded, select="group:experiments", testset=None, judge=None)
             outcome.materialised.extend(more.materialised)
             outcome.failures.update(more.failures)
-        if outcome.waits_for is not None:
+        if outcome.unselected:
             raise InputError(
-                f"nothing was materialised: --select leaves out {outcome.waits_for}, which is missing and needed; "
-                "run once without --select"
+                f"nothing was materialised: --select leaves out {outcome.unselected[0]}, which is stale and comes "
+                "before; run once without --select"
             )
         verdicts = _update_verdicts(loaded, outcome, narrowed=any((select, testset, judge)))
     seconds = time.perf_counter() - started
@@ -166,11 +166,6 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
         )
     for sentence in batch_messages(loaded):
         errors.print(sentence)
-    for testset in sorted(outcome.stale):
-        errors.print(
-            f"{testset}: its fit is stale; run `care run` again",
-            style="yellow",
-        )
     count = len(outcome.materialised)
     nothing = "nothing could be materialised" if outcome.failures else "nothing to do"
     errors.print(f"{f'{count} asset partitions materialised' if count else nothing} in {seconds:.1f} s")

@@ -243,11 +243,11 @@ def test_a_judge_and_a_test_set_that_have_just_come_are_asked_for_at_the_first_l
     with workspace.warehouse.writer() as connection:
         connection.execute("DELETE FROM slices WHERE judge = 'length'")
     asked = {(request.tags.get("dagster/partition"), *assets_of([request])) for request in daemon.look()}
-    assert asked == {("two", "items", "gold"), (None, "scores")}, "a judge waits for the items of its test sets"
+    assert asked == {("two", "items", "gold")}, "a judge waits for the items of its test sets"
     assert daemon.run_together({"items", "gold"}, {"dagster/partition": "two"}).success
     (judges,) = [request for request in daemon.look() if assets_of([request]) == ["judge_inference"]]
     assert daemon.run_together({"judge_inference"}, dict(judges.tags)).success
-    assert assets_of(daemon.look()) == ["scores", "scores"], "no fit before the scores"
+    assert {*assets_of(daemon.look())} == {"scores"}, "no fit before the scores"
 
 
 def test_what_a_sensor_notes_reaches_the_store(tmp_path):

@@ -13,15 +13,12 @@ import pytest
 from assets.code import code_version
 from assets.fit import made as made_module
 from assets.fit.made import RESULTS
-from assets.report.staleness import StalePartition
 from care_ops.metrics import evaluate
-from orchestration import runner
 from orchestration.cli.run import results
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import (
     JUDGES,
-    care,
     care_json,
     make,
     query,
@@ -261,21 +258,11 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(workspace
     spec.write_text(text)
     outcome = run(folder)
     assert not outcome.failures
-    assert not outcome.stale
     assert ran(outcome, "scores") == ["redundancy|one"]
     assert all(ran(outcome, asset) == ["one"] for asset in FIT), "one fit, with its scores"
     assert judges_of_fit(folder) == set(JUDGES)
     assert score_rows(folder) == before, "nothing is scored twice"
     assert run(folder).materialised == []
-
-
-def test_a_fit_older_than_its_scores_is_reported(workspace_after_run, monkeypatch):
-    stale = {("aggregates", "one"): StalePartition("aggregates", "one", "the same each time")}
-    monkeypatch.setattr(runner, "find_stale", lambda *_, **_more: stale)
-    outcome = run(workspace_after_run)
-    assert outcome.stale == {"one"}, "it was made once, and is still asked for"
-    assert ran(outcome, "aggregates") == ["one"]
-    assert "one: its fit is stale; run `care run` again" in care(workspace_after_run, "run")
 
 
 def test_another_code_of_the_results_makes_them_and_their_page_again_and_no_fit(workspace_after_run, monkeypatch):
