@@ -96,30 +96,6 @@ def list_fits(
         print_verdict(verdict, console, testset)
 
 
-@fits.command("show")
-def show_fit(
-    fit: Fit,
-    workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="Aggregator whose weights are shown.")] = "care",
-    json: Json = False,
-) -> None:
-    """Show one kept fit: when and why it was built, whether it is published, and the judges' weights."""
-    from assets.publication.differences import kept_fit
-    from assets.publication.fit_versions import find
-    from assets.publication.fit_versions import history as rows_of
-
-    loaded = _load(workspace)
-    version = find(loaded, fit)
-    row = next(row for row in rows_of(loaded, version.testset) if row["fit_version"] == version.fit_version)
-    weights = kept_fit(loaded, version, aggregator).weights
-    if json:
-        show([{**row, "testset": version.testset, "weights": weights}], "", as_json=True)
-        return
-    show([row], version.testset, as_json=False)
-    heaviest = sorted(weights.items(), key=lambda pair: -abs(pair[1]))
-    show([{"judge": judge, "weight": weight} for judge, weight in heaviest], f"weights in {aggregator}", as_json=False)
-
-
 @fits.command()
 def diff(
     before: Annotated[

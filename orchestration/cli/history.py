@@ -1,8 +1,7 @@
-"""Command ``care history``, which prints the duration of each day's runs."""
+"""Command ``care history``, which prints the duration and the cost of each day's runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,41 +10,51 @@ from orchestration.cli.output import Json, Root, console, show
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from orchestration.timings import Step
 
 _SHOWN = timedelta(days=30)
 _PAID = ("questions", "tokens_in", "tokens_out", "repeated", "dollars")
 
 
-def history(
-    workspace: Root = Path(),
-    json: Json = False,
-) -> None:
+def history(workspace: Root = Path(), json: Json = False) -> None:
     """Show duration, steps, questions, tokens and dollars for each day (UTC) of the last 30 days."""
-    from orchestration.instance import workspace_instance
     from orchestration.stores import read_workspace
-    from orchestration.timings import steps_by_day
 
     loaded = read_workspace(workspace)
-    with workspace_instance(loaded) as instance:
-        days = steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN)
-    rows = _with_bills(loaded, days)
+    paid = _bills_by_day(loaded)
+    nothing: dict[str, Any] = dict.fromkeys(_PAID)
+    rows = [{"day": day} | steps | paid.get(day, nothing) for day, steps in _steps_by_day(loaded).items()]
     if rows or json:
         show(rows, "Runs by the day (UTC) on which they began", as_json=json)
     else:
         console.print("nothing has run yet; start with `care run`")
 
 
-def _with_bills(loaded: Workspace, days: Mapping[str, Sequence[Step]]) -> list[dict[str, Any]]:
-    """Return a row for each day, the latest first, with the bills of judges."""
-    paid: dict[str, dict[str, Any]] = {}
-    if loaded.warehouse.usable():
-        sums = ", ".join(f"sum({name})" for name in _PAID)
-        with loaded.warehouse.reader() as connection:
-            found = connection.execute(f"SELECT run_date::VARCHAR, {sums} FROM bills GROUP BY run_date").fetchall()
-        paid = {day: dict(zip(_PAID, values, strict=True)) for day, *values in found}
-    rows = list[dict[str, Any]]()
-    for day, steps in sorted(days.items(), reverse=True):
-        rows.append({"day": day, "steps": len(steps), "failed": sum(not step.succeeded for step in steps)})
-        rows[-1] |= {"seconds": sum(step.seconds for step in steps), **paid.get(day, dict.fromkeys(_PAID))}
-    return rows
+def _steps_by_day(loaded: Workspace) -> dict[str, dict[str, Any]]:
+    """Return the number of finished and failed steps and their seconds by day, the latest first."""
+    import dagster as dg
+
+    from orchestration.instance import workspace_instance
+
+    status, days = dg.DagsterRunStatus, dict[str, dict[str, Any]]()
+    ended = [status.SUCCESS, status.FAILURE, status.CANCELED]
+    wanted = dg.RunsFilter(updated_after=datetime.now(UTC) - _SHOWN, statuses=ended)
+    with workspace_instance(loaded) as instance:
+        for record in instance.get_run_records(wanted):
+            for step in instance.get_run_step_stats(record.dagster_run.run_id):
+                if step.start_time and step.end_time and loaded.mount.asset(step.step_key) is not None:
+                    date = f"{datetime.fromtimestamp(step.start_time, UTC):%F}"
+                    day = days.setdefault(date, {"steps": 0, "failed": 0, "seconds": 0.0})
+                    day["steps"] += 1
+                    day["failed"] += step.status is None or step.status.value != "SUCCESS"
+                    day["seconds"] += step.end_time - step.start_time
+    return dict(sorted(days.items(), reverse=True))
+
+
+def _bills_by_day(loaded: Workspace) -> dict[str, dict[str, Any]]:
+    """Return what judges were asked and paid by day."""
+    if not loaded.warehouse.usable():
+        return {}
+    sums = ", ".join(f"sum({name})" for name in _PAID)
+    with loaded.warehouse.reader() as connection:
+        found = connection.execute(f"SELECT run_date::VARCHAR, {sums} FROM bills GROUP BY run_date").fetchall()
+    return {day: dict(zip(_PAID, values, strict=True)) for day, *values in found}

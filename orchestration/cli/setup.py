@@ -15,16 +15,6 @@ from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.output import console
 
-_ENDPOINTS_YAML = """\
-description: >-
-  Simulated questions and answers to try the endpoints on; `care run --dry-run` shows what that costs. Replace them by
-  items of your own.
-source:
-  kind: demo
-scale: [0, 10]
-prompt: answer_rating
-"""
-
 _RECORDED_YAML = """\
 # `care admin schema` prints the settings that this file may have, with their defaults.
 data: data
@@ -39,11 +29,10 @@ Items = Annotated[Path | None, typer.Option(help="With --from: table of the item
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder of the new workspace.")],
     template: Annotated[
-        Literal["demo", "endpoints", "empty"] | None,
+        Literal["demo", "empty"] | None,
         typer.Option(
             show_default=False,
-            help="demo (the default): programs judge simulated answers; endpoints: models of three vendors do; "
-            "empty: none.",
+            help="demo (the default): programs judge simulated answers; empty: no judge and no test set.",
         ),
     ] = None,
     scores: From = None,
@@ -55,7 +44,6 @@ def init(
     form: tables.Form,
 ) -> None:
     """Create a workspace: care.yaml, judges and test sets, simulated or from a table of scores."""
-    from judges.panels import find, judge_files
     from orchestration import demo_workspace
     from orchestration.template import template as care_yaml
 
@@ -73,26 +61,15 @@ def init(
         return
     tables.refuse_given(ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
     _folders(folder)
-    template = template or "demo"
-    if template == "demo":
-        testsets, judging = demo_workspace.testset_files(), demo_workspace.judge_files()
-    elif template == "empty":
-        testsets, judging = dict[str, str](), dict[str, str]()
-    else:
-        testsets = {"demo": _ENDPOINTS_YAML}
-        judging = {f"{name}.yaml": text for name, text in judge_files(find(template)).items()}
-    for file, text in judging.items():
-        (folder / "judges" / file).write_text(text, encoding="utf-8")
-    for name, text in testsets.items():
-        (folder / "testsets" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    following = f"add test sets to {folder / 'testsets'} (care testsets add), and judges (care judges new)"
+    if template != "empty":
+        for file, text in demo_workspace.judge_files().items():
+            (folder / "judges" / file).write_text(text, encoding="utf-8")
+        for name, text in demo_workspace.testset_files().items():
+            (folder / "testsets" / f"{name}.yaml").write_text(text, encoding="utf-8")
+        following = f"care run --workspace {quoted}"
     (folder / "care.yaml").write_text(care_yaml(), encoding="utf-8")
-    following = {
-        "demo": f"care run --workspace {quoted}",
-        "endpoints": "set the keys that judges/*.yaml name, check the models there; then "
-        f"care doctor --workspace {quoted} and care run --dry-run --workspace {quoted}",
-        "empty": f"add test sets to {folder / 'testsets'} (care testsets add), and judges (care judges new)",
-    }
-    console.print(f"created {folder}; next: {following[template]}")
+    console.print(f"created {folder}; next: {following}")
 
 
 def _folders(folder: Path) -> None:

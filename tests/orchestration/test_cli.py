@@ -232,7 +232,12 @@ def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_
     from orchestration.workspace import load_workspace
 
     folder = tmp_path / "ws"
-    assert "set the keys" in care("init", folder, "--template", "endpoints").output
+    care("init", folder, "--template", "empty")
+    care("judges", "new", "--panel", "endpoints", "--workspace", folder)
+    rows = [f"i{k},Question {k}?,An answer" for k in range(5)]
+    (folder / "one.csv").write_text("\n".join(["item_id,prompt,response", *rows]) + "\n")
+    spec = "source: {kind: files, items: one.csv}\nscale: [0, 10]\nprompt: answer_rating\n"
+    (folder / "testsets" / "one.yaml").write_text(spec)
     engines = [spec.engine for spec in load_workspace(folder).judges.values()]
     assert len({spec.family for spec in load_workspace(folder).judges.values()}) == 3
     assert len({engine.base_url for engine in engines}) == 3

@@ -156,7 +156,7 @@ def test_reading_options_are_refused_without_a_table(tables, idle):
 def test_a_table_and_another_source_of_a_workspace_are_not_both_taken(tables):
     given = ("--from", tables / "scores.csv")
     assert "--from and --template cannot be combined" in care(
-        "init", tables / "mine", *given, "--template", "endpoints", code=2
+        "init", tables / "mine", *given, "--template", "demo", code=2
     )
     assert not (tables / "mine").exists()
     care("init", tables / "mine", "--template", "empty")
@@ -190,10 +190,7 @@ def test_a_run_over_a_table_estimates_as_care_fit_does(tables):
     compared = json.loads(care("rate", "scores", "--workspace", folder, "--json"))
     assert {row["first"] for row in compared} <= {"a", "b"}, "without --labels, as the page says"
     assert "--labels" in care("rate", tables / "scores.csv", code=2)
-    (kept,) = json.loads(care("fits", "list", "scores", "--workspace", folder, "--json"))
-    (shown,) = json.loads(care("fits", "show", kept["fit_version"][:6], "--workspace", folder, "--json"))
-    assert shown["testset"] == "scores"
-    assert set(shown["weights"]) == {"gpt-a", "gpt-b", "claude", "llama", "qwen", "hundred"}
+    assert len(json.loads(care("fits", "list", "scores", "--workspace", folder, "--json"))) == 1
 
 
 def declare(file, families):

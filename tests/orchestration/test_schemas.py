@@ -32,7 +32,6 @@ NIGHTLY = {
     "care doctor": ("doctor",),
     "care judges list": ("judges", "list"),
     "care fits list": ("fits", "list", "one"),
-    "care fits show": ("fits", "show", "FIT_VERSION"),
 }
 MAY_BE_EMPTY = ("history", "run")
 """A night that ran in the test's own process is in no history, and then nothing is left to ask."""

@@ -84,7 +84,6 @@ INSTEAD = {
     "care import KIND PATH --out FILE": "care import inspect_ai logs/ --out imported.parquet",
     "care init FILLED_IN": "care init new",
     "care init mine --template empty": "care init new --template empty",
-    "care init FOLDER --template endpoints": "care init new --template endpoints",
     "care judges new --panel NAME": "care judges new --panel programs",
     "care judges new NAME --program PROGRAM": "care judges new another --program readability",
     f"{REPORT} SCORES --labels FILLED_IN --cut VALUE": f"{REPORT} scores.csv --labels labels.csv --cut 5",
