@@ -104,15 +104,14 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
         with _opened(home) as instance:
             yield instance
     except _unreachable_storage() as error:
-        raise WarehouseError(_unreachable(home, str(error.__cause__ or error))) from None
+        raise WarehouseError(_unusable(home, str(error.__cause__ or error), deployed=True)) from None
     except DatabaseError as error:
-        reason = str(error.orig or error)
-        unusable = _unreachable(home, reason) if deployed else _damaged(home, reason)
+        unusable = _unusable(home, str(error.orig or error), deployed=deployed)
         raise WarehouseError(refusal(error, home) or unusable) from None
     except dg.DagsterInvalidInvocationError as error:
         if "table, which currently does not exist" not in str(error):
             raise
-        raise WarehouseError(_damaged(home, str(error))) from None  # an empty file is a database without tables
+        raise WarehouseError(_unusable(home, str(error))) from None  # an empty file is a database without tables
     finally:
         if previous is None:
             os.environ.pop("DAGSTER_HOME", None)
@@ -135,7 +134,7 @@ def _opened(home: Path) -> dg.DagsterInstance:
             _remove_half_made(home / "history")
             return dg.DagsterInstance.get()
     except CommandError as error:  # two processes of an older release created the storage at once
-        raise WarehouseError(_damaged(home, str(error))) from None
+        raise WarehouseError(_unusable(home, str(error))) from None
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
         if unset := _unset_variables(error):
             raise WarehouseError(
@@ -175,19 +174,15 @@ def _unset_variables(error: Exception) -> list[str]:
     return sorted({match[1] for match in found if match})
 
 
-def _unreachable(home: Path, reason: str) -> str:
-    return (
-        f"{home / 'dagster.yaml'}: Dagster's database cannot be used ({' '.join(reason.split())}); check that it runs "
-        "and that its URL and password are correct, and run `dagster instance migrate` after an upgrade"
+def _unusable(home: Path, reason: str, *, deployed: bool = False) -> str:
+    reason = " ".join(reason.split()) if deployed else reason.splitlines()[0]
+    advice = (
+        "check that its database runs and that its URL and password are correct, and run `dagster instance migrate` "
+        "after an upgrade"
+        if deployed
+        else "`care doctor --repair` moves it away and `care run` creates a new storage; no score is lost"
     )
-
-
-def _damaged(home: Path, reason: str) -> str:
-    reason = reason.splitlines()[0]
-    return (
-        f"{home}: Dagster's storage cannot be used ({reason}); `care doctor --repair` moves it away and `care run` "
-        "creates a new storage; no score is lost"
-    )
+    return f"{home}: Dagster's storage cannot be used ({reason}); {advice}"
 
 
 def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> set[tuple[str, str | None]]:

@@ -154,17 +154,12 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
-    with ExitStack() as until_end:
-        while True:
-            file = path.open("w")
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if path.exists():
-                break
-            file.close()  # a reader removed it before it was locked
-        until_end.enter_context(file)
-        until_end.callback(path.unlink, missing_ok=True)
+    with path.with_suffix(".new").open("w") as file, ExitStack() as until_end:
+        fcntl.flock(file, fcntl.LOCK_EX)
         file.write(json.dumps({"who": text, "run": run_id}))
         file.flush()
+        Path(file.name).rename(path)  # readers see only notes that are locked
+        until_end.callback(path.unlink, missing_ok=True)
         yield
 
 
@@ -175,8 +170,8 @@ def _living(folder: Path) -> list[dict[str, Any]]:
         with suppress(FileNotFoundError), path.open("r+") as file:  # its process may remove it just now
             if locks_at_once(file, fcntl.LOCK_SH):
                 path.unlink()
-            elif text := file.read():  # an empty note is being written
-                notes.append(json.loads(text))
+            else:
+                notes.append(json.load(file))
     return sorted(notes, key=lambda note: note["who"].rpartition("since")[2])
 
 

@@ -97,23 +97,17 @@ class NightlySettings(_Declared):
 
     def cron(self) -> str:
         """Return the start of nightly runs as a cron expression."""
-        return f"{self._minutes % 60} {self._minutes // 60} * * *"
+        begins = time.fromisoformat(self.at)
+        return f"{begins.minute} {begins.hour} * * *"
 
     def deadline_after(self, last: float) -> float:
         """Return the deadline of the nightly run after one that ended at ``last`` (seconds since 1970)."""
-        begins = time(*divmod(self._minutes, 60))
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
-            start = datetime.combine(day, begins, ZoneInfo(self.zone)).timestamp()
+            start = datetime.combine(day, time.fromisoformat(self.at), ZoneInfo(self.zone)).timestamp()
             if start > last:
                 return start + 3600 * self.deadline_hours
             day += timedelta(days=1)
-
-    @property
-    def _minutes(self) -> int:
-        """Start of nightly runs in minutes after midnight."""
-        hour, minute = self.at.split(":")
-        return 60 * int(hour) + int(minute)
 
 
 _ADDRESS = r"(slack\+)?https?://\S+"

@@ -61,6 +61,11 @@ class Answers:
             return f"{self.scale[0]:g} to {self.scale[1]:g}"
         return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
 
+    def permits(self, label: float) -> bool:
+        """Return whether a label is on the scale; without a scale, whether it is between the labels of the keys."""
+        lo, hi = self.scale or (min(self.keys.values()), max(self.keys.values()))
+        return lo <= label <= hi
+
     def label_of(self, typed: str) -> float | None:
         """Return the label of a typed answer; None if the answer is not permitted."""
         if self.keys:
@@ -191,7 +196,8 @@ def _answer(answers: Answers) -> str | float:
         label = answers.label_of(typed)
         if label is not None:
             return label
-        console.print(f"{typed!r} is not an answer; {answers.offered()}")
+        named = repr(typed) if typed.strip() else "This key"
+        console.print(f"{named} is not an answer; {answers.offered()}")
 
 
 def labelling_progress(file: LabelFile) -> str:

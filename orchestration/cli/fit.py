@@ -93,6 +93,8 @@ def fit(
     several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
     table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))
+    if labels is not None and not len(table.labels):
+        errors.print(f"{labels} holds no label yet; fill in its column `label`", style="yellow")
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     if other := write_files(result, folder):

@@ -1,4 +1,4 @@
-"""Commands ``care judges``, which list, write, test and retest judges."""
+"""Commands ``care judges``, which write, test and retest judges."""
 
 from __future__ import annotations
 
@@ -17,35 +17,9 @@ from orchestration.cli.rate import JUDGE_CHANGED
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from judges.spec import JudgeSpec
     from orchestration.plan import Launch
 
-judges = Commands(help="List, write and try judges.", no_args_is_help=True)
-
-
-@judges.command("list")
-def list_judges(
-    workspace: Root = Path(),
-    json: Json = False,
-) -> None:
-    """Show the workspace's judges."""
-    from orchestration.workspace import load_workspace
-
-    loaded = load_workspace(workspace)
-    show([_row(spec, loaded.testsets_of(name)) for name, spec in sorted(loaded.judges.items())], "judges", as_json=json)
-
-
-def _row(spec: JudgeSpec, testsets: list[str]) -> dict[str, Any]:
-    engine = spec.engine
-    runs = getattr(engine, "model", None) or getattr(engine, "program", None) or getattr(engine, "file", None)
-    return {
-        "judge": spec.name,
-        "engine": engine.kind,
-        "runs": runs or getattr(engine, "column", ""),
-        "family": spec.family,
-        "license": spec.license,
-        "test sets": ", ".join(testsets),
-    }
+judges = Commands(help="Write, try and report judges.", no_args_is_help=True)
 
 
 @judges.command("new")

@@ -87,7 +87,7 @@ def label(
     rater = rater or getpass.getuser()
     with file.locked():
         if imported is not None:
-            return _take(subject, file, imported, rater)
+            return _take(subject, file, imported, possible, rater)
         _draw(subject, file, count=count, repeat=repeat, seed=seed)
         file.refuse_unknown(subject.items)
         for path in filter(None, (export, html)):
@@ -147,12 +147,18 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int,
     file.rows.extend([*added, *again])
 
 
-def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
+def _take(subject: _Subject, file: LabelFile, table: Path, answers: Answers, rater: str) -> None:
     from assets.labels import read_labels
     from warehouse.fits import now
 
     # The file of labels has the sampling of the items, so the table's notes on sampling are not printed.
     labels = read_labels(table, report=lambda reading: tables.print_reading(replace(reading, notes=())))
+    wrong = next((label for label in labels.given if not answers.permits(label.value)), None)
+    if wrong is not None:
+        raise InputError(
+            f"{table}: item {wrong.item_id!r} has the label {wrong.value:g}, which is not permitted; correct it "
+            f"({answers.written()}), or give other --answers"
+        )
     filled, repeated = file.merge(labels.given, rater, now())
     console.print(f"{filled} labels and {repeated} second labels imported; {labelling_progress(file)}")
     _print_effect(subject, file)

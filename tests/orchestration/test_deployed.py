@@ -56,7 +56,7 @@ def test_commands_use_the_deployed_instance(deployment, instance):
 def test_an_unreachable_database_is_reported_in_a_sentence(deployment):
     wrong = {**deployment.environment, "DAGSTER_POSTGRES_PASSWORD": "not this one"}
     reported = Deployment(deployment.home, deployment.workspace, wrong).command("care", "run", code=1)
-    assert "Dagster's database cannot be used" in reported
+    assert "Dagster's storage cannot be used" in reported
     assert "password authentication failed" in reported
     assert "Traceback" not in reported
 

@@ -133,6 +133,7 @@ def test_one_key_answers_and_a_kill_in_the_middle_loses_nothing(folder):
     refused = " ".join(terminal.press("x", asks="q ends\r\n").split())
     assert refused == "'x' is not an answer; press y = yes, n = no; u undoes, s skips, q ends"
     assert item_on(second) != item_on(first)
+    assert "This key is not an answer" in " ".join(terminal.press("\r", asks="q ends\r\n").split())
     again = terminal.press("u")
     assert item_on(again) == item_on(first)
     terminal.press("n")
@@ -242,6 +243,9 @@ def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
     assert "0 labels and 8 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
     labels = read_labels(path)
     assert (len(labels), len(labels.sample), set(labels.values.values())) == (16, 8, {0.5})
+    fill_in(folder / "out.csv", 7)
+    code, message = care(folder, "--import", folder / "out.csv")
+    assert (code, "has the label 7, which is not permitted" in message) == (2, True)
     write(folder / "out.csv", ("item_id", "label"), [("nobody", 1)])
     code, message = care(folder, "--import", folder / "out.csv")
     assert (code, "1 item(s), such as 'nobody', are not in" in message) == (2, True)

@@ -30,7 +30,6 @@ NIGHTLY = {
     "care status": ("status",),
     "care history": ("history",),
     "care doctor": ("doctor",),
-    "care judges list": ("judges", "list"),
     "care fits list": ("fits", "list", "one"),
 }
 MAY_BE_EMPTY = ("history", "run")
