@@ -29,7 +29,7 @@ def test_the_commands_stand_in_four_panels_and_are_at_most_twenty():
     panels = {command.rich_help_panel for command in GROUP.commands.values()}
     assert panels == {"Everyday", "Workspace", "Publish", "Administer"}
     assert len(GROUP.commands) <= 20
-    assert set(GROUP.commands["fits"].commands) == {"list", "show", "diff", "accept", "promote", "rollback", "score"}
+    assert set(GROUP.commands["fits"].commands) == {"list", "diff", "accept", "promote", "rollback", "score"}
     assert set(GROUP.commands["admin"].commands) == {"gc", "forget", "backup", "restore", "daemon", "schema"}
 
 
