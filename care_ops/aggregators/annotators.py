@@ -1,4 +1,4 @@
-"""Annotator models as aggregators: Dawid-Skene, MACE, GLAD, the label model."""
+"""Annotator models as aggregators: Dawid-Skene, MACE, GLAD and the label model of weak supervision."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,8 +22,8 @@ def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     """Fit an annotator model to votes (whether a score lies above the cut), or to the panel's grades.
 
     With two classes the estimate is expit(log odds / p), the judges' mean evidence, with .5 as threshold. It orders
-    items as the posterior does without running into 0 and 1. It is not a probability, because judges that share
-    mistakes make the posterior far too sure of itself. With more classes the estimate is the expected grade.
+    items as the posterior does, but does not saturate at 0 and 1. It is not a probability, because judges that share
+    mistakes make the posterior overconfident. With more classes the estimate is the expected grade.
 
     Raises ``FitError`` if there are fewer than three judges or all votes are alike.
     """
@@ -50,17 +50,17 @@ def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     )
 
 
-DAWID_SKENE = partial(_of_crowd, "dawid_skene", lambda g, k, _: annotators.dawid_skene(_same_levels(g, k), k))
-MACE = partial(_of_crowd, "mace", lambda g, k, rng: annotators.mace(_same_levels(g, k), k, rng))
+DAWID_SKENE = partial(_of_crowd, "dawid_skene", lambda g, k, _: annotators.dawid_skene(Answers(g, k)))
+MACE = partial(_of_crowd, "mace", lambda g, k, rng: annotators.mace(Answers(g, k), rng))
 GLAD = partial(_of_crowd, "glad", lambda g, k, _: annotators.glad(g, k))
-LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(_same_levels(g, k), k))
+LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(Answers(g, k)))
 
 
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
-    """Votes 0 ... k - 1, -1 for missing, (n, p), and the score that each stands for, (k,).
+    """Return votes 0 ... k - 1, -1 for missing, (n, p), and the score that each vote stands for, (k,).
 
-    With a cut a vote is whether a score lies above it. Without one, votes are the panel's own scores where there are
-    at most ten different ones, and ten bins of equal width otherwise.
+    With a cut, a vote is whether a score lies above it. Without a cut, votes are the panel's own scores if there are at
+    most ten different ones, otherwise ten bins of equal width.
     """
     values = problem.scores.values
     present = ~np.isnan(values)
@@ -75,7 +75,3 @@ def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
     bins = np.clip(np.floor(place), 0, MOST_LEVELS - 1).astype(np.intp)
     middles = np.asarray(low + width * (np.arange(MOST_LEVELS) + 0.5), dtype=np.float64)
     return np.where(present, bins, -1), middles
-
-
-def _same_levels(grades: NDArray[np.intp], classes: int) -> Answers:
-    return Answers(grades, [classes] * grades.shape[1])

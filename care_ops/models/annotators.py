@@ -1,4 +1,4 @@
-"""Models of annotators from the crowdsourcing literature: judges answer independently given an item's class."""
+"""Annotator models of the crowdsourcing literature, in which judges answer independently given an item's class."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,14 +10,14 @@ from scipy.special import digamma
 
 from care_ops.blocks import blocks, by_rows
 from care_ops.models.answers import Answers, softmax
-from care_ops.samples import is_sampled, sampled_rows
+from care_ops.samples import sampled_rows
 from care_ops.scores import Array
 
 _SMOOTHING = 0.01
-"""Count that Dawid-Skene adds to each answer of each class, so that no answer is impossible."""
+"""Count that Dawid-Skene adds to each answer of each class, so that no answer has the probability 0."""
 
 _SPAM_PRIOR, _STRATEGY_PRIOR = 0.5, 10.0
-"""Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on its answers when it does not."""
+"""Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on its answers if it does not."""
 
 _LABEL_SD = 0.1
 """Prior standard deviation of the label model's P(answer | class) around its start."""
@@ -35,7 +35,7 @@ class Crowd:
     Attributes
     ----------
     log_odds : (n, k) array
-        log P(class | answers) up to a number for each item, before it saturates.
+        log P(class | answers) up to a constant for each item; unlike the probability, it does not saturate.
     skill : (p,) array
         Skill of each judge in the model's unit: P(its answer is the class), or GLAD's ability.
     log_likelihood : float
@@ -53,48 +53,42 @@ class Crowd:
         return softmax(self.log_odds)[0]
 
 
-def dawid_skene(answers: Answers, classes: int, *, max_iterations: int = _MOST_STEPS) -> Crowd:
-    """Estimate a confusion matrix for each judge, by EM from the vote shares (Dawid and Skene, 1979).
-
-    Parameters
-    ----------
-    answers : Answers
-        Every judge has ``classes`` levels.
-    """
-    posterior, last, change, joint = _vote_shares(answers, classes), -np.inf, np.inf, np.empty(0)
+def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd:
+    """Estimate a confusion matrix for each judge, by EM from the vote shares (Dawid and Skene, 1979)."""
+    own, last, change, joint = answers.own_class(), -np.inf, np.inf, np.empty(0)
+    votes = answers.joint(own)
+    total = votes.sum(axis=1, keepdims=True)
+    posterior = np.where(total > 0, votes / np.maximum(total, 1.0), 1.0 / answers.classes)
     table, prior = np.empty(0), np.empty(0)
     for _ in range(max_iterations):
         prior = posterior.mean(axis=0)
-        table = answers.normalise(answers.counts(posterior) + _SMOOTHING)
+        counts = answers.counts(posterior) + _SMOOTHING
+        table = counts / answers.by_judge(counts)[answers.owner]
         joint = answers.joint(np.log(table)) + np.log(np.maximum(prior, 1e-300))
         posterior, likelihood = softmax(joint)
         change, last = float(likelihood.mean()) - last, float(likelihood.mean())
         if change <= _SETTLED:
             break
-    right = _diagonal(answers, table) @ prior
-    return Crowd(joint, right, last, change <= _SETTLED)
+    return Crowd(joint, answers.by_judge(own * table) @ prior, last, change <= _SETTLED)
 
 
-def mace(answers: Answers, classes: int, rng: np.random.Generator) -> Crowd:
+def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
     """Fit MACE by variational Bayes: a judge knows the class or answers by habit (Hovy et al., NAACL 2013).
 
     The most likely of ten random starts of fifty iterations is kept. With many items (``samples``), the starts run on a
     sample, and fifty iterations on all items continue from the most likely one.
     """
-    p = int(answers.owner.max()) + 1
-    starts = [
-        _Habits(rng.dirichlet((10.0, 10.0), p), answers.normalise(rng.uniform(1.0, 1.5, (len(answers.owner), 1)))[:, 0])
-        for _ in range(_RESTARTS)
-    ]
-    if not is_sampled(answers.items):
-        return max((_mace_from(answers, classes, start)[0] for start in starts), key=lambda crowd: crowd.log_likelihood)
+    starts = list[_Habits]()
+    for _ in range(_RESTARTS):
+        knows, habit = rng.dirichlet((10.0, 10.0), answers.judges), rng.uniform(1.0, 1.5, len(answers.owner))
+        starts.append(_Habits(knows, habit / answers.by_judge(habit)[answers.owner]))
     sample = answers.of_rows(sampled_rows(answers.items, rng))
-    tried = [_mace_from(sample, classes, start) for start in starts]
-    return _mace_from(answers, classes, max(tried, key=lambda fit: fit[0].log_likelihood)[1])[0]
+    crowd, habits = max((_mace_from(sample, start) for start in starts), key=lambda fit: fit[0].log_likelihood)
+    return crowd if sample.items == answers.items else _mace_from(answers, habits)[0]
 
 
 class _Habits(NamedTuple):
-    """Parameters of MACE, as variational Bayes has them: expected logarithms, taken to the power of e.
+    """Parameters of MACE in variational Bayes: expected logarithms, taken to the power of e.
 
     Attributes
     ----------
@@ -108,24 +102,23 @@ class _Habits(NamedTuple):
     habit: Array
 
 
-def _mace_from(answers: Answers, classes: int, start: _Habits) -> tuple[Crowd, _Habits]:
+def _mace_from(answers: Answers, start: _Habits) -> tuple[Crowd, _Habits]:
     """Run fifty iterations of MACE from given parameters; return the model and the final parameters."""
-    knows, habit = start
-    p = len(knows)
-    own = (answers.grade[:, None] == np.arange(classes)).astype(np.float64)
+    (knows, habit), own = start, answers.own_class()
     joint, likelihood, change = np.empty(0), -np.inf, np.inf
     for _ in range(_MACE_ITERATIONS):
         spam = (knows[answers.owner, 0] * habit)[:, None]
         table = spam + knows[answers.owner, 1][:, None] * own
-        joint = answers.joint(np.log(table)) - np.log(classes)
+        joint = answers.joint(np.log(table)) - np.log(answers.classes)
         posterior, by_item = softmax(joint)
         change, likelihood = float(by_item.mean()) - likelihood, float(by_item.mean())
         counts = answers.counts(posterior)
         by_habit = (counts * spam / table).sum(axis=1)
-        spammed = np.bincount(answers.owner, by_habit, p)
-        informed = np.bincount(answers.owner, counts.sum(axis=1), p) - spammed
-        knows = _variational((np.column_stack([spammed, informed]) + _SPAM_PRIOR).astype(np.float64))
-        totals = spammed + _STRATEGY_PRIOR * np.bincount(answers.owner, minlength=p)
+        spammed = answers.by_judge(by_habit)
+        informed = answers.by_judge(counts.sum(axis=1)) - spammed
+        parts = np.column_stack([spammed, informed]) + _SPAM_PRIOR
+        knows = np.exp(digamma(parts) - digamma(parts.sum(axis=1, keepdims=True)))  # rows add to less than one
+        totals = spammed + _STRATEGY_PRIOR * answers.classes
         habit = np.exp(digamma(by_habit + _STRATEGY_PRIOR) - digamma(totals[answers.owner]))
     return Crowd(joint, knows[:, 1], likelihood, abs(change) <= 1e-4), _Habits(knows, habit)
 
@@ -139,12 +132,12 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
     Parameters
     ----------
     grades : (n, p) array of int
-        0 ... classes - 1; -1 is missing.
+        Grades 0 ... classes - 1; -1 marks a missing answer.
     """
     n, p = grades.shape
     others = np.log(max(classes - 1, 1))
-    # All items inform an ability, and only its judges an item's ease. In this unit the posterior bends alike along
-    # both; without it the climb takes ten times as many steps and stops short of the top.
+    # All items inform an ability, but only p judges inform an item's ease. In this unit the posterior has similar
+    # curvature along both; without it the optimiser takes ten times as many steps and stops short of the optimum.
     unit = np.sqrt(p / max(n, 1))
 
     def votes_of(given: NDArray[np.intp]) -> Array:
@@ -183,12 +176,12 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
 
 
 def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
-    """log(1 - sigmoid) and sigmoid, from one exponential that cannot overflow."""
+    """Return log(1 - sigmoid) and sigmoid, from one exponential that cannot overflow."""
     small = np.exp(-np.abs(logit))
     return -np.maximum(logit, 0.0) - np.log(1.0 + small), np.where(logit > 0, 1.0, small) / (1.0 + small)
 
 
-def label_model(answers: Answers, classes: int) -> Crowd:
+def label_model(answers: Answers) -> Crowd:
     """Estimate P(answer | class) from joint frequencies of answers (Ratner et al., AAAI 2019).
 
     Minimises the squared distance between the judges' joint answer frequencies, the blocks of single judges left out,
@@ -198,11 +191,10 @@ def label_model(answers: Answers, classes: int) -> Crowd:
     together = answers.together() / answers.items
     marginal = np.diag(together).copy()
     across = answers.owner[:, None] != answers.owner[None, :]
-    balance = 1.0 / classes
-    own = answers.grade[:, None] == np.arange(classes)
+    balance, own = 1.0 / answers.classes, answers.own_class()
     likely = np.clip(0.7 * marginal / balance, 0.0, 1.0)
-    rest = (marginal / balance - likely) / max(classes - 1, 1)
-    start = np.where(own, likely[:, None], np.clip(rest, 0.0, 1.0)[:, None])
+    rest = (marginal / balance - likely) / max(answers.classes - 1, 1)
+    start = np.where(own > 0, likely[:, None], np.clip(rest, 0.0, 1.0)[:, None])
 
     def distance(x: Array) -> tuple[float, Array]:
         mu = x.reshape(start.shape)
@@ -223,28 +215,6 @@ def label_model(answers: Answers, classes: int) -> Crowd:
         options={"maxiter": _MOST_STEPS, "ftol": 1e-14, "gtol": 1e-9},
     )
     mu = optimum.x.reshape(start.shape)
-    joint = answers.joint(np.log(mu))
-    right = balance * np.bincount(answers.owner, (mu * own).sum(axis=1))
-    skill = right / np.maximum(np.bincount(answers.owner, marginal), 1e-12)
-    return Crowd(joint, skill, -float(optimum.fun), bool(optimum.success))
-
-
-def _vote_shares(answers: Answers, classes: int) -> Array:
-    votes = answers.joint((answers.grade[:, None] == np.arange(classes)).astype(np.float64))
-    total = votes.sum(axis=1, keepdims=True)
-    return np.where(total > 0, votes / np.maximum(total, 1.0), 1.0 / classes)
-
-
-def _variational(counts: Array) -> Array:
-    """Return exp of the expected log probabilities under a Dirichlet; rows add to less than one."""
-    total: Array = counts.sum(axis=1, keepdims=True)
-    return np.exp(np.asarray(digamma(counts) - digamma(total), dtype=np.float64))
-
-
-def _diagonal(answers: Answers, table: Array) -> Array:
-    """P(answer = class | class) of each judge, (p, classes)."""
-    p, classes = int(answers.owner.max()) + 1, table.shape[1]
-    out = np.zeros((p, classes))
-    own = answers.grade < classes
-    out[answers.owner[own], answers.grade[own]] = table[own, answers.grade[own]]
-    return out
+    right = balance * answers.by_judge((mu * own).sum(axis=1))
+    skill = right / np.maximum(answers.by_judge(marginal), 1e-12)
+    return Crowd(answers.joint(np.log(mu)), skill, -float(optimum.fun), bool(optimum.success))

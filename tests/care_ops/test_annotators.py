@@ -14,7 +14,6 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import FitLabels
 from care_ops.models import annotators as crowd
-from care_ops.models import answers as answers_module
 from care_ops.models.answers import Answers
 from tests.support.matrices import matrix
 from tests.support.planted import PANELS, votes
@@ -22,37 +21,27 @@ from tests.support.planted import PANELS, votes
 RIVALS = json.loads((Path(__file__).parents[1] / "oracles" / "rivals.json").read_text())
 
 MODELS = {
-    "dawid_skene": lambda g, k: crowd.dawid_skene(Answers(g, [k] * g.shape[1]), k),
-    "mace": lambda g, k: crowd.mace(Answers(g, [k] * g.shape[1]), k, np.random.default_rng(0)),
+    "dawid_skene": lambda g, k: crowd.dawid_skene(Answers(g, k)),
+    "mace": lambda g, k: crowd.mace(Answers(g, k), np.random.default_rng(0)),
     "glad": crowd.glad,
-    "label_model": lambda g, k: crowd.label_model(Answers(g, [k] * g.shape[1]), k),
+    "label_model": lambda g, k: crowd.label_model(Answers(g, k)),
 }
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10**6), p=st.integers(1, 9), most=st.integers(1, 10))
-def test_packed_sums_are_the_sums_over_judges(seed, p, most):
+@given(seed=st.integers(0, 10**6), p=st.integers(1, 9), classes=st.integers(1, 10))
+def test_sums_over_answers_are_the_sums_over_judges(seed, p, classes):
     rng = np.random.default_rng(seed)
-    levels = rng.integers(1, most + 1, p)
-    given_ = np.stack([rng.integers(-1, k, 40) for k in levels], axis=1)
-    answers = Answers(given_, list(levels))
-    by_column, weights = rng.normal(size=(levels.sum(), 3)), rng.random((40, 3))
-    joint, counts = np.zeros((40, 3)), np.zeros((levels.sum(), 3))
-    first = np.r_[0, np.cumsum(levels)]
-    for i, row in enumerate(given_):
-        for j, grade in enumerate(row):
-            if grade >= 0:
-                joint[i] += by_column[first[j] + grade]
-                counts[first[j] + grade] += weights[i]
+    grades = rng.integers(-1, classes, (40, p))
+    answers = Answers(grades, classes)
+    by_column, weights = rng.normal(size=(p * classes, 3)), rng.random((40, 3))
+    joint, counts = np.zeros((40, 3)), np.zeros((p * classes, 3))
+    for i, j in np.argwhere(grades >= 0):
+        joint[i] += by_column[j * classes + grades[i, j]]
+        counts[j * classes + grades[i, j]] += weights[i]
     np.testing.assert_allclose(answers.joint(by_column), joint, atol=1e-12)
     np.testing.assert_allclose(answers.counts(weights), counts, atol=1e-12)
-    np.testing.assert_allclose(answers.indicators().sum(axis=0), answers.counts(np.ones((40, 1)))[:, 0])
-    assert [(j, k) for j, k in zip(answers.owner, answers.grade, strict=True)] == [
-        (j, k) for j, most_ in enumerate(levels) for k in range(most_)
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("care_ops.blocks.BLOCK_ROWS", 7)
-        np.testing.assert_array_equal(answers.together(), answers.indicators().T @ answers.indicators())
+    np.testing.assert_array_equal(np.diag(answers.together()), answers.counts(np.ones((40, 1)))[:, 0])
     some = np.array([3, 4, 30])
     np.testing.assert_array_equal(answers.of_rows(some).joint(by_column), answers.joint(by_column)[some])
 
@@ -120,8 +109,8 @@ def test_glad_ends_at_the_top_of_its_posterior(rng):
 
 def test_dawid_skene_climbs(rng):
     _, answers, _ = votes(7, 800, 6, 3, 0.2)
-    packed = Answers(answers, [3] * 6)
-    steps = [crowd.dawid_skene(packed, 3, max_iterations=k).log_likelihood for k in range(1, 8)]
+    packed = Answers(answers, 3)
+    steps = [crowd.dawid_skene(packed, max_iterations=k).log_likelihood for k in range(1, 8)]
     assert (np.diff(steps) > -1e-4).all()  # up to the smoothing
 
 
@@ -160,19 +149,6 @@ def test_a_judge_that_reports_nothing_of_labelled_items_is_not_the_best(rng, rep
     seen_labels = FitLabels({panel.item_ids[i]: float(quality[i]) for i in range(20)})
     found = fit_panel(panel, FitConfig(aggregators=("avg", "best_judge")), seen_labels).aggregates["best_judge"]
     assert found.details["judge"] == panel.judges[0]
-
-
-@pytest.mark.parametrize("levels", [[9] * 12, [2] * 30, [9, 1, 9, 1, 9, 9, 1, 1, 1, 9], [1], [5000, 1, 5000]])
-def test_answers_are_packed_as_far_as_a_table_may_reach(levels):
-    """As many judges in a row as make at most so many patterns, each of them with its answers or none; at least one."""
-    runs = answers_module._split(np.array(levels))
-    assert [first for first, _ in runs] == [0, *(last for _, last in runs[:-1])]
-    assert runs[-1][1] == len(levels)
-    for first, last in runs:
-        patterns = np.prod([level + 1 for level in levels[first:last]])
-        assert patterns <= answers_module._MOST_PATTERNS or last == first + 1
-        if last < len(levels):
-            assert patterns * (levels[last] + 1) > answers_module._MOST_PATTERNS
 
 
 def test_votes_that_are_all_alike_are_reported(rng):
