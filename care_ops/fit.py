@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from care_ops.aggregators.base import OF_SCORES, Problem
-from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
+from care_ops.aggregators.care_svd import fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.config import FitConfig, StructureConfig
@@ -98,8 +98,8 @@ def fit_panel(
     structure, details, failures = None, dict[str, float](), dict[str, str]()
     watch("moments and structure", 0, len(config.aggregators))
     if solve != "not":
-        effort = EXACTLY if solve == "exactly" else ROUGHLY
-        structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
+        roughly = solve == "roughly"
+        structure, details, failures = try_structure(moments, config.structure, canonical.judges, roughly=roughly)
     aggregates, more = run_aggregators(
         scores, moments, structure, config, labels, weights_only=weights_only, watch=watch
     )
@@ -109,11 +109,11 @@ def fit_panel(
 
 
 def try_structure(
-    moments: Moments, config: StructureConfig, judges: Sequence[str], effort: Effort = EXACTLY
+    moments: Moments, config: StructureConfig, judges: Sequence[str], *, roughly: bool = False
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
     """Solve the structure of a panel, or return the reason why it has none."""
     try:
-        structure, details = fit_structure(moments, config, judges, effort)
+        structure, details = fit_structure(moments, config, judges, roughly=roughly)
         return structure, details, {}
     except FitError as error:
         return None, {}, {"structure": str(error)}

@@ -16,7 +16,7 @@ class GaussianDraw:
     ----------
     scores : (n, p) array
     sparse, low_rank : (p, p) arrays
-        True S and L.
+        The true S and L.
     directions : (p, h) array
         Orthonormal columns of K_JH; the first is quality.
     """
@@ -81,28 +81,31 @@ def joint_gaussian(
 
 
 _WEIGHTS = (0.35, 0.15, 0.2, 0.3)
-"""Of the four states."""
+"""Weights of the four states."""
 
 _DENSITY = 0.4
 """Share of the pairs of judges in a third that are edges."""
 
 
-def four_state_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float = 1.0) -> MixtureDraw:
-    """Draw scores from four Gaussian states with uniform means in (1, 4) and independent noise."""
+def four_state_mixture(
+    rng: np.random.Generator, *, n: int, p: int, noise: float = 1.0, root: Array | None = None
+) -> MixtureDraw:
+    """Draw scores from four Gaussian states with uniform means in (1, 4) and noise of covariance ``root root'``."""
     means = rng.uniform(1.0, 4.0, (4, p))
     states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
-    scores = means[states] + noise * rng.standard_normal((n, p))
+    errors = rng.standard_normal((n, p))
+    scores = means[states] + noise * (errors if root is None else errors @ root.T)
     return MixtureDraw(scores, states.astype(np.intp), means, np.array(_WEIGHTS), noise)
 
 
 def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
-    """Draw from four states with judges that are dependent within thirds (paper, "graph-aware" experiment).
+    """Draw from four states, with judges that depend on one another within thirds (paper, "graph-aware" experiment).
 
     Returns
     -------
     draw : MixtureDraw
     edges : (p, p) array of bool
-        Whether the within-state precision of a pair is nonzero; it is zero between thirds.
+        Whether the within-state precision of a pair of judges is nonzero; it is zero between thirds.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
     upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < _DENSITY), 1)
@@ -110,10 +113,7 @@ def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -
     precision = np.where(edges, 0.3, 0.0)
     precision = precision + np.eye(p) * (1.0 + max(0.0, 0.1 - np.linalg.eigvalsh(precision + np.eye(p))[0]))
     root = np.linalg.cholesky(np.linalg.inv(precision))
-    means = rng.uniform(1.0, 4.0, (4, p))
-    states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
-    scores = means[states] + noise * (rng.standard_normal((n, p)) @ root.T)
-    return MixtureDraw(scores, states.astype(np.intp), means, np.array(_WEIGHTS), noise), edges
+    return four_state_mixture(rng, n=n, p=p, noise=noise, root=root), edges
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,10 @@ class ConfoundedDraw:
     Attributes
     ----------
     scores : (n, p) array
-        The views' columns one after the other.
+        Scores, with the columns of the three views in order.
     quality, confounder : (n,) arrays of int
     means : (4, p) array
-        States (C, Q) = 00, 01, 10, 11.
+        Means of the states (C, Q) = 00, 01, 10, 11.
     views : tuple of three index arrays
     """
 
@@ -138,9 +138,9 @@ class ConfoundedDraw:
 
 
 TableOfMeans = tuple[tuple[float, float, float], ...]
-"""Shifts of each view's mean score if Q = 1, if C = 1, and if both are.
+"""Shifts of each view's mean score if Q = 1, if C = 1, and additionally if both are 1.
 
-Without the third the four means of a view have rank 3, and the paper assumes rank 4.
+Without the third shift the four means of a view have rank 3, but the paper assumes rank 4.
 """
 
 SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
@@ -166,11 +166,11 @@ def second_order_sufficient(
     rng : numpy.random.Generator
         Generator of the scores.
     strength : float
-        The paper's g in [0, 1], on everything that the confounder changes.
+        The paper's g in [0, 1], which multiplies all effects of the confounder.
     table : TableOfMeans
-        For example one of ``SUFFICIENT_TABLES``.
+        Table of means, for example one of ``SUFFICIENT_TABLES``.
     truth : int
-        Seed of the judges' factors, so that a sweep over g shares them.
+        Seed of the judges' factors, which a sweep over g shares.
     """
     factor = np.random.default_rng([truth, 1]).uniform(0.5, 1.5, (3, 15))
     shift = factor * np.repeat(table, 5, axis=0).T
@@ -199,7 +199,7 @@ def second_order_insufficient(
 
 
 def _confounded(rng: np.random.Generator, means: Array, chances: tuple[float, ...], n: int) -> ConfoundedDraw:
-    """Return the scores around 2 plus these means, (4, p), of the states (C, Q) = 00, 01, 10, 11."""
+    """Draw scores around 2 plus the means (4, p) of the states (C, Q) = 00, 01, 10, 11."""
     p = means.shape[1]
     states = rng.choice(4, size=n, p=np.array(chances))
     confounder, quality = np.divmod(states, 2)

@@ -14,7 +14,7 @@ from care_ops.moments.state import Moments, shrink
 from care_ops.results.interpret import FEATURES, feature_correlations, text_features
 from care_ops.scores import Array, ScoreMatrix, content_seed
 from care_ops.structure.bounds import identifiability
-from care_ops.structure.factors import extract, opinions
+from care_ops.structure.factors import choose_by_balance, extract
 
 if TYPE_CHECKING:
     from care_ops.structure.program import Structure
@@ -54,7 +54,7 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
         correlations=tuple(_none_for_nan(row) for row in correlations),
         judges=dict(zip(names, map(_none_for_nan, of_judges), strict=True)),
         factors=tuple(FactorRecord(float(m), float(a), float(b), float(g)) for m, a, b, g in numbers),
-        rules={str(rule): factor for rule, factor in opinions(factors, filled, features).items()},
+        rules={"leading": factors.quality, "balance": choose_by_balance(factors).quality},
     )
 
 

@@ -1,1 +1,1 @@
-"""Aggregators: many scores of an item to one."""
+"""Aggregators, which combine several scores of an item into one."""

@@ -25,7 +25,7 @@ from care_ops.models.one_factor import OneFactor
 from care_ops.scores import Array
 
 _ROUNDING = 1e-9
-"""Spread of an average of scores of variance 1 that is rounding error."""
+"""Standard deviation up to which an average of scores of variance 1 varies by rounding errors only."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LabelFree:
     removed : tuple of str
         Features whose effects on single judges were removed.
     features : mapping feature -> (n,) array
-        Of mean 0 and variance 1.
+        Features of mean 0 and variance 1.
     follows : mapping feature -> float
         Correlation of ``latent`` with each feature that was not declared to be no part of quality.
     alternatives : mapping name -> (n,) array
@@ -114,7 +114,7 @@ class LabelFree:
 
     @cached_property
     def rivals(self) -> dict[str, Array]:
-        """Two competing estimates by name: labels would show which of them is better."""
+        """Two competing estimates by name, between which labels can decide."""
         if self.sides is not None:
             return dict(zip(("first group of judges", "second group of judges"), self.sides, strict=True))
         if self.followed_feature is not None and self.without is not None:
@@ -126,7 +126,7 @@ class LabelFree:
 
     @cached_property
     def least_alike(self) -> tuple[str | None, float]:
-        """Alternative that agrees least with the estimate, and their rank correlation."""
+        """Name of the alternative that agrees least with the estimate, and their rank correlation."""
         alike = {name: rank_correlation(self.latent, other) for name, other in self.alternatives.items()}
         name = min(alike, key=lambda name: alike[name], default=None)
         return (None, 1.0) if name is None else (name, alike[name])
@@ -154,7 +154,7 @@ def in_two_groups(model: OneFactor, judges: int) -> bool:
 
 
 def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tuple[Concern, ...]:
-    """List further concerns that a person who knows the items or the judges can resolve."""
+    """List the other concerns, which a person who knows the items or the judges can resolve."""
     more: list[Concern] = []
     if not unsafe and found.least_alike[1] < MIN_AGREEMENT:
         more.append("alternatives")
@@ -180,7 +180,7 @@ def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Arra
 
 
 def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
-    """Average the two groups of judges that a second factor divides; None if it does not."""
+    """Average each of the two groups of judges that a second factor divides; None if it divides none."""
     first = model.first_group
     if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
         return None
@@ -188,7 +188,7 @@ def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> t
 
 
 def unit_score(score: Array, scored: NDArray[np.bool_]) -> Array:
-    """Standardise a score (n,) over the scored items, and set the others to 0."""
+    """Standardise a score (n,) over the scored items, and set it to 0 for the other items."""
     centred = np.where(scored, score - score[scored].mean(), 0.0)
     spread = float(centred[scored].std())
     return centred / spread if spread > _ROUNDING else np.zeros(len(score))

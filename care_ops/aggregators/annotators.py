@@ -29,10 +29,10 @@ def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     """
     p = problem.scores.shape[1]
     if p < MIN_JUDGES:
-        raise FitError(f"{name}: an annotator model needs at least three judges, there are {p}")
+        raise FitError(f"{name}: an annotator model needs at least three judges, but there are {p}; add judges")
     grades, values = votes(problem)
     if len(np.unique(grades[grades >= 0])) < 2:
-        raise FitError(f"{name}: every judge gives every item the same vote; check the cut")
+        raise FitError(f"{name}: all judges give all items the same vote; check the cut")
     model = fit(grades, len(values), problem.rng)
     if problem.cut is not None:
         latent = model.log_odds[:, 1] - model.log_odds[:, 0]

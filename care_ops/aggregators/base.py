@@ -20,13 +20,13 @@ from care_ops.sparsity import comparable
 from care_ops.structure.program import Structure
 
 OF_SCORES = ("correlation", "scale", "standardised", "filled", "panel_mean", "ends")
-"""Cached properties of a ``Problem`` that follow from its scores and its configuration, whatever the aggregator."""
+"""Cached properties of a ``Problem`` that depend only on its scores and its configuration, not on the aggregator."""
 
 TOO_SPARSE = (
     "most judges scored less than half of the items, and two of them share too few for their correlation; use care, "
     "factor_analysis or dawid_skene, which need no pairs of judges"
 )
-"""Why an aggregator that rests on pairs of judges gives no answer on a sparse panel."""
+"""Reason why an aggregator that uses correlations of judges gives no estimate on a sparse panel."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Problem:
     Attributes
     ----------
     scores : ScoreMatrix
-        Items and judges sorted by name.
+        Scores, with items and judges sorted by name.
     moments : Moments
         Moments of the same scores.
     structure : Structure, optional
         Sparse + low-rank structure of the shrunk correlation; None if the panel allows none.
     rng : numpy.random.Generator
-        Seeded from the content of the scores.
+        Generator that is seeded from the content of the scores.
     weights_only : bool
         Whether the caller reads only weights and loadings, as for a resample. ``care`` then skips its descriptions.
     """
@@ -57,7 +57,7 @@ class Problem:
 
     @property
     def cut(self) -> float | None:
-        """Cut of the votes: a score above it is a vote for Q = 1."""
+        """Value above which a score is a vote for Q = 1."""
         return self.config.cut
 
     def require_structure(self) -> Structure:
@@ -83,22 +83,21 @@ class Problem:
 
     @cached_property
     def standardised(self) -> Array:
-        """Scores minus their mean, over their standard deviation, shape (n, p); NaN is missing.
+        """Standardised scores, shape (n, p); NaN marks a missing score.
 
-        On a sparse panel the mean and the standard deviation are those of all judges' scores together, unless the
-        judges' scales are unlike (``sparsity.comparable``).
+        On a sparse panel all judges share one mean and one standard deviation, unless their scales differ
+        (``sparsity.comparable``).
         """
         return comparable(self.scores.values) if self.sparse else self.moments.standardise(self.scores.values)
 
     @cached_property
     def filled(self) -> Array:
-        """``standardised`` with 0 for missing scores, (n, p)."""
-        absent = np.isnan(self.standardised)
-        return np.where(absent, 0.0, self.standardised) if absent.any() else self.standardised
+        """Standardised scores with 0 for missing scores, shape (n, p)."""
+        return np.nan_to_num(self.standardised)
 
     @cached_property
     def sparse_factor(self) -> SparseFactor:
-        """The common factor of a sparse panel; raises ``FitError`` if there are too few scores, or all are alike."""
+        """Common factor of a sparse panel; raises ``FitError`` if there are too few scores or all are equal."""
         check_size(self.scores)
         if not varies(self.standardised.ravel()):
             raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
@@ -106,12 +105,12 @@ class Problem:
 
     @cached_property
     def panel_mean(self) -> Array:
-        """Mean of the scores present by item, NaN if none is, shape (n,)."""
+        """Mean of the scores present of each item, shape (n,); NaN for an item without scores."""
         return row_mean(self.scores.values)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest score, among the scores present and the ends of the declared scale."""
+        """Lowest and highest value among the scores and the ends of the declared scale."""
         values = self.scores.values
         low, high = self.config.scale or (np.inf, -np.inf)
         return min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
@@ -135,7 +134,7 @@ class Aggregator:
 
 
 def check_size(scores: ScoreMatrix) -> None:
-    """Raise ``FitError`` for a panel that is too small for a factor."""
+    """Raise ``FitError`` if there are too few judges or items for a factor."""
     n, p = scores.shape
     if p < MIN_JUDGES or n < MIN_ITEMS:
         raise FitError(

@@ -1,8 +1,8 @@
 """The recommended aggregator ``care``: the plain average with supported adjustments, and labels if given.
 
-Without labels it is ``label_free``'s estimate. With labels it is a Gaussian process that starts from that estimate
-(``models.label_model``). Twenty binary labels of a probability sample also give a probability and a threshold
-(``calibration.probability_curve``).
+Without labels, the estimate is that of ``label_free``. With labels, it is the posterior mean of a Gaussian process that
+starts from the label-free estimate (``models.label_model``). Twenty binary labels of a probability sample also give a
+probability and a threshold (``calibration.probability_curve``).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,18 +25,17 @@ from care_ops.models import factor_analysis
 from care_ops.models.label_model import Columns, LabelledFit, fit_labels
 from care_ops.moments.state import accumulate, shrink
 from care_ops.records import Aggregate
-from care_ops.samples import is_sampled
 from care_ops.scores import Array, rows_of
 
 _FOLDS = 10
-"""In which labels are compared with estimates that have not seen them."""
+"""Number of folds in which labels are compared with estimates that have not seen them."""
 
 _DISTINCT = 1e-3
 """Singular value of the scores, as a share of the largest, below which a difference of judges has no weight."""
 
 
 def care(problem: Problem) -> Aggregate:
-    """Estimate quality as described in the docstring of this module.
+    """Estimate quality by the plain average with supported adjustments, or from labels if there are any.
 
     Raises
     ------
@@ -90,7 +89,7 @@ def care(problem: Problem) -> Aggregate:
 
 
 def _digits(estimate: Array) -> int:
-    """Return the number of decimals that are free of rounding errors, so that ties of votes stay exact."""
+    """Return the number of decimals without rounding errors; rounding to them keeps ties of votes exact."""
     spread = float(np.nanstd(estimate))
     return 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
 
@@ -137,7 +136,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
 
 
 def oblique_factors(problem: Problem, found: LabelFree) -> Array:
-    """Score the judges' common factors (n, k), rotated obliquely, each rising with the estimate."""
+    """Return scores of the judges' obliquely rotated common factors (n, k), each rising with the estimate."""
     if problem.sparse:
         return found.factor[:, None]
     normal = factor_analysis.normal_scores(problem.standardised)
@@ -176,9 +175,9 @@ def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) ->
 
 
 def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Array, Array] | None:
-    """Calibrate P(Q = 1) by the labels of 0 and 1 on which estimates may rest (``calibration.probability_curve``).
+    """Calibrate P(Q = 1) by binary labels of a probability sample (``calibration.probability_curve``).
 
-    Each label is compared with an estimate by the labels of the other folds, which shows how steep the logit is.
+    Each label is compared with an estimate that uses the labels of the other folds only.
     """
     item_ids = problem.scores.item_ids
     rows, labels = problem.labels.rows(item_ids)
@@ -198,7 +197,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """Return the feature that the difference of the two rival estimates follows; None if it follows none."""
+    """Return the feature that correlates with the difference of the two rival estimates, or None."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)
@@ -210,7 +209,5 @@ def _regressed(problem: Problem, found: LabelFree, latent: Array) -> Array:
     z, scored = problem.filled, found.scored
     p = z.shape[1]
     z = np.column_stack([z, *(np.where(scored, w, 0.0) for w in found.features.values())])
-    if is_sampled(len(z)):  # by the normal equations, without a copy of the scores; items without any are 0 in z
-        normal, with_latent = z.T @ z, z.T @ np.where(scored, latent, 0.0)
-        return np.linalg.lstsq(normal, with_latent, rcond=_DISTINCT**2)[0][:p].astype(np.float64)
-    return np.linalg.lstsq(z[scored], latent[scored], rcond=_DISTINCT)[0][:p].astype(np.float64)
+    with_latent = z.T @ np.where(scored, latent, 0.0)  # items without scores are 0 in z
+    return np.linalg.lstsq(z.T @ z, with_latent, rcond=_DISTINCT**2)[0][:p].astype(np.float64)

@@ -1,7 +1,7 @@
 """CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1)."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import numpy as np
 
@@ -30,45 +30,34 @@ _TAU_STEPS = 12
 _TAU_STEP = 1.5
 
 
-@dataclass(frozen=True)
-class Effort:
-    """When a solve of the structure may stop.
+EXACTLY, ROUGHLY = (1e-6, 20_000), (1e-3, 300)
+"""Relative duality gap and number of iterations at which a solve of the structure stops.
 
-    Attributes
-    ----------
-    tolerance : float
-        Relative duality gap.
-    """
-
-    tolerance: float
-    most_iterations: int
-
-
-EXACTLY = Effort(1e-6, 20_000)
-
-ROUGHLY = Effort(1e-3, 300)
-"""The effort for a resample of a bootstrap: its error is far below the spread between resamples, and a resample whose
-correlation is nearly singular does not take minutes."""
+A rough solve suffices for a resample: its error is far below the spread between resamples, and a resample whose
+correlation is nearly singular does not take minutes.
+"""
 
 
 def fit_structure(
-    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, effort: Effort = EXACTLY
+    moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, *, roughly: bool = False
 ) -> tuple[Structure, dict[str, float]]:
     """Fit the sparse + low-rank structure of the shrunk correlation of a panel.
 
-    gamma and tau come from theory and from draws of the paper's own model, never from labels. If L is empty, tau is
-    lowered until a factor appears, and the result reports this.
+    The penalties come from theory and from draws of the paper's own model, never from labels. If L is empty, tau is
+    lowered until a factor appears, and the details report this.
 
     Parameters
     ----------
     judges : sequence of str, optional
-        Names for error messages.
+        Names of the judges for error messages.
+    roughly : bool
+        Whether a rough solution suffices, as for a resample.
 
     Returns
     -------
     structure : Structure
     details : dict
-        gamma_n, tau, shrinkage and ``tau_lowered`` (how many times).
+        ``gamma_n``, ``tau``, ``shrinkage`` and ``tau_lowered`` (number of times).
 
     Raises
     ------
@@ -76,35 +65,36 @@ def fit_structure(
         There are fewer than three judges or ten items, or no factor appears at any tau.
     """
     p, n = moments.p, moments.n
-    if p < MIN_JUDGES:
-        raise FitError(f"structure: at least three judges are needed, there are {p}")
-    if n < MIN_ITEMS:
-        raise FitError(f"structure: at least ten items are needed, there are {n}")
+    if p < MIN_JUDGES or n < MIN_ITEMS:
+        raise FitError(
+            f"structure: needs at least three judges and at least ten items, but the panel has {p} and {n}; add more"
+        )
     if moments.sparse:
         raise FitError(f"structure: {TOO_SPARSE}")
     correlation, intensity = shrink(moments.correlation(judges), n)
     gamma = config.gamma * penalty_rate(correlation, n)
+    tolerance, most = ROUGHLY if roughly else EXACTLY
     tau = config.tau * float(np.sqrt(p))
     for lowered in range(_TAU_STEPS):
         structure = solve(
             correlation,
             lambda_s=gamma,
             lambda_l=gamma * tau,
-            tolerance=effort.tolerance,
-            max_iterations=effort.most_iterations,
+            tolerance=tolerance,
+            max_iterations=most,
         )
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
-            structure = sharpen(structure, correlation) if effort is EXACTLY else structure
+            structure = structure if roughly else sharpen(structure, correlation)
             return structure, {"gamma_n": gamma, "tau": tau, "shrinkage": intensity, "tau_lowered": float(lowered)}
         tau /= _TAU_STEP
     raise FitError(
-        "structure: no shared factor at any penalty; the judges' scores look independent of one another. "
-        "Check that they score the same items on the same question"
+        "structure: no shared factor at any penalty, because the judges' scores look independent of one another; "
+        "check that all judges score the same items on the same question"
     )
 
 
 def penalty_rate(correlation: Array, n: int) -> float:
-    """Return the rate that ``StructureConfig.gamma`` multiplies, from the paper's theorem on sample complexity.
+    """Return the rate of the penalty by the paper's theorem on sample complexity, which ``gamma`` multiplies.
 
     It is sqrt(log p / n) times the median diagonal entry of the inverse correlation.
 
@@ -112,7 +102,7 @@ def penalty_rate(correlation: Array, n: int) -> float:
     ----------
     correlation : (p, p) array, positive definite
     n : int
-        Items behind the correlation.
+        Number of items behind the correlation.
     """
     with one_blas_thread():
         unit = float(np.median(np.diag(np.linalg.inv(correlation))))
@@ -122,9 +112,9 @@ def penalty_rate(correlation: Array, n: int) -> float:
 def care_svd(problem: Problem) -> Aggregate:
     """Estimate E[Q | J] along the quality factor of L (``care_svd``).
 
-    Without labels quality is the leading factor; labels choose factor and sign. The estimate carries the location and
-    spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal one, w'J (``weighted``),
-    which has no posterior deviation.
+    Without labels, quality is the leading factor; labels choose factor and sign. The estimate has the location and
+    spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal w'J (``weighted``), which has
+    no posterior standard deviation.
 
     Raises ``FitError`` if the panel has no structure, its low-rank part is zero, or literal weights cancel.
     """
@@ -169,15 +159,15 @@ def care_svd(problem: Problem) -> Aggregate:
 
 
 def weighted(scores: Array, weights: Array) -> Array:
-    """Return the paper's aggregate s-hat = w'J with weights of sum one, as in its released code, shape (n,).
+    """Return the paper's aggregate w'J with weights of sum one, as in its released code, shape (n,).
 
-    Weights come from correlations and multiply raw scores, so that judges of a wide scale count for more, and a
-    direction of either sign moves the location.
+    Weights come from correlations and multiply raw scores. Judges with a wide scale therefore count for more, and
+    negative weights move the location.
 
     Parameters
     ----------
     scores : (n, p) array
-        Raw scores, missing ones filled.
+        Raw scores without missing values.
     weights : (p,) array
 
     Raises
@@ -187,7 +177,7 @@ def weighted(scores: Array, weights: Array) -> Array:
     """
     total = float(weights.sum())
     if total <= 1e-6 * float(np.abs(weights).sum()):
-        raise FitError("care_svd: literal weights cancel and cannot have the sum one; leave `placement` at panel")
+        raise FitError("care_svd: literal weights cancel and cannot have the sum one; use `placement: panel`")
     return scores @ (weights / total)
 
 
@@ -197,17 +187,17 @@ def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool 
     Parameters
     ----------
     factors : Factors
-        The factors of its L, with the one that is taken for quality.
+        Factors of the structure's L.
 
     Returns
     -------
     dict
         ``eigengaps``: the distance of each factor's strength from the nearest other one (thm:exact).
         ``identified``: whether all eigengaps are positive, so that L determines its directions.
-        ``direction_condition``: how many times the relative error of L (in spectral norm) the direction of quality may
-        be off, as a distance of unit vectors (thm:sample, step 2); None if the factor is not identified.
-        ``one_factor_bound``: how far a model with one factor would turn away from quality at most, as a distance of
-        unit vectors (thm:misspecification); None if confounders are too strong for the theorem.
+        ``direction_condition``: largest error of the direction of quality, as a distance of unit vectors, over the
+        relative error of L in spectral norm (thm:sample, step 2); None if the factor is not identified.
+        ``one_factor_bound``: largest distance between the directions of a one-factor model and of quality, as unit
+        vectors (thm:misspecification); None if confounders are too strong for the theorem.
     """
     quality = factors.quality
     order = [quality, *(r for r in range(len(factors.strengths)) if r != quality)]

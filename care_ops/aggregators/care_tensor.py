@@ -74,7 +74,7 @@ class States:
 
     @property
     def posterior(self) -> Array:
-        """P(Q, C | J), shape (n, k). Items without any score have the weights of the states."""
+        """P(Q, C | J), shape (n, k); an item without scores has the weights of the states."""
         return softmax(self.log_joint)[0]
 
     @property
@@ -248,9 +248,9 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
     """Compute the log Bayes factor of the label-free map against a separate rate for each state.
 
-    In both cases the rate of the upper label in a state has a beta distribution: under the map with most of its weight
-    near the map's label, otherwise uniform. A few dozen labels leave the rate of a state open by some .2, so the
-    nearest of all maps is often not the best one, whereas the label-free map makes no choice by the labels.
+    In both cases the rate of the upper label in a state has a beta distribution: under the map it has most of its
+    weight near the map's label, otherwise it is uniform. A few dozen labels determine the rate of a state to about .2
+    only. Therefore the nearest of all maps is often wrong, whereas the label-free map is not chosen by the labels.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -260,10 +260,10 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Return whether two-valued labels agree with the label-free map (``anchors_agree``), or else with the states.
+    """Return whether two-valued labels agree with the label-free map (``anchors_agree``) and confirm the states.
 
-    From twenty labels on, they are left out in ten folds: ``anchors_right`` is the share that the states predict, and
-    ``labels_confirm`` is whether the labels agree, or that share is better than the commoner label's (at 5 %).
+    At least twenty labels are left out in ten folds: ``anchors_right`` is the share that the states predict, and
+    ``labels_confirm`` is whether the labels agree, or this share significantly exceeds that of the commoner label.
     """
     if len(np.unique(labels)) > 2:
         return {}

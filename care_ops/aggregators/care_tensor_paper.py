@@ -22,21 +22,20 @@ from care_ops.scores import Array
 from care_ops.structure.views import Views, partition
 
 _ITEMS_A_JUDGE = 10
-"""Items a judge behind the covariance within states, which is inverted."""
+"""Minimum number of items per judge for the covariance within states, which is inverted."""
 
 
 def care_tensor_paper(problem: Problem) -> Aggregate:
-    """``care_tensor_paper``: the log-odds of Q = 1 by the third moment (paper, Algorithm 2 and equation 1).
+    """Estimate the log-odds of Q = 1 by the third moment, as in the paper's Algorithm 2 and equation 1.
 
-    A. Views from the S of the sparse + low-rank program. B. The third moment across them. C, D. Its decomposition into
-    four components by alternating least squares. E. The two states of highest s_r = v'mu_r are Q = 1, where v is the
-    leading eigenvector of L; F. with labels, the states are those of the nearest prototypes. Then the posterior of
-    Gaussian states with one full covariance.
+    A. S of the sparse + low-rank program gives the views. B. The third moment is taken across them. C, D. Alternating
+    least squares decompose it into four components. E. The two states with the highest s_r = v'mu_r are Q = 1, where v
+    is the leading eigenvector of L. F. With labels, states are mapped to the nearest prototypes instead. The posterior
+    is that of Gaussian states with one full covariance.
 
-    Two things the paper leaves open. The third moment of the scores has no scale for its components, so that
-    judges are standardised and each view has a constant column; T is its image under an invertible map of each
-    view. And the covariance within states is the judges' own less that of the states' means, its eigenvalues held above
-    the least variance of a mixture.
+    The paper leaves two choices open. The third moment does not determine the scale of its components; therefore judges
+    are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus
+    that of the states' means, with eigenvalues of at least ``mixture.VARIANCE_FLOOR``.
 
     Raises ``FitError`` as ``four_states`` does.
     """
@@ -58,22 +57,26 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
 
 
 def four_states(problem: Problem, views: Views | None = None) -> States:
-    """Return the four states and their meaning.
+    """Fit the four states, and map them to Q.
 
     Parameters
     ----------
     views : Views, optional
-        Known groups of judges, as in the paper's synthetic experiments; by default those of S (step A).
+        Known groups of judges, as in the paper's synthetic experiments; by default the views by S (step A).
 
-    Raises ``FitError`` if the panel has no structure, fewer than seven judges or fewer than ten items a judge;
-    its judges make no three views; or the third moment has no four components of positive weight.
+    Raises ``FitError`` if the panel has no structure, fewer than seven judges or fewer than ten items per judge, or if
+    the third moment has no four components of positive weight.
     """
     structure = problem.require_structure()
     n, p = problem.scores.shape
     if p < JUDGES_OF_FOUR_STATES:
-        raise FitError(f"care_tensor_paper: four states need at least {JUDGES_OF_FOUR_STATES} judges, there are {p}")
+        raise FitError(
+            f"care_tensor_paper: needs at least {JUDGES_OF_FOUR_STATES} judges, but there are {p}; add judges"
+        )
     if n < _ITEMS_A_JUDGE * p:
-        raise FitError(f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, there are {n}")
+        raise FitError(
+            f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, but there are {n}; add items"
+        )
     views = views or partition(structure.sparse)
     tensor = cp.augmented_moment(problem.moments, views, problem.scale)
     weights, means, misfit = cp.mixture_by_least_squares(tensor, views, STATES, problem.rng)
@@ -94,12 +97,12 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:
-    """Sigma of equation 1: what the states' means leave of the judges' covariance, (p, p).
+    """Estimate Sigma of equation 1: the judges' covariance minus that of the states' means.
 
     Parameters
     ----------
     covariance : (p, p) array
-        Of the standardised scores.
+        Covariance of the standardised scores.
     weights : (k,) array
     means : (k, p) array
 
@@ -107,7 +110,7 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
     -------
     within : (p, p) array, positive definite
     floored : int
-        Directions in which the means differ by more than the judges vary, so that the least variance stands there.
+        Number of directions with the minimum variance, because the means differ by more than the judges vary.
     """
     centred = means - weights @ means
     left = covariance - (centred.T * weights) @ centred
@@ -115,10 +118,11 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
 
 
 def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
-    """Mean scores of labelled items in the states (Q, C) = 00, 01, 10, 11 (step F), (4, p); None without them.
+    """Average the labelled items of the states (Q, C) = 00, 01, 10, 11 (step F), (4, p); None if a state has none.
 
-    Labels give Q. C is read off the axis along which the states differ most once the direction between the two labels'
-    means is taken out: items of one label on either side of their mean on that axis are C = 0 and C = 1.
+    Labels give Q. For C, the direction between the means of the two labels is removed from the states' means, and the
+    axis along which they then differ most is taken: items of one label on either side of their mean on that axis are
+    C = 0 and C = 1.
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None
@@ -130,20 +134,20 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
     prototypes: list[Array] = []
     for group in (scores[~good], scores[good]):
         side = group @ axis > float(group.mean(axis=0) @ axis)
-        if not side.any():  # one item, or several that are alike
+        if not side.any():  # a single item, or equal items
             return None
         prototypes += [group[~side].mean(axis=0), group[side].mean(axis=0)]
     return np.array(prototypes)
 
 
 def aligned(means: Array, prototypes: Array) -> Array:
-    """Q of each state under the permutation of least squares between means and prototypes (step F), shape (4,).
+    """Return Q of each state by the permutation with the least squares between means and prototypes (step F), (4,).
 
     Parameters
     ----------
     means : (4, p) array
     prototypes : (4, p) array
-        Of (Q, C) = 00, 01, 10, 11.
+        Prototypes of (Q, C) = 00, 01, 10, 11.
     """
     distance = np.sum((means[:, None, :] - prototypes[None, :, :]) ** 2, axis=2)
     nearest = linear_sum_assignment(distance)[1]

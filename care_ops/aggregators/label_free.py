@@ -1,12 +1,13 @@
 """The label-free estimate: the plain average of the judges, with adjustments that the scores support.
 
-In this order: effects of features are removed from single judges' scores (``models.feature_effects``), duplicates count
-as one judge (``models.duplicates``), judges that agree with nobody are left out, and the common factor gets a share
-where it explains the judges' correlations (``models.one_factor``). If a concern makes the panel ambiguous, or there are
-too little data, the last two steps are skipped, and the estimate is the plain average. On recorded panels no
-combination without labels beats the plain average by much, and many lose (``make bench-real``).
+The adjustments are made in this order: feature effects are removed from single judges' scores
+(``models.feature_effects``), duplicates count as one judge (``models.duplicates``), judges that agree with no other
+judge are left out, and the common factor gets a share if it explains the judges' correlations (``models.one_factor``).
+If a concern makes the panel ambiguous, or if there are too little data, the last two steps are skipped. On recorded
+panels no combination without labels beats the plain average by much, and many lose (``make bench-real``).
 
-Declared families weigh no judge. They separate feature effects from quality, and runs of one model from good judges.
+Declared families do not weight judges. They separate feature effects from quality, and runs of one model from good
+judges.
 """
 
 from collections.abc import Mapping
@@ -49,20 +50,20 @@ class Rules:
     Attributes
     ----------
     weak : float
-        A judge is weak if its mean correlation with the others is surely below this share of the median judge's.
+        A judge is weak if its mean correlation with the others is clearly below this share of the median judge's.
     factor_share : float
-        Share of the common factor: a mean of two good estimates is better than either (Clemen, International Journal of
-        Forecasting 1989).
+        Share of the common factor in the estimate: a mean of two good estimates is better than either (Clemen,
+        International Journal of Forecasting 1989).
     most_misfit : float
-        Misfit of one common factor above which it has no share.
+        Misfit of one common factor above which the factor has no share.
     least_gain : float
-        Gain in the correlation with the common factor, by the factor's own model, below which the average stays: where
-        weights promise less, what they add is the judges' shared errors.
+        Minimum gain in the correlation with the common factor, by the factor's own model. Weights that promise less
+        mostly add the judges' shared errors.
     most_weight : float
         Largest weight of a judge in the common factor, in multiples of an equal weight.
     near_average : float
-        Correlation with the mean of the others from which a judge gets no more than an equal weight: one that copies
-        the others gains weight by it. On recorded panels no judge exceeds .91.
+        Correlation with the mean of the others above which a judge gets at most an equal weight, because copying the
+        others raises a judge's weight. On recorded panels no judge exceeds .91.
     """
 
     weak: float = 0.25
@@ -76,20 +77,20 @@ class Rules:
 RULES = Rules()
 
 QUALITY_SHARE = 0.45
-"""Share of the common factor's variance that is quality and not a shared error, for the number of effective judges. It
-gives the number by gold within a factor of 1.5 on four of five recorded panels (``make bench-real``)."""
+"""Share of the common factor's variance that is quality and not a shared error, for the number of effective judges. The
+number is within a factor of 1.5 of the one by gold on four of five recorded panels (``make bench-real``)."""
 
 _CANCELLED = (
-    "care: the judges' scores cancel one another, as those of two opposite judges do, and no item stands above "
-    "another; add judges that score independently, or take out one whose scale is reversed"
+    "care: no item ranks above another, because the judges' scores cancel, as those of two opposite judges do; "
+    "add judges that score independently, or remove a judge whose scale is reversed"
 )
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """Scores that are averaged, one column for each judge or group of duplicates.
+    """Scores to average, with a column for each judge or group of duplicates.
 
-    ``units`` are in the judges' own units where they share a scale; ``normal`` are normal scores.
+    ``units`` are in the judges' own units if they share a scale; ``normal`` are normal scores.
     """
 
     units: Array
@@ -163,8 +164,9 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
 def additive_mean(values: Array) -> Array:
     """Average each item over its judges, (n,), corrected for the severity of judges with missing scores.
 
-    Least squares for score = item + judge (the unbalanced two-way layout; Yates, 1934): an item that a severe judge
-    did not score is not lifted for it. Without missing scores it is the plain mean; NaN where an item has no score.
+    The model score = item + judge is fitted by least squares (the unbalanced two-way layout; Yates, 1934), so an item
+    does not gain if a severe judge did not score it. Without missing scores the result is the plain mean. It is NaN for
+    an item without scores.
     """
     absent = np.isnan(values)
     if not absent.any():
@@ -178,18 +180,17 @@ def additive_mean(values: Array) -> Array:
 
 
 def effective_judges(model: OneFactor, correlation: Array, quality: float = QUALITY_SHARE) -> float:
-    """Return the effective number of judges: p^2 over the sum of their errors' correlations.
+    """Return the effective number of judges: p^2 over the sum of the correlations of their errors.
 
-    Errors are what is left of each judge's scores without quality, which is the share ``quality`` of the variance of
-    the common factor. The correlation of the scores themselves is not used, because accurate judges would then count as
-    one.
+    The errors are the scores without quality, which is the share ``quality`` of the variance of the common factor. The
+    scores' own correlations are not used, because accurate judges would then count as one.
 
     Parameters
     ----------
     correlation : (p, p) array
-        Of the judges.
+        Correlations of the judges.
     quality : float
-        From 0 to 1.
+        Number between 0 and 1.
 
     Examples
     --------
@@ -207,7 +208,7 @@ def effective_judges(model: OneFactor, correlation: Array, quality: float = QUAL
 
 
 def _plain(problem: Problem) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the plain average, and which items have a score."""
+    """Return the plain average, and a mask of the items with a score."""
     values = problem.scores.values / problem.scale.mean() if _in_own_units(problem) else problem.standardised
     mean = row_mean(values)
     scored: NDArray[np.bool_] = ~np.isnan(mean)
@@ -231,15 +232,15 @@ def _in_units(problem: Problem, standardised: Array) -> Array:
 def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFactor]:
     """Find the duplicates of a panel, merge their scores, and fit the common factor.
 
-    Judges in two groups are not merged: no common factor then implies how much two accurate judges agree.
+    Judges in two groups are not merged, because no common factor then implies how much two accurate judges agree.
     """
     panel = _panel(_in_units(problem, cleaned), cleaned)
     duplicates, p = find_duplicates(panel.correlation, panel.items, _families(problem)), len(panel.correlation)
     groups = int(duplicates.group.max()) + 1
     if groups == 1:
         raise FitError(
-            f"care: all {p} judges give the same scores ({listed(problem.scores.judges, 5)} are duplicates "
-            "of one another), and one judge is no panel; add judges that score independently"
+            f"care: no panel is left, because all {p} judges give the same scores "
+            f"({listed(problem.scores.judges, 5)} are duplicates); add judges that score independently"
         )
     if groups < p:
         merged = _panel(_joined(panel.units, duplicates.group), _joined(cleaned, duplicates.group))
@@ -257,13 +258,13 @@ def _panel(units: Array, standardised: Array) -> _Panel:
 
 
 def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
-    """Find judges (p,) that agree with no other judge."""
+    """Find the judges (p,) that agree with no other judge."""
     agreement = (panel.correlation.sum(axis=1) - 1.0) / (len(panel.correlation) - 1)
     return agreement + 2.0 / np.sqrt(panel.items) < rules.weak * float(np.median(agreement))
 
 
 def _has_common_factor(model: OneFactor, panel: _Panel, kept: NDArray[np.bool_], weights: Array, rules: Rules) -> bool:
-    """Return whether one factor explains the judges' correlations, and weights by it promise a gain."""
+    """Return whether one factor explains the judges' correlations, and its weights promise a gain."""
     spread = np.nanstd(panel.units, axis=0)
     gain = model.validity(spread * weights) - model.validity(spread * kept)
     return model.misfit <= rules.most_misfit and gain >= rules.least_gain
@@ -277,7 +278,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to a sum of one, each at most ``most`` equal weights, or one equal weight if ``equal``."""
+    """Scale weights to a sum of one; limit each to ``most`` equal weights, or to one where ``equal`` is true."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)
@@ -356,6 +357,6 @@ def _weighted_mean(values: Array, weights: Array) -> Array:
 def _sd(model: OneFactor, panel: _Panel, latent: Array, scored: NDArray[np.bool_]) -> Array:
     """Estimate the standard deviation (n,) of the estimate from the noise of its judges."""
     best = unit_score(_weighted_mean(panel.normal, model.weights), scored)
-    one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1), True)
+    one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1))
     sd = factor_analysis.posterior_sd(one, panel.normal)
     return np.sqrt(1.0 - score_correlation(latent, best, scored) ** 2 * (1.0 - sd**2))

@@ -1,4 +1,4 @@
-"""One latent variable behind all judges: a common factor, the mean of declared families."""
+"""Estimates of one latent quality: the common factor of the judges, and the mean of declared families."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,11 +14,11 @@ from care_ops.scores import Array, rows_of
 
 
 def common_factor(problem: Problem) -> Aggregate:
-    """Estimate one common factor of the normal scores, E[f | scores present] (``factor_analysis``).
+    """Estimate the common factor of the normal scores, E[f | scores present] (``factor_analysis``).
 
-    Its sign makes it rise with their mean.
+    The factor rises with the mean of the standardised scores.
 
-    Raises ``FitError`` if there are fewer than three judges or ten items, or a judge does not vary on a panel that
+    Raises ``FitError`` if there are fewer than three judges or ten items, or if a judge does not vary on a panel that
     is not sparse.
     """
     if problem.sparse:
@@ -41,7 +41,7 @@ def common_factor(problem: Problem) -> Aggregate:
 
 
 def mean_of_families(problem: Problem) -> Aggregate:
-    """Average the means of the declared families, from standardised scores (``families``).
+    """Average the means of the declared families' standardised scores (``families``).
 
     Raises ``FitError`` if a judge does not vary.
     """
@@ -52,15 +52,15 @@ def mean_of_families(problem: Problem) -> Aggregate:
 
 
 def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:
-    """Mean over the families of the mean of their judges, over the scores present, shape (n,); NaN if none is.
+    """Average the families' means of the scores present, shape (n,); NaN for an item without scores.
 
     Parameters
     ----------
     standardised : (n, p) array
-        NaN is missing.
+        Standardised scores; NaN marks a missing score.
     judges : sequence of p str
     families : mapping judge -> family
-        A judge without one is a family of its own.
+        A judge without an entry is its own family.
     """
     members = rows_of(family_of(judge, families) for judge in judges).values()
     return by_rows(lambda rows: row_mean(np.column_stack([row_mean(rows[:, m]) for m in members])), standardised)
@@ -72,7 +72,7 @@ def family_of(judge: str, families: Mapping[str, str]) -> str:
 
 
 def _placed(problem: Problem, name: str, latent: Array, *, weights: Array | None = None) -> Aggregate:
-    """Build the aggregate of a latent quality, on the location and spread of the panel's mean."""
+    """Build the aggregate of a latent quality with the location and spread of the panel's mean."""
     return Aggregate(
         name,
         to_panel_scale(latent, problem.panel_mean, problem.ends)[0],

@@ -1,4 +1,4 @@
-"""An aggregate under the scale and the prevalence that a fit declares."""
+"""Aggregates on the scale, and with the threshold, that a fit declares."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from care_ops.scores import Array
 def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Aggregate:
     """Map an aggregate to the declared scale and threshold without changing the order of items.
 
-    Raises ``FitError`` if the scale of the labels is declared and there are none.
+    Raises ``FitError`` if the scale of the labels is declared, but no label can set it.
     """
     declared = problem.config.calibration
     estimate = aggregate.estimate
@@ -31,8 +31,8 @@ def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Agg
         map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled], known=known)
         if map_to_labels is None:
             raise FitError(
-                "calibration: the scale of the labels is declared, but there are none whose items were drawn at "
-                "random or with a known probability; add labels of such items"
+                "calibration: the labels cannot set the scale, because no labelled item was drawn at random or with a "
+                "known probability; add labels of such items"
             )
         offset, unit = map_to_labels
         placement = "location" if unit == 1.0 else "location and slope"
@@ -48,7 +48,7 @@ def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Agg
 
 
 def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | None = None) -> Aggregate:
-    """Move the aggregate to another place: the threshold moves too, and the sd scales with the spread."""
+    """Replace the estimate of an aggregate, map its threshold likewise, and scale its sd with the spread."""
     before, scored = aggregate.estimate, ~np.isnan(aggregate.estimate)
     threshold, sd = aggregate.threshold, aggregate.sd
     order = np.argsort(before[scored], kind="stable")
@@ -63,7 +63,7 @@ def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | 
 
 
 def _moved_threshold(threshold: float, before: Array, after: Array) -> float:
-    """Map a threshold with the estimates, (n,) in rising order: every item stays on its side."""
+    """Map a threshold as the estimates (n,), in rising order, were mapped; every item stays on its side."""
     negative = int(np.searchsorted(before, threshold, side="right"))
     if negative == len(after):
         return float(after[-1])

@@ -16,7 +16,7 @@ SPARSE_SHARE = 0.5
 def estimate_sparse_panel(problem: Problem) -> LabelFree:
     """Average the common factor and the mean of a panel in which most judges scored few items.
 
-    Only one factor can be estimated on such a panel. It may be quality or a bias that many judges share, so the factor
+    Such a panel determines only one factor, which may be quality or a bias that many judges share. Therefore the factor
     and the mean get equal weights.
     """
     model = problem.sparse_factor

@@ -1,4 +1,4 @@
-"""Votes, the plain mean, the median and the best single judge, as baselines."""
+"""Baselines: majority vote, plain mean, median and the best single judge."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from care_ops.sparsity import scales_are_unlike
 
 
 def majority_vote(problem: Problem) -> Aggregate:
-    """Estimate by majority vote (``mv``): the most frequent grade, or with a cut the share of votes above it.
+    """Return the most frequent grade, or with a cut the share of scores above it (``mv``).
 
     Ties go to the smaller grade. With a cut, an item is positive if more than half of its votes are positive. Raises
     ``FitError`` if the judges' scales are not comparable.
@@ -18,8 +18,8 @@ def majority_vote(problem: Problem) -> Aggregate:
     values = problem.scores.values
     if scales_are_unlike(values):
         raise FitError(
-            "mv: does not apply, because judges score on unlike scales, where equal scores are not equal votes; "
-            "use care, or bring the scores to one scale"
+            "mv: scores cannot be counted as votes, because the judges use different scales; use care, or bring the "
+            "scores to one scale"
         )
     if problem.cut is None:
         return Aggregate("mv", modal_grade(values))
@@ -47,14 +47,16 @@ def median(problem: Problem) -> Aggregate:
 def best_judge(problem: Problem) -> Aggregate:
     """Select the judge that correlates best with the labels, by Kendall's tau (``best_judge``).
 
-    The gain over this judge is the value of a panel. A judge with a negative correlation is not reversed. Raises
-    ``FitError`` if labels do not differ, or no judge correlates positively with them.
+    A judge with a negative correlation is not reversed. Raises ``FitError`` if all labels are equal, or no judge
+    correlates positively with them.
     """
     rows, labels = problem.labels.rows(problem.scores.item_ids)
     agreements = [_agreement(column[rows], labels) for column in problem.scores.values.T]
     best = int(np.argmax(agreements)) if agreements else 0
     if not agreements or agreements[best] <= 0:
-        raise FitError(f"best_judge: no judge rises with the {len(labels)} label(s); give more labels, of both kinds")
+        raise FitError(
+            f"best_judge: no judge correlates positively with the {len(labels)} label(s); give more labels that differ"
+        )
     judge = problem.scores.judges[best]
     return Aggregate(
         "best_judge",
@@ -73,7 +75,7 @@ def _agreement(scores: Array, labels: Array) -> float:
 
 
 def modal_grade(values: Array) -> Array:
-    """Return the most frequent value of each row, shape (n,); ties go to the smaller value, an empty row is NaN."""
+    """Return the most frequent value of each row, (n,): the smallest in a tie, NaN for a row without values."""
     ordered = np.sort(values, axis=1)  # NaN go last
     n, p = ordered.shape
     run, best_run = np.ones(n), np.ones(n)

@@ -1,4 +1,4 @@
-"""Weak supervision without confounders: weights from the distances between judges."""
+"""Weak supervision without confounders, with weights from the distances between judges."""
 
 import numpy as np
 
@@ -9,16 +9,16 @@ from care_ops.records import Aggregate
 
 
 def universal_weak_supervision(problem: Problem) -> Aggregate:
-    """Average continuous scores with weights of inverse estimated error (``uws``).
+    """Average continuous scores, weighted by the inverse of each judge's estimated error (``uws``).
 
     The error of judge i is the mean over pairs {j, k} of (D_ij + D_ik - D_jk) / 2, where D_ab is the mean squared
     distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022). Raises ``FitError`` if there
-    are fewer than three judges, or most of them scored few items.
+    are fewer than three judges, or if most judges scored few items.
     """
     values = problem.scores.values
     p = values.shape[1]
     if p < MIN_JUDGES:
-        raise FitError(f"uws: the triplet estimate needs at least three judges, there are {p}")
+        raise FitError(f"uws: the triplet estimate needs at least three judges, but there are {p}; add judges")
     m = problem.moments
     if problem.sparse:
         raise FitError(f"uws: {TOO_SPARSE}")
@@ -30,12 +30,12 @@ def universal_weak_supervision(problem: Problem) -> Aggregate:
     np.fill_diagonal(distance, 0.0)
     row, total = distance.sum(axis=1), distance.sum() / 2
     error = ((p - 2) * row - (total - row)) / ((p - 1) * (p - 2))
-    floor = 1e-3 * float(np.abs(error).mean()) or 1.0  # judges that agree on everything count alike
-    clipped = int((error < floor).sum())
+    floor = 1e-3 * float(np.abs(error).mean()) or 1.0  # judges that always agree get equal weights
     weights = unit_weights(1.0 / np.maximum(error, floor))
     present = ~np.isnan(values)
     mass = present @ weights
     total_score = np.where(present, values, 0.0) @ weights
     estimate = np.where(mass > 0, total_score / np.where(mass > 0, mass, 1.0), np.nan)
-    details = {"error_variance": error.tolist(), "clipped_judges": clipped}
-    return Aggregate("uws", estimate, threshold=problem.cut, weights=weights, details=details)
+    return Aggregate(
+        "uws", estimate, threshold=problem.cut, weights=weights, details={"error_variance": error.tolist()}
+    )

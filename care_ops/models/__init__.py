@@ -1,1 +1,1 @@
-"""Models of judges and items, each fitted from arrays: what aggregators are made of."""
+"""Statistical models of judges and items, fitted to arrays, that the aggregators use."""

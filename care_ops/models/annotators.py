@@ -1,7 +1,6 @@
 """Annotator models of the crowdsourcing literature, in which judges answer independently given an item's class."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ _SPAM_PRIOR, _STRATEGY_PRIOR = 0.5, 10.0
 """Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on its answers if it does not."""
 
 _LABEL_SD = 0.1
-"""Prior standard deviation of the label model's P(answer | class) around its start."""
+"""Prior standard deviation of P(answer | class) in the label model, around its start."""
 
 _RESTARTS, _MACE_ITERATIONS = 10, 50
 
@@ -39,7 +38,7 @@ class Crowd:
     skill : (p,) array
         Skill of each judge in the model's unit: P(its answer is the class), or GLAD's ability.
     log_likelihood : float
-        Mean over the items.
+        Mean log likelihood of the items.
     """
 
     log_odds: Array
@@ -49,7 +48,7 @@ class Crowd:
 
     @property
     def posterior(self) -> Array:
-        """P(class | answers), (n, k); overconfident if judges share mistakes."""
+        """P(class | answers), (n, k), which is overconfident if judges share mistakes."""
         return softmax(self.log_odds)[0]
 
 
@@ -75,35 +74,24 @@ def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd
 def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
     """Fit MACE by variational Bayes: a judge knows the class or answers by habit (Hovy et al., NAACL 2013).
 
-    The most likely of ten random starts of fifty iterations is kept. With many items (``samples``), the starts run on a
-    sample, and fifty iterations on all items continue from the most likely one.
+    Of ten random starts with fifty iterations each, the most likely result is kept. With many items (``samples``), the
+    starts use a sample, and fifty iterations on all items continue from the most likely one.
     """
-    starts = list[_Habits]()
+    starts = list[tuple[Array, Array]]()
     for _ in range(_RESTARTS):
         knows, habit = rng.dirichlet((10.0, 10.0), answers.judges), rng.uniform(1.0, 1.5, len(answers.owner))
-        starts.append(_Habits(knows, habit / answers.by_judge(habit)[answers.owner]))
+        starts.append((knows, habit / answers.by_judge(habit)[answers.owner]))
     sample = answers.of_rows(sampled_rows(answers.items, rng))
     crowd, habits = max((_mace_from(sample, start) for start in starts), key=lambda fit: fit[0].log_likelihood)
     return crowd if sample.items == answers.items else _mace_from(answers, habits)[0]
 
 
-class _Habits(NamedTuple):
-    """Parameters of MACE in variational Bayes: expected logarithms, taken to the power of e.
+def _mace_from(answers: Answers, start: tuple[Array, Array]) -> tuple[Crowd, tuple[Array, Array]]:
+    """Run fifty iterations of MACE from given parameters; return the model and the final parameters.
 
-    Attributes
-    ----------
-    knows : (p, 2) array
-        Weights of each judge for not knowing and for knowing the class.
-    habit : (columns,) array
-        Weights of each judge's answers if it does not know the class.
+    The parameters are weights of each judge for not knowing and for knowing the class (p, 2), and weights of its
+    answers if it does not know the class (columns,). In variational Bayes they are exp of expected logarithms.
     """
-
-    knows: Array
-    habit: Array
-
-
-def _mace_from(answers: Answers, start: _Habits) -> tuple[Crowd, _Habits]:
-    """Run fifty iterations of MACE from given parameters; return the model and the final parameters."""
     (knows, habit), own = start, answers.own_class()
     joint, likelihood, change = np.empty(0), -np.inf, np.inf
     for _ in range(_MACE_ITERATIONS):
@@ -120,7 +108,7 @@ def _mace_from(answers: Answers, start: _Habits) -> tuple[Crowd, _Habits]:
         knows = np.exp(digamma(parts) - digamma(parts.sum(axis=1, keepdims=True)))  # rows add to less than one
         totals = spammed + _STRATEGY_PRIOR * answers.classes
         habit = np.exp(digamma(by_habit + _STRATEGY_PRIOR) - digamma(totals[answers.owner]))
-    return Crowd(joint, knows[:, 1], likelihood, abs(change) <= 1e-4), _Habits(knows, habit)
+    return Crowd(joint, knows[:, 1], likelihood, abs(change) <= 1e-4), (knows, habit)
 
 
 def glad(grades: NDArray[np.intp], classes: int) -> Crowd:

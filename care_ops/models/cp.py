@@ -1,7 +1,7 @@
 """Mixture components from the third moment across three views.
 
-Each view is augmented by a constant one, so that K means that are affinely independent give a moment of
-rank K although the scores are centred; the constant's row of a factor reads its weight.
+Each view is augmented by a constant one. K affinely independent means then give a moment of rank K although the scores
+are centred, and the constant's row of the factors gives the components' weights.
 """
 
 from collections.abc import Sequence
@@ -116,15 +116,17 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
 def by_tensorly(
     tensor: Array, k: int, rng: np.random.Generator, attempts: int, starts: Sequence[list[Array]] = ()
 ) -> list[list[Array]]:
-    """Decompose tensors of rank k by tensorly: three factors for each, one column per component, the closest fit first.
+    """Decompose a tensor of rank k by tensorly; return three factors with k columns for each start, the closest first.
 
-    Starts are random unless ``starts`` are given. Raises ``FitError`` if tensorly is not installed, or a least-squares
-    problem of its own is singular.
+    Starts are random unless ``starts`` are given. Raises ``FitError`` if tensorly is not installed, or if one of its
+    least-squares problems is singular.
     """
     try:
         from tensorly.decomposition import parafac
     except ImportError as error:
-        raise FitError("tensor: alternating least squares are tensorly's; install CARE with `[pipeline]`") from error
+        raise FitError(
+            "tensor: alternating least squares need tensorly, which is not installed; install CARE with `[pipeline]`"
+        ) from error
 
     ended: list[tuple[float, list[Array]]] = []
     begin: list[Any] = [(np.ones(k), factors) for factors in starts] or ["random"] * attempts
@@ -144,10 +146,10 @@ def mixture_by_least_squares(
 ) -> tuple[Array, Array, float]:
     """Fit weights and means of a mixture to the third moment by least squares (paper, Algorithm 2, C, D and G).
 
-    Every factor gives the means of its own view; the constant coordinates of the three, multiplied, give a component
-    its weight. The closest attempt with only positive weights is kept, because others are not mixtures. Views are
-    whitened first by the pair moments (Anandkumar et al., 2014, section 4.3): if one latent outweighs the other,
-    components are nearly parallel, and alternating least squares would need thousands of steps.
+    Each factor gives the means of one view, and the product of the three constant coordinates is a component's weight.
+    The closest attempt with only positive weights is kept, because others are not mixtures. Views are first whitened by
+    the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other, components are
+    nearly parallel, and alternating least squares would need thousands of steps without this.
 
     Parameters
     ----------
@@ -163,7 +165,7 @@ def mixture_by_least_squares(
     means : (k, p) array
         In the order of the judges' columns.
     misfit : float
-        Distance of the components' tensor from this one, over its own norm.
+        Relative distance between the components' tensor and the given one.
 
     Raises
     ------
@@ -201,15 +203,15 @@ def _unwhitening(tensor: Array, k: int) -> list[Array]:
 
 
 def rebuilt(factors: Sequence[Array]) -> Array:
-    """Build the tensor from three factors."""
+    """Multiply three factors out to a tensor."""
     return np.einsum("ar,br,cr->abc", *factors, optimize=True)
 
 
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
-    """Estimate the means (k, p) from two pair moments by SVD and a Procrustes rotation.
+    """Estimate the means (k, p) from two pair moments by SVD and a Procrustes rotation, as a baseline.
 
-    The paper's "SVD Baseline in Synthetic Experiment": two-way moments determine the means only up to one orthogonal
-    matrix, which needs the third moment. It serves as a baseline.
+    This is the paper's "SVD Baseline in Synthetic Experiment": two-way moments determine the means only up to an
+    orthogonal matrix, which requires the third moment.
     """
 
     def halves(pair: Array) -> tuple[Array, Array]:
@@ -220,7 +222,7 @@ def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
     first, second = halves(tensor[:, :, 0])
     first_copy, third = halves(tensor[:, 0, :])
     u, _, vt = np.linalg.svd(first_copy.T @ first)
-    third = third @ (u @ vt)  # rotated as the first copy of view 1
+    third = third @ (u @ vt)  # rotated like the first copy of view 1
     means = np.empty((k, sum(len(g) for g in views)))
     for group, factor in zip(views, (first, second, third), strict=True):
         means[:, group] = factor[1:].T

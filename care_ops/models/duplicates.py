@@ -1,11 +1,10 @@
 """Duplicate judges: two runs of one model, or copies of one column, that would be counted twice.
 
 Good judges agree, too. Duplicates are distinguished by what the *other* judges imply: under one common factor the
-correlation of two judges follows from their correlations with the others (Spearman's tetrads, 1904), and that of
-duplicates exceeds it. On recorded panels of real judges, merging anything less than near-identical scores does harm,
-because the most accurate judges are the most alike (``make bench-real``): only correlations that surely exceed
-``DUPLICATE`` count, never those of more than half of the panel, and never those of judges that may simply be better
-than the others. Such judges are reported instead.
+correlation of two judges follows from their correlations with the others (Spearman's tetrads, 1904), and duplicates
+exceed it. On recorded panels the most accurate judges are the most alike, so that merging anything less than
+near-identical scores does harm (``make bench-real``). Therefore only correlations that clearly exceed ``DUPLICATE``
+count. A group of more than half of the panel, or of judges that may be better than the others, is reported instead.
 """
 
 from dataclasses import dataclass
@@ -18,27 +17,27 @@ from care_ops.models.one_factor import common_loadings
 from care_ops.scores import Array
 
 DUPLICATE = 0.97
-"""Correlation of the normal scores, less two standard errors, that duplicates exceed."""
+"""Value that the correlation of duplicates' normal scores, less two standard errors, exceeds."""
 
 _UNRELATED = 0.2
-"""Correlation that implies nothing: by more than this, the correlation of duplicates exceeds what the others imply. A
-group of duplicates with a lower mean loading has nothing to do with the common factor."""
+"""Margin by which the correlation of duplicates exceeds the value that the other judges imply. A group of duplicates
+whose mean loading is lower is unrelated to the common factor."""
 
 _ALIKE = 0.85
-"""Correlation above which two judges say nothing about each other's agreement with a third. Duplicates are like the
-other judges from this share of their median loading; between the two limits they may be better judges."""
+"""Correlation above which two judges do not inform each other's agreement with a third. Duplicates are ordinary judges
+if their mean loading is at least this share of the others' median; below it they may be better judges."""
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Which judges count as one.
+    """Groups of judges that count as one.
 
     Attributes
     ----------
     group : (p,) array of int
-        The group of each judge, counted from 0 in the order of the judges; duplicates share one.
+        The group of each judge, counted from 0 in the order of the judges; duplicates share a group.
     uncertain : tuple of int
-        Judges of near-identical scores that may be duplicates, and are kept apart; the largest such group.
+        The largest group of judges with near-identical scores that may be duplicates but are not merged.
     """
 
     group: NDArray[np.intp]
@@ -51,7 +50,7 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
     Parameters
     ----------
     correlation : (p, p) array
-        Of the judges' normal scores.
+        Correlations of the judges' normal scores.
     items : float
         Number of items behind a correlation.
     families : (p,) array of int
@@ -94,12 +93,12 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
 
 
 def _groups(label: NDArray[np.intp]) -> list[list[int]]:
-    """Return the groups of two judges and more."""
+    """Return the groups of at least two judges."""
     return [np.flatnonzero(label == k).tolist() for k in np.flatnonzero(np.bincount(label) > 1)]
 
 
 def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Whether two others, unlike a judge and each other, agree: else nothing implies how accurate it is, (p, 1)."""
+    """Return whether two judges that are unlike a judge and each other agree, which implies its accuracy, (p, 1)."""
     count = int(related.max()) + 1
     return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
 

@@ -1,4 +1,4 @@
-"""Common factors of normal scores: the classical model of judges that share something."""
+"""Factor analysis of normal scores."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,21 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from care_ops.blocks import by_columns, by_rows
-from care_ops.samples import is_sampled
 from care_ops.scores import Array
 
 MIN_UNIQUENESS = 0.02
-"""Least unique share of a judge's variance, which keeps a judge from becoming the factor (a Heywood case)."""
+"""Minimum unique share of a judge's variance, without which a judge may become the factor (a Heywood case)."""
 
 _MOST_TURNS = 2_000
-"""Most steps of a rotation."""
+"""Largest number of steps of a rotation."""
 
 _NOISE_PRIOR = 0.5
-"""Weight of the panel's common noise against an item's own, as a share of the judges."""
+"""Weight of the panel's mean noise against an item's own noise, as a share of the judges."""
 
 
 @dataclass(frozen=True)
 class FactorModel:
-    """z = loadings f + e, with Var f = factor_correlation and Var e = diag(uniqueness).
+    """Model z = loadings f + e, with Var f = factor_correlation and Var e = diag(uniqueness).
 
     Attributes
     ----------
@@ -36,11 +35,10 @@ class FactorModel:
     loadings: Array
     uniqueness: Array
     factor_correlation: Array
-    converged: bool
 
 
 def normal_scores(values: Array) -> Array:
-    """Each judge's scores by rank as quantiles of the standard normal, ties averaged; NaN stays (van der Waerden).
+    """Replace each judge's scores by the normal quantiles of their mean ranks (van der Waerden); NaN stays NaN.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ def _normal(column: Array) -> Array:
 
 
 def _by_rank(scores: Array) -> Array:
-    """Convert complete scores to quantiles of the standard normal by rank; equal scores share a quantile."""
+    """Convert scores without NaN to normal quantiles of their ranks; equal scores share a quantile."""
     order = np.argsort(scores)
     ascending = scores[order]
     first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]])[: len(scores)])
@@ -71,13 +69,13 @@ def _by_rank(scores: Array) -> Array:
 
 
 def fit(correlation: Array, factors: int) -> FactorModel:
-    """Maximum likelihood over the uniquenesses, loadings given them in closed form (Joreskog, Psychometrika 1967).
+    """Fit the model by maximum likelihood over the uniquenesses, which give the loadings (Joreskog, 1967).
 
     Parameters
     ----------
     correlation : (p, p) array, positive definite
     factors : int
-        k, less than p.
+        Number k of factors, less than p.
     """
 
     def loadings_of(uniqueness: Array) -> tuple[Array, Array]:
@@ -105,20 +103,20 @@ def fit(correlation: Array, factors: int) -> FactorModel:
     uniqueness = np.exp(optimum.x)
     loadings, _ = loadings_of(uniqueness)
     sign = np.where(loadings.sum(axis=0) >= 0, 1.0, -1.0)
-    return FactorModel(loadings * sign, uniqueness, np.eye(factors), bool(optimum.success))
+    return FactorModel(loadings * sign, uniqueness, np.eye(factors))
 
 
 def factor_scores(model: FactorModel, standardised: Array) -> Array:
-    """E[f | scores present] (Thomson's regression scores), shape (n, k); 0, the mean, where none is present.
+    """Compute E[f | scores present] (Thomson's regression scores), shape (n, k); 0 for an item without scores.
 
     Parameters
     ----------
     standardised : (n, p) array
-        NaN is missing.
+        Standardised scores; NaN marks a missing score.
     """
     present = ~np.isnan(standardised)
     weighted = model.loadings / model.uniqueness[:, None]
-    if is_sampled(len(standardised)) and present.all():  # every item has the same information
+    if present.all():  # every item has the same information
         precision = np.linalg.inv(model.factor_correlation) + model.loadings.T @ weighted
         return standardised @ np.linalg.solve(precision, weighted.T).T
     information = np.einsum("np,pa,pb->nab", present.astype(float), model.loadings, weighted, optimize=True)
@@ -130,16 +128,16 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 def posterior_sd(model: FactorModel, standardised: Array) -> Array:
     """Return the standard deviation of one common factor given the scores present, (n,); 1 without scores.
 
-    An item is less certain if the factor leaves more of its scores unexplained than of the others'. Its noise has a
-    scale of its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and
-    Taylor, JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
+    The deviation is larger if the factor explains an item's scores less well than those of other items. The noise of
+    each item has its own scale, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
+    Little and Taylor, JASA 1989). The result covers the judges' noise, but no mistake that all of them share.
 
     Parameters
     ----------
     model : FactorModel
-        One factor.
+        A model with one factor.
     standardised : (n, p) array
-        NaN is missing.
+        Standardised scores; NaN marks a missing score.
     """
     scores = factor_scores(model, standardised)
 
@@ -153,13 +151,13 @@ def posterior_sd(model: FactorModel, standardised: Array) -> Array:
 
     variance, residual = by_rows(parts, standardised, scores).T
     scored = ~np.isnan(standardised).all(axis=1)
-    usual = float(residual[scored].mean()) or 1.0  # below 1, since the factors fit some of the noise
+    usual = float(residual[scored].mean()) or 1.0  # below 1, because the factor fits some of the noise
     noise = (residual / usual + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
     return np.sqrt(np.where(scored, variance * noise, 1.0))
 
 
 def number_of_factors(correlation: Array, n: int) -> int:
-    """Return the eigenvalues that judges without anything in common would not reach; at least one, less than half of p.
+    """Count the eigenvalues above those of unrelated judges; return at least one and less than half of p.
 
     The limit is the upper edge of the Marchenko-Pastur law, (1 + sqrt(p / n))^2: parallel analysis for many
     judges, without drawing (Dobriban, "Permutation methods for factor analysis and PCA", 2020).
@@ -176,9 +174,9 @@ def number_of_factors(correlation: Array, n: int) -> int:
 
 
 def oblimin(model: FactorModel) -> FactorModel:
-    """Direct quartimin rotation by gradient projection (Bernaards and Jennrich, 2005); factors may correlate.
+    """Rotate to direct quartimin, with correlated factors, by gradient projection (Bernaards and Jennrich, 2005).
 
-    Steps have the length of Barzilai and Borwein (IMA Journal of Numerical Analysis 1988), which takes a third of them.
+    The step length is that of Barzilai and Borwein (IMA Journal of Numerical Analysis 1988).
     """
     a, k = model.loadings, model.loadings.shape[1]
     if k == 1:
@@ -211,5 +209,5 @@ def oblimin(model: FactorModel) -> FactorModel:
             step /= 2.0
         moved_by = trial - turn
         turn, current, (squares, loadings, inverse) = trial, following, moved
-    rotated = FactorModel(loadings, model.uniqueness, turn.T @ turn, iteration < _MOST_TURNS)
+    rotated = FactorModel(loadings, model.uniqueness, turn.T @ turn)
     return rotated if np.isfinite(rotated.loadings).all() else model

@@ -1,10 +1,10 @@
-"""Feature effects: how single judges reward a feature of an item beyond its quality, such as its length.
+"""Feature effects: biases of single judges for a feature of an item, such as its length.
 
-A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a feature w of the item's text that everybody can see. If
-quality itself follows the feature, the slopes b_j of all judges are proportional to their loadings a_j on quality. The
-excess of a slope is the judge's own bias. Only this excess is removed, and only where the evidence is strong: the
-slopes differ (``excess``), by more than a trifle (``size``), and the judges that have them still see quality
-(``sees``). A bias that *all* judges share looks like quality; only labels, or a person's declaration, can tell.
+A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a known feature w of the item. If quality itself follows
+the feature, the slopes b_j of all judges are proportional to their loadings a_j on quality. The excess of a slope is
+the judge's own bias. CARE removes only this excess, and only if the slopes differ (``excess``), the biases are not
+negligible (``size``), and the biased judges still follow quality (``sees``). A bias that *all* judges share looks like
+quality; only labels or a declaration distinguish the two.
 """
 
 from collections.abc import Mapping
@@ -19,21 +19,21 @@ from care_ops.models.one_factor import common_loadings
 from care_ops.scores import Array
 
 _MIN_EXCESS, _MIN_SIGHT, _MIN_SIZE = 0.20, 0.50, 0.15
-"""What an effect must exceed to be removed: the share of the slopes' energy that quality does not explain, the loading
-of the judges that have it over that of the others, and its root mean square. Removing on weaker evidence lowered
-Kendall's tau by .014 on a recorded panel and gained nowhere (``make bench-real``)."""
+"""Limits that an effect exceeds if it is removed: the share of the slopes' energy that quality does not explain, the
+median loading of judges with larger slopes over that of the others, and the effect's root mean square. Weaker limits
+lowered Kendall's tau by .014 on a recorded panel and gained nowhere (``make bench-real``)."""
 
 _SHRINK = 0.10
-"""Weight of the panel's ratio of slope to loading against a family's own."""
+"""Weight of the panel's ratio of slope to loading against that of a family."""
 
 _FEW_FAMILIES, _LOW = 6, 0.15
-"""Up to so many families the lowest ratio is what all share; of more, this quantile of the ratios."""
+"""Number of families up to which the lowest ratio counts as shared by all, and the quantile for more families."""
 
 _MIN_LEFT = 0.01
-"""Share of a judge's variance that must be left: one that follows nothing but the feature keeps its scores."""
+"""Minimum share of a judge's variance that remains; a judge that follows only the feature keeps its scores."""
 
 _DIGITS = 9
-"""Digits of a score that are kept: equal scores of items with equal texts must stay equal when they are ranked."""
+"""Decimals to which scores are rounded, because equal scores of items with equal features must remain equal."""
 
 
 def remove_feature_effects(
@@ -44,9 +44,9 @@ def remove_feature_effects(
     Parameters
     ----------
     standardised : (n, p) array
-        NaN is missing.
+        Standardised scores; NaN marks a missing score.
     features : mapping name -> (n,) array
-        Of mean 0 and variance 1 (``unit_feature``).
+        Features of mean 0 and variance 1 (``unit_feature``).
     families : (p,) array of int
         The family of each judge.
 
@@ -64,7 +64,7 @@ def remove_feature_effects(
 
 
 def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
-    """Estimate each judge's own slope (p,) on a feature w (n,) of unit variance; None if the evidence is weak."""
+    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if evidence is weak."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -93,7 +93,7 @@ def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Arr
 def controlled(standardised: Array, w: Array) -> Array:
     """Regress the scores of each judge on a feature w (n,), its square and its rank; return the residuals.
 
-    This is right only if the feature is unrelated to quality; otherwise it also removes quality.
+    If the feature is related to quality, this removes quality, too.
     """
     explains = np.column_stack([np.ones(len(w)), w, w**2, rankdata(w) / len(w)])
     missing = np.isnan(standardised).any(axis=0)
@@ -114,7 +114,7 @@ def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
 
 
 def unit_feature(feature: Array) -> Array | None:
-    """Standardise a feature, NaN as the mean; None if it is the same for nearly all items."""
+    """Standardise a feature, with 0 for NaN; return None if it is the same for nearly all items."""
     known = feature[~np.isnan(feature)]
     if len(known) < MIN_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
         return None
@@ -122,7 +122,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
-    """Estimate loadings of one common factor from pairs of different families; from all pairs if under three."""
+    """Estimate loadings of a common factor from pairs of different families, or from all pairs with few families."""
     several = len(np.unique(families)) >= 3
     return common_loadings(
         correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)
@@ -130,7 +130,7 @@ def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
 
 
 def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:
-    """Return a lower limit of the ratios of slope to loading by family, which quality itself may explain."""
+    """Return a low ratio of slope to loading among the families, which quality itself may explain."""
     ratios: list[float] = []
     for family in np.unique(families):
         a, b = loadings[families == family], slopes[families == family]

@@ -1,10 +1,10 @@
 """The mean label of a system's items, given a few graded labels and one score for every item.
 
-Survey sampling's regression estimator (Cochran, Sampling Techniques, 1977, chapter 7; as "PPI++" in Angelopoulos, Duchi
-and Zrnic, 2023), for each system by itself: the labels' mean moved along the slope of labels on scores to where all
-items lie. Ten labels hardly determine slope and variance, and priors worth three labels steady both: the slope is
-shrunk, and the residuals' variance is moved towards that of the labels. Residuals are scaled by their leverage (HC2,
-MacKinnon and White, Journal of Econometrics 1985).
+Each system gets its own regression estimate (Cochran, Sampling Techniques, 1977, chapter 7; "PPI++" in Angelopoulos,
+Duchi and Zrnic, 2023): the labels' mean, adjusted by the slope of labels on scores to the mean score of all items. Ten
+labels hardly determine slope and variance. Therefore priors worth three labels shrink the slope, and move the
+residuals' variance towards that of the labels. Residuals are scaled by their leverage (HC2, MacKinnon and White,
+Journal of Econometrics 1985).
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from care_ops.models.passing import System
 from care_ops.scores import Array
 
 _PRIOR_FREEDOM = 3
-"""Degrees of freedom that the residuals' variance takes from that of the labels, of all systems where there are several
-(moderated as in Smyth, Statistical Applications in Genetics 2004): the few labels of a system may be all alike where
-its items are not."""
+"""Degrees of freedom that the residuals' variance takes from the variance of the labels of all systems (moderated as in
+Smyth, Statistical Applications in Genetics 2004), because a system's few labels may be equal although its items
+differ."""
 
 _PRIOR_SLOPE = 3.0
-"""Labels that a slope of 0 counts for. With it, 90 % intervals by ten graded labels are 1.16 times as wide as PPI++'s,
-on five recorded panels and four simulated ones, and cover .88 on average where PPI++'s cover .81. Without it, and with
-residuals that leave their item out, they were 1.40 times as wide and covered .91."""
+"""Number of labels that the prior slope of 0 counts for. With it, 90 % intervals from ten graded labels are 1.16 times
+as wide as those of PPI++, on five recorded and four simulated panels, and cover .88 on average instead of .81. Without
+it, and with leave-one-out residuals, they were 1.40 times as wide and covered .91."""
 
 
 def draw_means(
@@ -33,11 +33,11 @@ def draw_means(
     Parameters
     ----------
     system : System
-        Labels may have any value; there are at least two.
+        System with at least two labels, which may have any value.
     of_these_items : bool
-        The mean over the items given; otherwise over endless items of which these are a random sample.
+        Whether the mean is over the given items; otherwise it is over endless items, of which these are a sample.
     within : float, optional
-        Variance of the labels within systems (``variance_within``), towards which this one's is moved.
+        Variance of the labels within systems (``variance_within``), towards which the system's variance is moved.
     """
     slope, residuals = _line(system)
     variance, freedom = _variance(system, residuals, of_these_items), max(len(system.labels) - 1, 1)
@@ -54,7 +54,7 @@ def draw_means(
 
 
 def variance_within(systems: Sequence[System]) -> float | None:
-    """Variance of the labels within the systems, on average; None of one system, which can borrow none."""
+    """Return the mean variance of the labels within the systems; None for a single system."""
     if len(systems) < 2:
         return None
     each = [float(np.var(s.labels, ddof=1)) for s in systems]
@@ -62,7 +62,7 @@ def variance_within(systems: Sequence[System]) -> float | None:
 
 
 def _line(system: System) -> tuple[float, Array]:
-    """Regression of labels on scores of unit variance: the shrunk slope, and residuals scaled by their leverage."""
+    """Regress labels on scores of unit variance; return the shrunk slope, and residuals scaled by their leverage."""
     w = system.weights
     x = system.scores[system.labelled] - _mean(system.scores[system.labelled], w)
     y = system.labels - _mean(system.labels, w)
@@ -73,7 +73,7 @@ def _line(system: System) -> tuple[float, Array]:
 
 
 def _variance(system: System, residuals: Array, of_these_items: bool) -> float:
-    """Estimate the variance of a system's mean residual; labelled items of a finite set reduce it."""
+    """Estimate the variance of a system's mean residual, reduced by the labelled share of a finite set."""
     share = system.weights / system.weights.sum()
     known = len(system.labels) / len(system.scores) if of_these_items else 0.0
     return float(np.sum((share * residuals) ** 2)) * (1.0 - known)

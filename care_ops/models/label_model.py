@@ -1,12 +1,12 @@
 """Quality given a few labels: a Gaussian process that starts from the label-free estimate.
 
-Labels are a slope on that estimate, a departure along the judges' common factors, a departure along single judges and
-along features of the texts, and noise. The result is the posterior mean over a grid of scales of the departures and the
-noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999), so that few labels hardly move the estimate
-and many turn it into a ridge regression on the judges.
+A label is modelled as the sum of a slope on that estimate, a departure along the judges' common factors, a departure
+along single judges and features of the texts, and noise. The result is the posterior mean over a grid of scales of the
+departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). Therefore few labels
+hardly move the estimate, and many turn it into a ridge regression on the judges.
 
-Labels of two values say on which side of a threshold that process lies (probit). As numbers they would fit best what
-has two values itself: departures that single out a few votes.
+Labels of two values are sides of a threshold of the process (probit). As numbers they would favour departures that have
+two values themselves, such as a few votes.
 """
 
 import itertools
@@ -25,22 +25,22 @@ SLOPE, SLOPE_SD = 0.6, 0.2
 """Prior mean and standard deviation of the correlation between the label-free estimate and a label."""
 
 DEPARTURES = (0.0, 0.2, 0.4)
-"""Grid of the standard deviations of the departures along factors and along judges, in those of the label."""
+"""Grid of standard deviations of the departures along factors and judges, in standard deviations of the labels."""
 
 NOISES = (0.4, 0.6, 0.9)
-"""Grid of the standard deviation of the noise, in those of the label."""
+"""Grid of standard deviations of the noise, in standard deviations of the labels."""
 
 NOISES_OF_SIDES = (0.25, 0.5, 1.0)
-"""The same for labels of two values, in standard deviations of the latent variable."""
+"""Grid of standard deviations of the noise for labels of two values, in those of the latent variable."""
 
 AT_RANDOM = 0.05
-"""Prior probability that labels are unrelated to the scores: those of other items, or given at random."""
+"""Prior probability that labels are unrelated to the scores, because they belong to other items or are random."""
 
 _FLAT = 10.0
-"""Prior variance of the intercept, so large that only the labels decide where they lie; on sides, in that of noise."""
+"""Prior variance of the intercept, which is large so that only the labels determine it."""
 
 _MOST_STEPS, _STEP_ENDS, _MIN_CURVATURE = 50, 1e-6, 1e-12
-"""Of Newton's method, in standard deviations of the noise."""
+"""Limits of Newton's method: steps, the change to stop at, and the curvature, in standard deviations of the noise."""
 
 _DRAWS = 500
 """Number of posterior draws for the comparison of two rankings."""
@@ -51,16 +51,16 @@ NOT_WORSE = 0.01
 
 @dataclass(frozen=True)
 class Columns:
-    """What quality may follow, for n items.
+    """Regressors of quality, for n items.
 
     Attributes
     ----------
     estimate : (n,) array
-        The label-free estimate, of mean 0 and variance 1.
+        The label-free estimate, with mean 0 and variance 1.
     factors : (n, k) array
-        Scores of the judges' common factors, columns of variance one.
+        Scores of the judges' common factors, with variance 1.
     judges : (n, p) array
-        Standardised scores, missing ones as 0, and features of the texts.
+        Standardised scores, with 0 for missing ones, and features of the texts.
     """
 
     estimate: Array
@@ -70,12 +70,12 @@ class Columns:
 
 @dataclass(frozen=True)
 class LabelledFit:
-    """Quality given labels.
+    """Estimate of quality from labels.
 
     Attributes
     ----------
     latent : (n,) array
-        Posterior mean of quality less the mean of the labels, in their standard deviations.
+        Posterior mean of quality minus the mean label, in standard deviations of the labels.
     at_random : float
         Posterior probability that the labels are unrelated to the scores.
     better : float
@@ -91,7 +91,7 @@ class LabelledFit:
 
 
 class _Conditioned(NamedTuple):
-    """C^{-1} (y - mean), its log density, and the precision of each label's noise."""
+    """Result of conditioning on labels: C^{-1} (y - mean), its log density, and the precision of each label's noise."""
 
     dual: Array
     evidence: float
@@ -105,7 +105,7 @@ def fit_labels(
     counts: Array,
     plain: Array | None,
 ) -> LabelledFit | None:
-    """Fit quality to some labels; None if the labels do not differ.
+    """Fit quality to the labels of some items; return None if the labels do not differ.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def fit_labels(
         Labelled items.
     labels : (m,) array
     counts : (m,) array
-        How much each label counts: the variance of its noise is that of a single label divided by this.
+        Weight of each label: the noise of a label has the variance of a single label's noise divided by the weight.
     plain : (n,) array, optional
-        The plain average, with which the result is compared; without it nothing is compared.
+        The plain average, with which the result is compared; by default nothing is compared.
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
@@ -163,9 +163,9 @@ def _compared(
     mean: Array,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """How often the posterior mean ranks the items at least as well as the plain average, and the expected gain.
+    """Return how often the posterior mean ranks the items at least as well as the plain average, and the mean gain.
 
-    Quality is drawn from the posterior of its coefficients. ``columns`` are those of quality, then the plain average.
+    Quality is drawn from the posterior of its coefficients. ``columns`` are its regressors, then the plain average.
     """
     centred = columns - columns.mean(axis=0)
     gram = centred.T @ centred / len(centred)
@@ -194,10 +194,10 @@ def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Arra
 
 
 def _on_sides(sides: Array, counts: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition on the side, -1 or 1, of 0 on which the process with its noise lies.
+    """Condition on the sign, -1 or 1, of the process with its noise, by Laplace's approximation.
 
-    By Laplace's approximation (Rasmussen and Williams, "Gaussian processes for machine learning", 2006, chapter 3);
-    each step of Newton's method conditions on numbers.
+    Each step of Newton's method conditions on numbers (Rasmussen and Williams, "Gaussian processes for machine
+    learning", 2006, chapter 3).
     """
     features, mean = _with_level(features / noise), mean / noise
     at, left = mean, _MOST_STEPS
@@ -221,9 +221,9 @@ def _with_level(features: Array) -> Array:
 
 
 def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:
-    """C^{-1} residual and the log density of residual (less a constant) for C = features features' + noise^2 I.
+    """Return C^{-1} residual and the residual's log density, up to a constant, for C = features features' + noise^2 I.
 
-    The smaller of the (m, m) and (d, d) matrices is factorised, so that many labels cost little.
+    The smaller of the (m, m) and (d, d) matrices is factorised, which is fast also for many labels.
     """
     m, d = features.shape
     if m <= d:

@@ -1,4 +1,4 @@
-"""Gaussian mixture with one within-state covariance, fitted by EM from given starts."""
+"""Gaussian mixture with one covariance common to all states, fitted by EM from given starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from care_ops.models.answers import softmax
 from care_ops.scores import Array
 
 SAME_STATES = 1e-4
-"""Nats of log likelihood an item within which two fits count as the same."""
+"""Difference of the mean log likelihood, in nats, up to which two fits count as the same."""
 
 TOLERANCE = SAME_STATES / 1_000
 """Rise of the mean log likelihood at which EM stops."""
 
 VARIANCE_FLOOR = 1e-3
-"""Least variance of standardised scores within states, in any direction."""
+"""Minimum variance of standardised scores within states, in any direction."""
 
 _RANKED_ITEMS, _RANKED_AFTER = 10_000, 30
-"""Items and iterations after which starts of EM are ranked: they need not be distinguished within ``SAME_STATES``."""
+"""Number of items and of iterations by which starts of EM are ranked, which need no precision of ``SAME_STATES``."""
 
 _Step = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """J | state r ~ N(mu_r, Sigma), Sigma common to the states (paper, equation 1).
+    """Mixture J | state r ~ N(mu_r, Sigma), with Sigma common to the states (paper, equation 1).
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Mixture:
     covariance : (p, p) array
         Sigma, diagonal if judges are independent given the state.
     log_likelihood : float
-        Mean over the items.
+        Mean log likelihood of the items.
     start : str
         Name of the start from which EM reached this likelihood.
     """
@@ -70,7 +70,7 @@ class Mixture:
         return out
 
     def posterior(self, values: Array) -> Array:
-        """P(state | J), shape (n, k)."""
+        """Return P(state | J), shape (n, k)."""
         return softmax(self.log_joint(values))[0]
 
 
@@ -140,9 +140,9 @@ def _step_of(values: Array) -> _Step:
 
 
 def _shares(joint: Array) -> tuple[Array, float]:
-    """P(state | item) from its logarithm up to a constant of the item, (k, n), which is overwritten; and their sum.
+    """Return P(state | item), (k, n), from its log up to a constant of each item, and the sum of these constants.
 
-    States are rows: numpy takes maxima and sums over a few long rows ten times as fast as over many short ones.
+    The array ``joint`` is overwritten. States are rows, over which numpy is ten times as fast as over short columns.
     """
     top = joint.max(axis=0)
     joint -= top
@@ -153,7 +153,7 @@ def _shares(joint: Array) -> tuple[Array, float]:
 
 
 def floored(covariance: Array) -> Array:
-    """Raise a covariance to a minimum variance in each direction; copies of a judge have none in one."""
+    """Raise a covariance's variance to ``VARIANCE_FLOOR`` in each direction; it may be 0 for copies of a judge."""
     off_diagonal = covariance - np.diag(np.diag(covariance))
     if not off_diagonal.any():
         return np.diag(np.maximum(np.diag(covariance), VARIANCE_FLOOR))
@@ -164,7 +164,7 @@ def floored(covariance: Array) -> Array:
 
 
 def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:
-    """Weights, means and variance of the partition by nearest centre (one k-means step)."""
+    """Return weights, means and variance of the partition by nearest centre (one k-means step)."""
     mask = (~np.isnan(values)).astype(np.float64)
     filled = np.where(np.isnan(values), 0.0, values)
     distance = -2 * filled @ centres.T + mask @ (centres**2).T
@@ -178,7 +178,7 @@ def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:
 
 
 def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
-    """Choose k spread-out items as centres (Arthur and Vassilvitskii, 2007), shape (k, p)."""
+    """Choose k distant items as centres (Arthur and Vassilvitskii, 2007), shape (k, p)."""
     filled = np.where(np.isnan(values), 0.0, values)
     chosen = [int(rng.integers(len(filled)))]
     nearest = np.sum((filled - filled[chosen[0]]) ** 2, axis=1)
@@ -191,9 +191,9 @@ def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
 
 
 def best_of(values: Array, starts: list[tuple[str, Array]], tolerance: float = TOLERANCE) -> Mixture:
-    """Return the most likely mixture over starts: a few iterations of each, then the leading one to convergence.
+    """Run a few iterations from each start, and return the most likely mixture after convergence.
 
-    The few iterations use a sample of ``_RANKED_ITEMS`` if there are more items.
+    The first iterations use a sample of ``_RANKED_ITEMS`` if there are more items.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""One common factor of the judges, fitted so that a few pairs of judges cannot turn it.
+"""One common factor of the judges, by a fit that is robust against a few deviating pairs of judges.
 
-The judges' correlation is taken apart as in the paper, C = a a' + S, into what all judges share (rank one) and what few
-share directly (sparse). The loadings are those of least *absolute* residuals: a pair that shares something else costs
-as much as it is off, and not its square.
+The judges' correlation is the sum C = a a' + S, as in the paper, of a common factor and a sparse matrix of direct
+dependence. The loadings a minimise the *absolute* residuals, so a pair of judges that shares something else costs its
+deviation and not the square of it.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from care_ops.scores import Array
 
 _STEPS, _SMALL = 200, 0.03
-"""Most steps of the reweighting, and the residual up to which a pair costs its square."""
+"""Largest number of steps of the reweighting, and the residual up to which a pair costs its square."""
 
 MAX_LOADING = 0.97
-"""Largest loading, so that no judge's own variance vanishes."""
+"""Largest loading, which leaves each judge some variance of its own."""
 
 
 @dataclass(frozen=True)
 class OneFactor:
-    """What all judges share, and how much they share beyond that.
+    """Common factor of the judges, with measures of what it leaves unexplained.
 
     Attributes
     ----------
     loadings : (p,) array
-        Correlation of each judge with the common factor, shrunk towards each other by their sampling error.
+        Correlation of each judge with the common factor, shrunk towards their mean by their sampling error.
     raw_loadings : (p,) array
-        The same before they are shrunk.
+        Loadings before they are shrunk.
     misfit : float
-        Root mean square of the correlations that the factor leaves unexplained, sampling error removed.
+        Root mean square of the correlations that the factor leaves unexplained, without sampling error.
     second : float
         Strength of a second factor: largest eigenvalue of the residual correlation over the sum of squared loadings.
     first_group : (p,) array of bool
@@ -45,7 +45,7 @@ class OneFactor:
 
     @property
     def weights(self) -> Array:
-        """Regression of the factor on the judges' scores, a_j / (1 - a_j^2), not negative."""
+        """Regression weights of the factor on the judges' scores, a_j / (1 - a_j^2), at least 0."""
         return np.clip(self.loadings, 0.0, None) / (1.0 - self.loadings**2)
 
     def validity(self, weights: Array) -> float:
@@ -65,7 +65,7 @@ def fit(correlation: Array, items: float) -> OneFactor:
     Parameters
     ----------
     correlation : (p, p) array
-        Of the judges' normal scores.
+        Correlations of the judges' normal scores.
     items : float
         Number of items behind a correlation.
 
@@ -78,7 +78,7 @@ def fit(correlation: Array, items: float) -> OneFactor:
     array([0.9, 0.8, 0.7, 0.6, 0.5])
     """
     p = len(correlation)
-    if p == 2:  # one correlation is how much two judges share, not which of them is better
+    if p == 2:  # one correlation does not determine which of two judges is better
         loadings = np.full(2, np.sqrt(np.clip(correlation[0, 1], 0.0, MAX_LOADING**2)))
         return OneFactor(loadings, loadings, 0.0, 0.0, np.array([True, False]))
     pairs = ~np.eye(p, dtype=np.bool_)
@@ -93,9 +93,9 @@ def fit(correlation: Array, items: float) -> OneFactor:
 
 
 def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray[np.bool_]]:
-    """Strength of the second factor, and the judges on one side of it.
+    """Return the strength of the second factor, and the judges on one side of it.
 
-    By principal factors: least squares lets one factor explain as much as it can, so that what is left is a second.
+    The first factor is a principal factor: least squares lets it explain as much as possible, and the rest is a second.
     """
     p = len(correlation)
     shared = np.clip(np.abs(correlation - np.eye(p)).max(axis=1), 0.05, 0.95)
@@ -117,10 +117,10 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
 
 
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
-    """Fit loadings a (p,) of least absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is not negative.
+    """Fit loadings a (p,) that minimise the absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is positive.
 
-    Residuals below ``_SMALL`` cost their square (Huber, 1964). Weighted least squares are repeated from the median
-    correlation of each judge.
+    Residuals below ``_SMALL`` cost their square (Huber, 1964). Weighted least squares are repeated, starting from the
+    median correlation of each judge.
     """
     known = np.where(pairs, correlation, np.nan)
     middle = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 0.0 for row in known])
@@ -136,10 +136,10 @@ def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
 
 
 def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:
-    """Shrink loadings towards their mean by the share of their spread that is sampling error (empirical Bayes).
+    """Shrink loadings towards their mean by the share of their variance that is sampling error (empirical Bayes).
 
-    A loading a is a correlation r = a R^1/2 with the other judges, corrected for their reliability R (Spearman, 1904),
-    and its variance is (1 - r^2)^2 / (n R). For a all loadings' root mean square is taken.
+    A loading a is a correlation r = a R^1/2 with the other judges, corrected for their reliability R (Spearman, 1904).
+    Its variance is (1 - r^2)^2 / (n R), in which a is the root mean square of all loadings.
     """
     square = min(float(np.mean(loadings**2)), 0.9)
     signal = pairs.sum(axis=1) * square / (1.0 - square)

@@ -1,12 +1,12 @@
 """The share of items that people would pass, given a few yes-or-no labels and one score for every item.
 
-The model is a logistic regression of the label on the score, P(Y = 1) = expit(a + b x), for each system by itself: what
-systems lent one another would draw the one that judges favour towards the others. Jeffreys' prior on (a, b) (Firth,
-Biometrika 1993) keeps it finite where all labels agree. The posterior is summed over a grid, so nothing is approximated
-but the grid, and the items without a label are drawn from it (finite-population inference: Ghosh and Meeden, 1997).
+Each system gets its own logistic regression of the label on the score, P(Y = 1) = expit(a + b x), because pooling would
+shrink the difference of a system that judges favour. Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps the
+estimate finite if all labels agree. The posterior is summed over a grid, and the items without a label are drawn from
+it (finite-population inference: Ghosh and Meeden, 1997).
 
-Why a model of the label and not a mean of differences: with twenty labels, of which the judges contradict one or none,
-the differences have no variance to estimate, and intervals from them cover far less than they claim.
+A mean of differences between labels and scores would not do: if judges contradict at most one of twenty labels, the
+differences have no variance to estimate, and their intervals cover far less than stated.
 """
 
 from dataclasses import dataclass
@@ -18,36 +18,36 @@ from scipy.special import expit, log_expit
 from care_ops.scores import Array
 
 _INTERCEPTS, _SLOPES, _BINS = 81, 41, 200
-"""Points of the grids, and bins into which the scores of unlabelled items are counted."""
+"""Numbers of grid points of both parameters, and of bins for the scores of unlabelled items."""
 
 _REACH = 5.0
-"""Half the width of a grid, in standard deviations of a normal approximation."""
+"""Half of the width of a grid, in standard deviations of a normal approximation."""
 
 _MARGIN = 1.0
-"""What the grid of intercepts has beyond that, in logits: the posterior of a share near 0 or 1 has a long tail."""
+"""Additional half-width of the grid of intercepts, in logits, for the long tail of a share near 0 or 1."""
 
 _SCORING_STEPS = 500
-"""At most; few labels on skewed scores take the most."""
+"""Largest number of scoring steps; few labels on skewed scores take many."""
 
 
 @dataclass(frozen=True)
 class System:
-    """What is known of one system.
+    """Scores and labels of one system.
 
     Attributes
     ----------
     scores : (N,) array
-        Of all its items, labelled or not: normal scores of mean 0 and variance 1.
+        Normal scores, with mean 0 and variance 1, of all its items.
     labelled : (m,) array of int
         Rows of ``scores`` that have a label.
     labels : (m,) array
-        0 or 1; where several people labelled an item, the share of them that said 1.
+        Label 0 or 1, or the share of 1 among several labels of an item.
     weights : (m,) array
-        How much each label counts; ones for a simple random sample.
+        Weight of each label; ones for a simple random sample.
     chosen : bool
-        Whether some items were likelier to be labelled than others, so that labelled items are unlike the rest.
+        Whether some items were more likely to be labelled than others, so that labelled items differ from the rest.
     alike : float
-        Variance of the scores' mean over endless items, by that of as many independent ones: 1 without split units.
+        Design effect of the split units: variance of the mean score over that of independent items; 1 without units.
     """
 
     scores: Array
@@ -64,10 +64,10 @@ def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_thes
     Parameters
     ----------
     system : System
-        It has a label.
+        System with at least one label.
     of_these_items : bool
-        The share among the items given, of which the labelled ones are known; otherwise among endless items of which
-        these are a random sample.
+        Whether the share is among the given items, of which the labelled ones are known; otherwise it is among endless
+        items, of which these are a random sample.
     """
     grid = _grid(system)
     intercepts, slopes = _draw_parameters(_log_posterior(system, grid), grid, draws, rng)
@@ -76,7 +76,7 @@ def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_thes
 
 @dataclass(frozen=True)
 class _Grid:
-    """Points of the intercept at ``centre`` of the scores, and of the slope; all (C,) and (B,)."""
+    """Grid points of the intercept (C,) at the ``centre`` of the scores, and of the slope (B,)."""
 
     intercepts: Array
     slopes: Array
@@ -84,7 +84,6 @@ class _Grid:
 
 
 def _grid(system: System) -> _Grid:
-    """Build a grid around the mode."""
     x, w = system.scores[system.labelled], system.weights
     centre = float(w @ x / w.sum())
     level, slope, covariance = _mode(x - centre, system.labels, w)
@@ -96,10 +95,10 @@ def _grid(system: System) -> _Grid:
 
 
 def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
-    """Posterior mode of (intercept, slope) under Jeffreys' prior, by scoring with Firth's score; its covariance.
+    """Find the posterior mode of intercept and slope under Jeffreys' prior by Firth's score, and its covariance.
 
-    Steps are halved until the posterior rises, which full ones on separated labels and skewed scores may not do. A
-    score that does not vary over the labelled items has the slope 0, and variance 0.
+    Steps are halved until the posterior rises, which full steps may not achieve for separated labels and skewed scores.
+    If scores do not vary over the labelled items, the slope is 0 with variance 0.
     """
     design = np.column_stack([np.ones_like(x), x]) if np.ptp(x) > 0 else np.ones((len(x), 1))
     beta = np.zeros(design.shape[1])
@@ -113,7 +112,7 @@ def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
         while found[0] < value and share * size > 1e-10:
             share /= 2.0
             found = _scored(beta + share * step, design, y, w)
-        if found[0] < value:  # no step is left that rounding does not hide
+        if found[0] < value:  # all smaller steps are within rounding errors
             break
         beta, (value, step, inverse) = beta + share * step, found
     if len(beta) == 1:
@@ -122,7 +121,7 @@ def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
 
 
 def _scored(beta: Array, design: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
-    """Log posterior of (k,) coefficients up to a constant, the scoring step from there, and the inverse information."""
+    """Return the log posterior of coefficients (k,) up to a constant, the scoring step, and the inverse information."""
     logit = design @ beta
     p = expit(logit)
     variance = w * p * (1 - p)
@@ -137,7 +136,7 @@ def _scored(beta: Array, design: Array, y: Array, w: Array) -> tuple[float, Arra
 
 
 def _log_posterior(system: System, grid: _Grid) -> Array:
-    """Of each (intercept, slope), shape (C, B), up to a constant: of the labels, under Jeffreys' prior."""
+    """Return the log posterior of each (intercept, slope) given the labels, shape (C, B), up to a constant."""
     x, y, w = system.scores[system.labelled] - grid.centre, system.labels, system.weights
     total = _jeffreys(x, w, grid)
     for at, share, weight in _counted(x, y, w):
@@ -150,7 +149,7 @@ def _log_posterior(system: System, grid: _Grid) -> Array:
 
 
 def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
-    """Return the labels with equal score and answer together: (score, answer, sum of weights)."""
+    """Group labels with equal score and answer; return (score, answer, sum of weights) of each group."""
     together: dict[tuple[float, float], float] = {}
     for at, label, weight in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
         together[at, label] = together.get((at, label), 0.0) + weight
@@ -158,7 +157,7 @@ def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
 
 
 def _jeffreys(x: Array, w: Array, grid: _Grid) -> Array:
-    """Half the log determinant of the labels' information, at each (intercept, slope), shape (C, B)."""
+    """Return Jeffreys' log prior of each (intercept, slope): half the log determinant of the information, (C, B)."""
     zeroth, first, second = (np.zeros((len(grid.intercepts), len(grid.slopes))) for _ in range(3))
     for at, _, weight in _counted(x, np.zeros_like(x), w):
         p = expit(grid.intercepts[:, None] + grid.slopes[None, :] * at)
@@ -192,17 +191,17 @@ def _shares(
         return np.full(len(slopes), float(system.labels.mean()))
     at, count = _binned(rest)
     p = expit(intercepts[:, None] + slopes[:, None] * at[None, :])
-    if of_these_items and not system.chosen:  # a count of items, so that an interval ends at a share that there may be
+    if of_these_items and not system.chosen:  # counts of items, so that an interval ends at a possible share
         return (float(system.labels.sum()) + rng.binomial(count.astype(np.int64), p).sum(axis=1)) / n
     mean = p @ count / n
-    if of_these_items:  # chosen items are unlike the rest, so all are predicted; what is known narrows the interval
+    if of_these_items:  # chosen items differ from the rest, so all are predicted; known labels narrow the interval
         return mean.mean() + (mean - mean.mean()) * np.sqrt(1.0 - len(system.labels) / n)
     spread = np.sqrt(np.maximum(p**2 @ count / n - mean**2, 0.0) / n * system.alike)
     return np.clip(mean + spread * rng.standard_normal(len(slopes)), 0.0, 1.0)
 
 
 def _binned(scores: Array) -> tuple[Array, Array]:
-    """Scores as at most ``_BINS`` values (means of equal shares of the items) and how many items have each."""
+    """Reduce scores to at most ``_BINS`` values, the means of equal shares of the items; return these and counts."""
     values, count = np.unique(scores, return_counts=True)
     if len(values) <= _BINS:
         return values, count.astype(np.float64)

@@ -1,10 +1,10 @@
-"""One common factor of judges that each scored a few items, by expectation-maximisation over the scores present.
+"""One common factor of judges that each scored a few items, fitted by EM to the scores present.
 
     score of judge j on item i = level_j + loading_j * quality_i + noise, with noise of variance_j
 
-Quality is standard normal. A judge with few scores is drawn towards the average judge: its sums are completed by
-``prior_scores`` scores as an average judge gives them (the mode under a conjugate prior; Dempster, Laird and Rubin,
-JRSS B 1977, section 4). Time and memory are proportional to the number of scores present.
+Quality is standard normal. A judge with few scores is shrunk towards the average judge: ``prior_scores`` scores of an
+average judge are added to its sums (the mode under a conjugate prior; Dempster, Laird and Rubin, JRSS B 1977, section
+4). Time and memory are proportional to the number of scores present.
 """
 
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from care_ops.models.factor_analysis import MIN_UNIQUENESS
 from care_ops.scores import Array
 
 PRIOR_SCORES = 10.0
-"""Scores of an average judge that complete those of each judge."""
+"""Number of scores of an average judge that are added to the scores of each judge."""
 
 
 @dataclass(frozen=True)
 class SparseFactor:
-    """A fitted model.
+    """Fitted common factor of a sparse panel.
 
     Attributes
     ----------
     quality : (n,) array
-        Mean of each item's quality given its scores; 0 for an item without any.
+        Mean of each item's quality given its scores; 0 for an item without scores.
     sd : (n,) array
-        Standard deviation of quality given the scores; 1 for an item without any.
+        Standard deviation of quality given the scores; 1 for an item without scores.
     level, loading, variance : (p,) arrays
-        Of the judges; a judge without a score is an average one.
+        Parameters of each judge; a judge without scores gets average values.
     """
 
     quality: Array
@@ -44,7 +44,7 @@ class SparseFactor:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The scores present, one after the other: the item, the judge and the score of each."""
+    """The scores present as three arrays: the item, the judge and the value of each score."""
 
     item: NDArray[np.intp]
     judge: NDArray[np.intp]
@@ -62,14 +62,14 @@ class _Scores:
 def fit(
     values: Array, *, prior_scores: float = PRIOR_SCORES, tolerance: float = 1e-6, max_iterations: int = 2_000
 ) -> SparseFactor:
-    """Levels, loadings and variances by EM from the items' mean scores, so that quality rises with them.
+    """Fit levels, loadings and variances by EM, which starts from the items' mean scores.
 
     Parameters
     ----------
     values : (n, p) array
-        Scores in units in which judges can be compared, of variance about one; NaN is missing.
+        Scores in comparable units, with variance about one; NaN marks a missing score.
     prior_scores : float
-        Strength of the prior. With 0 the result is the maximum of the likelihood.
+        Strength of the prior; with 0 the result maximises the likelihood.
     tolerance : float
         Largest change of a judge's loading at which to stop.
     """
@@ -100,7 +100,7 @@ def _items(scores: _Scores, level: Array, loading: Array, variance: Array) -> tu
 
 
 def _judges(scores: _Scores, quality: Array, spread: Array, prior_scores: float) -> tuple[Array, Array, Array]:
-    """Level, loading and variance of each judge: the regression of its scores on quality, completed by the prior."""
+    """Return level, loading and variance of each judge by regressing its scores on quality, with the prior."""
     q, x = quality[scores.item], scores.score
     products = (np.ones(len(q)), q, q**2 + spread[scores.item], x, x * q, x**2)
     sums = [scores.by_judge(product) for product in products]

@@ -1,1 +1,1 @@
-"""Moments of a panel up to order three, and what is done about scores that are missing."""
+"""Moments of a panel up to order three, and conditional means of missing scores."""

@@ -1,4 +1,4 @@
-"""Missing scores under a Gaussian: conditional means given the scores that are there."""
+"""Conditional means of missing scores under a Gaussian model."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from care_ops.scores import Array
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """Return the conditional means of missing standardised scores given the others, and the variance that this leaves.
+    """Replace missing scores by their conditional means given the scores present; return the remaining variance, too.
 
     Parameters
     ----------
     standardised : (n, p) array
-        Scores less their mean over their standard deviation; NaN is missing.
+        Standardised scores; NaN marks a missing score.
     correlation : (p, p) array, positive definite
     direction : (p,) array, optional
 
@@ -39,9 +39,9 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
 def _fill(
     y: Array, absent: NDArray[np.bool_], precision: Array
 ) -> Iterable[tuple[NDArray[np.intp], NDArray[np.intp], Array]]:
-    """Put conditional means where ``absent``, rows that miss equally many scores together.
+    """Fill missing scores with conditional means, for all rows with the same number of missing scores together.
 
-    Yields the rows, the (rows, m) positions of what they miss, and the (rows, m, m) precision of it.
+    Yields these rows, the positions of their missing scores (rows, m), and the precision of these (rows, m, m).
     """
     number = absent.sum(axis=1)
     for m in np.unique(number):

@@ -1,8 +1,8 @@
 """Moments over row ranges of a Parquet file, in this process or on workers.
 
-A shard is a path and a range of rows, so workers read for themselves and memory is bounded. A worker without the file
-is handed these rows. Partial states are added in the order of the shards: the result is that of one process, to the
-last digit, whichever worker was faster, or died.
+A shard is a path and a range of rows, so that workers read the file themselves and memory is bounded. A worker without
+the file gets the rows. Moments are added in the order of the shards, so the result equals that of one process to the
+last digit, also if a worker dies.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 16_384
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Calls a function for each of some arguments, in their order, as ``map`` does."""
+"""Function that calls another one for each argument and yields the results in order, as ``map`` does."""
 
 
 class UnreadableError(Exception):
-    """The file of a shard is not there, is another file than the one that was cut, or is damaged."""
+    """Error for a shard whose file is missing, damaged or another file than the one that was cut."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Shard:
     Attributes
     ----------
     rows, metadata : int, tuple of pairs
-        Rows and metadata of the file, which let a worker detect another file at that path.
+        Number of rows and metadata of the file, by which a worker detects another file at that path.
     part : pyarrow.Buffer, optional
-        These rows as an Arrow stream, for a worker that does not have the file.
+        The rows as an Arrow stream, for a worker without the file.
     """
 
     path: str
@@ -66,14 +66,14 @@ def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
 
 
 def _identity(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
-    """Return the number of rows and the metadata, by which a changed file is noticed."""
+    """Return the number of rows and the metadata of a file."""
     return file.num_rows, tuple(sorted((file.metadata or {}).items()))
 
 
 def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
-    """Return the scores of ``judges`` in a shard, (p, m) arrays of at most ``_BATCH_ROWS`` items, NaN where null.
+    """Yield the scores of ``judges`` in a shard as (p, m) arrays of at most ``_BATCH_ROWS`` items, with NaN for null.
 
-    Each array is overwritten by the next one.
+    The next array overwrites the memory of the previous one.
 
     Raises ``UnreadableError`` if the file cannot be read here.
     """
@@ -87,9 +87,9 @@ def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
 
 
 def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[RecordBatch]:
-    """Read the rows of a shard from its file; each page is checked as it is read.
+    """Read the rows of a shard from its file, with a check of each page.
 
-    Reads the row groups that the range touches, one at a time, which bounds the memory.
+    Row groups are read one at a time, which bounds the memory.
 
     Raises ``UnreadableError`` if the file cannot be read here.
     """
@@ -115,14 +115,14 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spread = map) -> Moments:
     """Return the moments of the rows of all shards.
 
-    Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the rows.
+    Each worker reads the file by its path. If a worker cannot, its shard and all later shards are sent with their rows.
 
     Parameters
     ----------
     judges : tuple of str
         Columns to read, in this order.
     spread : callable
-        Calls a function for each shard in order, as ``map`` does, here or on workers.
+        Function like ``map`` that calls another one for each shard, here or on workers.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spre
 def _handing_rows(
     task: Callable[[Shard], Moments | UnreadableError], shards: list[Shard], spread: Spread
 ) -> Iterator[Moments]:
-    """Yield the moments of each shard; from the first that a worker could not read on, the rows go with the shard."""
+    """Yield the moments of each shard; after the first unreadable shard, send shards with their rows."""
     for done, found in enumerate(spread(task, shards)):
         if isinstance(found, UnreadableError):
             yield from map(_moments, spread(task, map(with_part, shards[done:])))

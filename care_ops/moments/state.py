@@ -1,8 +1,7 @@
-"""Moments of a score matrix up to order three, as one state that adds.
+"""Moments of a score matrix up to order three, which can be added over disjoint sets of items.
 
-The state is the symmetric third-order moment tensor of ``[1, x - shift]``, kept as counts and sums over
-the items where every score involved is present, so that states of disjoint items add. A common shift (the mean
-of the first rows) keeps float64 exact at any location of the scores.
+They are the symmetric third-order moment tensor of ``[1, x - shift]``, as counts and sums over the items with all
+scores of an entry. A common shift, the mean of the first rows, keeps float64 exact at any location of the scores.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ _BLOCK_ROWS = 2_048
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over items of products of ``x - shift``, with the counts they run over.
+    """Sums over items of products of ``x - shift``, with the numbers of summed items.
 
     Attributes
     ----------
     shift : (p,) array
-        Subtracted before anything is summed.
+        Values that are subtracted from the scores first.
     n : int
-        Items seen, whether or not their scores are present.
+        Number of items, with or without scores.
     count1, sum1 : (p,) arrays
-        Scores present, and the sum of x - shift.
+        Number of scores present, and the sum of x - shift.
     count2, sum2 : (p, p) arrays
-        Items where both judges scored, and the sum of products.
+        Number of items that both judges scored, and the sum of products.
     partial2, square2 : (p, p) arrays
-        Entry (a, b): the sum of x_a - shift_a, and of its square, over the items where both a and b scored.
+        Entry (a, b): the sum of x_a - shift_a, and of its square, over the items that both a and b scored.
     count3, sum3 : (p, p, p) arrays
-        Items where all three judges scored, and the sum of products; (0, 0, 0) if no third moments were summed.
+        Number of items that all three judges scored, and the sum of products; (0, 0, 0) without third moments.
     """
 
     shift: Array
@@ -69,16 +68,16 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         """Return the moments of the union of two disjoint sets of items."""
         if not np.array_equal(self.shift, other.shift):
-            raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
+            raise InputError("moments: moments with different shifts cannot be added; use one shift for both")
         sums = (getattr(self, entry.name) + getattr(other, entry.name) for entry in fields(self)[1:])
         return Moments(self.shift, *sums)
 
     def mean(self) -> Array:
-        """Mean of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""
+        """Return the mean of each judge's scores, shape (p,); it is meaningless for a judge without scores."""
         return self.shift + self.sum1 / np.maximum(self.count1, 1)
 
     def covariance(self, judges: Sequence[str] | None = None) -> Array:
-        """Pairwise-complete covariance (divisor: the pair's count), shape (p, p).
+        """Return the pairwise-complete covariance, with the pair's count as divisor, shape (p, p).
 
         ``judges`` are names for error messages.
 
@@ -97,37 +96,36 @@ class Moments:
         return self.sum2 / self.count2 - partial_mean * partial_mean.T
 
     def standardise(self, values: Array) -> Array:
-        """Return the scores less their mean over their standard deviation, NaN where missing, shape (n, p)."""
+        """Return the standardised scores, shape (n, p), with NaN for missing scores."""
         centred = values - self.mean()
         centred /= np.sqrt(np.diag(self.covariance()))
         return centred
 
     def variance(self) -> Array:
-        """Variance of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""
+        """Return the variance of each judge's scores, shape (p,); it is meaningless for a judge without scores."""
         count = np.maximum(self.count1, 1)
         return np.diag(self.sum2) / count - (np.diag(self.partial2) / count) ** 2
 
     def correlation(self, judges: Sequence[str] | None = None) -> Array:
-        """Pairwise-complete correlation, shape (p, p), diagonal exactly one.
+        """Return the pairwise-complete correlation, shape (p, p), with a diagonal of exactly one.
 
-        It is 0 if one of two judges gives the same score to every common item, so that it is undefined.
-
-        ``judges`` are names for error messages.
+        An undefined correlation, of a judge that does not vary over the common items, is 0. ``judges`` are names for
+        error messages.
 
         Raises ``FitError`` if a judge has no variance.
         """
         covariance = self.covariance(judges)
         variance = np.diag(covariance).copy()
-        # what rounding leaves of a constant at this location, and no more
+        # at most the rounding error of a constant at this location
         constant = variance <= np.maximum((8 * np.finfo(np.float64).eps * self.mean()) ** 2, 1e-150)
         if constant.any():
             raise FitError(
                 f"moments: judge {_name(judges, int(np.argmax(constant)))} gives every item the same score; drop it"
             )
-        # Scaled by the variances over the same pair of judges' common items, so that |r| <= 1.
+        # variances over the pair's common items keep |r| <= 1
         partial_mean, pair_square = self.partial2 / self.count2, self.square2 / self.count2
         pair_variance = pair_square - partial_mean**2
-        rounding = 64 * np.finfo(np.float64).eps * np.sqrt(self.count2) * pair_square  # of sums of so many terms
+        rounding = 64 * np.finfo(np.float64).eps * np.sqrt(self.count2) * pair_square  # of a sum of so many terms
         varies = (pair_variance > rounding) & (pair_variance > 1e-300)
         varying = varies & varies.T
         pair_variance = np.where(varies, pair_variance, 1.0)
@@ -137,10 +135,9 @@ class Moments:
         return correlation
 
     def third_central(self, first: Index, second: Index, third: Index) -> Array:
-        """E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (index arrays).
+        """Return E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (paper, Algorithm 2 step B).
 
-        Paper, Algorithm 2 step B, on centred scores. With missing scores each moment is the mean over
-        the items where the scores it needs are present.
+        With missing scores each moment is the mean over the items with all scores that it needs.
 
         Returns
         -------
@@ -171,15 +168,11 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
     Parameters
     ----------
     values : (n, p) array
-        Scores; NaN is missing.
+        Scores; NaN marks a missing score.
     shift : (p,) array, optional
-        Subtracted first; by default ``default_shift(values)``. Blocks that are to be added need one shift.
+        Values to subtract, by default ``default_shift(values)``; only moments with equal shifts can be added.
     third : bool
-        Whether third moments are summed, which take memory that grows as the cube of the judges.
-
-    Returns
-    -------
-    Moments
+        Whether to sum third moments, whose memory grows with the cube of the number of judges.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2:
@@ -191,12 +184,12 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
 
 
 def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = True) -> Moments:
-    """Return the moments of scores that come in batches, judge by judge as columns do.
+    """Return the moments of scores in batches.
 
     Parameters
     ----------
     batches : iterable of (p, m) arrays
-        NaN is missing.
+        Scores, with a row for each judge; NaN marks a missing score.
     shift : (p,) array
     """
     state = empty(shift, third=third)
@@ -207,11 +200,11 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = 
 
 
 def default_shift(values: Array) -> Array:
-    """Return the mean of each judge's first 1,024 present scores, shape (p,); 0 for a judge without any."""
+    """Return the mean of each judge's first 1,024 present scores, shape (p,); 0 for a judge without scores."""
     rows = 1_024
     shift = np.zeros(values.shape[1])
     for j in range(values.shape[1]):
-        seen = rows  # a strided column is slow to read: no more of it than it takes
+        seen = rows  # reading a whole strided column would be slow
         while True:
             head = values[:seen, j]
             present = head[~np.isnan(head)][:rows]
@@ -224,12 +217,12 @@ def default_shift(values: Array) -> Array:
 
 
 def of_panel(values: Array, *, third: bool = True) -> Moments:
-    """Return the moments of a panel's scores, of order three if required and the panel is not sparse."""
+    """Return the moments of a panel's scores, with third moments if ``third`` and the panel is not sparse."""
     return accumulate(values, third=third and not is_sparse(values))
 
 
 def empty(shift: Array, *, third: bool = True) -> Moments:
-    """Return the state of no items."""
+    """Return the moments of no items."""
     p = len(shift)
     cube = p if third else 0
     one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((cube, cube, cube))
@@ -258,7 +251,7 @@ def _block(values: Array, shift: Array, *, third: bool = True) -> Moments:
 
 
 def _triple(y: Array) -> Array:
-    """Sum y_i (x) y_i (x) y_i over the items, (p, p, p), one judge after the other."""
+    """Sum y_i (x) y_i (x) y_i over the items, (p, p, p)."""
     p, by_judge = y.shape[1], np.ascontiguousarray(y.T)
     out = np.empty((p, p, p))
     for a in range(p):
@@ -267,17 +260,16 @@ def _triple(y: Array) -> Array:
 
 
 def shrink(correlation: Array, n: int) -> tuple[Array, float]:
-    """Oracle-approximating shrinkage of a correlation matrix towards the identity.
+    """Shrink a correlation matrix towards the identity by oracle-approximating shrinkage.
 
-    Keeps the matrix invertible if items are few or judges copy one another, and has almost no effect
-    if items are many. Chen, Wiesel, Eldar and Hero, "Shrinkage algorithms for MMSE covariance
-    estimation", IEEE Trans. Signal Processing 2010, equation 23.
+    The result is invertible if items are few or judges copy one another, and almost unchanged if items are many (Chen,
+    Wiesel, Eldar and Hero, IEEE Transactions on Signal Processing 2010, equation 23).
 
     Parameters
     ----------
     correlation : (p, p) array
     n : int
-        Items behind it.
+        Number of items behind it.
 
     Returns
     -------
@@ -290,7 +282,7 @@ def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     denominator = (n + 1 - 2 / p) * (trace_of_square - p)
     intensity = 1.0 if denominator <= 0 else min(1.0, numerator / denominator)
     lowest = float(np.linalg.eigvalsh(correlation)[0])
-    # a pairwise-complete matrix can be indefinite: its least eigenvalue becomes what shrinkage makes of 0
+    # a pairwise-complete matrix can be indefinite: its smallest eigenvalue is raised to the shrunk value of 0
     floor = max(intensity, 1e-4) if lowest < 0 else 1e-4
     if (1 - intensity) * lowest + intensity < floor:
         intensity = (floor - lowest) / (1 - lowest)

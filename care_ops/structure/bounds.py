@@ -1,4 +1,4 @@
-"""The paper's theorems evaluated on a model or a fit."""
+"""The paper's theorems, evaluated on a model or a fit."""
 
 from dataclasses import dataclass
 
@@ -13,17 +13,17 @@ _DISTINCT = 1e-8
 
 @dataclass(frozen=True)
 class Identifiability:
-    """How well L determines its own directions (prop:ident-stable, thm:exact).
+    """Eigengaps of L, by which it determines its directions (prop:ident-stable, thm:exact).
 
     Attributes
     ----------
     strengths : (h,) array
         Eigenvalues of L, strongest first.
     gaps : (h,) array
-        ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, the full-spectrum eigengap of thm:approx.
+        Full-spectrum eigengaps of thm:approx, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``.
     identified : bool
-        Whether all gaps are positive. Where the columns of K_JH are orthogonal (Assumption 2), they are then the
-        eigenvectors of L up to sign and order.
+        Whether all gaps are positive. Orthogonal columns of K_JH (Assumption 2) are then the eigenvectors of L up to
+        sign and order.
     """
 
     strengths: Array
@@ -33,7 +33,7 @@ class Identifiability:
 
 @dataclass(frozen=True)
 class Misspecification:
-    """What a model with one latent factor does to the direction of quality (thm:misspecification).
+    """Error of a one-factor model's direction of quality, and its bound (thm:misspecification).
 
     Attributes
     ----------
@@ -52,14 +52,14 @@ class Misspecification:
 
 
 def low_rank_of(connection: Array, latent_precision: Array) -> Array:
-    """L = K_JH K_HH^{-1} K_HJ, shape (p, p).
+    """Compute L = K_JH K_HH^{-1} K_HJ, shape (p, p).
 
     Parameters
     ----------
     connection : (p, h) array
         K_JH, with the column of quality first.
     latent_precision : (h,) array
-        The diagonal d of K_HH, positive.
+        The positive diagonal d of K_HH.
 
     Raises
     ------
@@ -78,14 +78,14 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
 
 
 def identifiability(low_rank: Array, factors: int) -> Identifiability:
-    """Eigengaps of L, and whether they determine its directions.
+    """Compute the eigengaps of L, and whether they determine its directions.
 
     Parameters
     ----------
     low_rank : (p, p) array
         L, positive semi-definite.
     factors : int
-        The number h of leading eigenvectors that are meant.
+        Number h of leading eigenvectors.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def identifiability(low_rank: Array, factors: int) -> Identifiability:
     """
     values = np.linalg.eigvalsh(low_rank)[::-1]
     if not 1 <= factors <= len(values):
-        raise InputError(f"bounds: between 1 and {len(values)} factors can be asked for, got {factors}")
+        raise InputError(f"bounds: factors must be between 1 and {len(values)}, got {factors}")
     strengths = values[:factors].astype(np.float64, copy=False)
     distances = np.abs(strengths[:, None] - strengths[None, :]) + np.diag(np.full(factors, np.inf))
     gaps = np.minimum(strengths, distances.min(axis=1))
@@ -102,18 +102,18 @@ def identifiability(low_rank: Array, factors: int) -> Identifiability:
 
 
 def directions_error(spectral_error: float, gaps: Array) -> Array:
-    """Bound on ||u^_i - s_i u_i|| from that on ||L^ - L||, shape (h,).
+    """Bound the error ||u^_i - s_i u_i|| of each direction by the error ||L^ - L||, shape (h,).
 
     The bound is ``2^{3/2} ||L^ - L|| / delta_i`` (Yu, Wang and Samworth, "A useful variant of the Davis-Kahan theorem
-    for statisticians", Biometrika 2015, corollary 3). It is step 2 of thm:sample. With
-    ||L^ - L|| <= ||K_HH^{-1}|| (2 ||E|| + ||E||^2) it is thm:approx, whose constant 4 holds for the sine of the angle.
+    for statisticians", Biometrika 2015, corollary 3), step 2 of thm:sample. With ||L^ - L|| <= ||K_HH^{-1}|| (2 ||E|| +
+    ||E||^2) it gives thm:approx, whose constant 4 holds for the sine of the angle.
 
     Parameters
     ----------
     spectral_error : float
         ||L^ - L|| in spectral norm.
     gaps : (h,) array
-        ``Identifiability.gaps`` of L, positive.
+        Positive eigengaps of L (``Identifiability.gaps``).
     """
     return 2**1.5 * spectral_error / gaps
 
@@ -129,7 +129,7 @@ def misspecification(connection: Array, latent_precision: Array) -> Misspecifica
     quality = connection[:, 0]
     norm = float(np.linalg.norm(quality))
     if norm == 0:
-        raise InputError("bounds: quality is connected to no judge, so it has no direction")
+        raise InputError("bounds: quality has no direction, because its column of K_JH is zero")
     gap = norm**2 / float(latent_precision[0])
     rest = low_rank - np.outer(quality, quality) / latent_precision[0]
     confounding = float(np.linalg.norm(rest, 2))

@@ -1,7 +1,7 @@
 """The structure program as a conic program, solved by cvxpy and Clarabel.
 
-It is slower than ``program``, from some fifty judges on much slower, and needs no tuning of its own: where ``program``
-stops short of its certificate, this solution takes its place. Tests compare the two.
+It is slower than ``program``, much slower with fifty judges or more, and replaces its solution if that stops without a
+certificate. Tests compare the two.
 """
 
 from __future__ import annotations
@@ -17,25 +17,23 @@ from care_ops.scores import Array
 from care_ops.structure.program import Structure, relative_gap
 
 MOST_JUDGES = 60
-"""Largest panel that is solved this way: with sixty judges it takes about a minute and one gigabyte."""
+"""Largest number of judges for the conic program, which then takes about a minute and one gigabyte."""
 
 _TOLERANCE = 1e-8
 
 
 def sharpen(structure: Structure, sigma: Array) -> Structure:
-    """Solve the program again if a structure lacks its certificate, and keep the better solution.
+    """Solve the program again if a structure lacks its certificate, and return the better solution.
+
+    The structure is returned unchanged if it has converged, has more than ``MOST_JUDGES`` judges, or cvxpy is not
+    installed.
 
     Parameters
     ----------
     structure : Structure
-        Of ``program.solve``.
+        Solution by ``program.solve``.
     sigma : (p, p) array
         The matrix that it decomposes.
-
-    Returns
-    -------
-    Structure
-        The same one if it has converged, has more than ``MOST_JUDGES`` judges, or cvxpy is not installed.
     """
     before = structure.certificate
     if before.converged or len(sigma) > MOST_JUDGES or find_spec("cvxpy") is None:
@@ -49,7 +47,7 @@ def sharpen(structure: Structure, sigma: Array) -> Structure:
 
 
 def solve(sigma: Array, *, lambda_s: float, lambda_l: float) -> tuple[float, Array, Array]:
-    """Objective, S and L by Clarabel; both are moved into their feasible sets, by about its tolerance."""
+    """Return objective, S and L by Clarabel, moved into their feasible sets by about the solver's tolerance."""
     import cvxpy as cp
 
     theta, p = np.linalg.inv(sigma), len(sigma)
@@ -68,6 +66,6 @@ def solve(sigma: Array, *, lambda_s: float, lambda_l: float) -> tuple[float, Arr
 
 
 def _positive(matrix: Array) -> Array:
-    """Return the symmetric part of a matrix, shifted to a least eigenvalue of zero or more."""
+    """Return the symmetric part of a matrix, shifted so that no eigenvalue is negative."""
     matrix = 0.5 * (matrix + matrix.T)
     return matrix - min(float(np.linalg.eigvalsh(matrix)[0]), 0.0) * np.eye(len(matrix))

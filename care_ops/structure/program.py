@@ -1,10 +1,9 @@
 """Sparse + low-rank structure of the judges' precision matrix, with a certificate.
 
-The convex program of Algorithm 1, step 2: with R = S - L the estimate of the observable precision
-Theta = K_JJ - K_JH K_HH^{-1} K_HJ, minimise 1/2 ||Sigma^{-1} - R||_F^2 + lambda_s ||S||_1 + lambda_l tr L subject
-to L >= 0 and, where it is needed, R >= 0. The solver is consensus ADMM, whose blocks all have closed forms (Ma, Xue
-and Zou, Neural Computation 2013), stopped by the duality gap, once the objective has settled, rather than by how
-little the iterates moved.
+The convex program of Algorithm 1, step 2, minimises 1/2 ||Sigma^{-1} - R||_F^2 + lambda_s ||S||_1 + lambda_l tr L
+subject to L >= 0 and, where needed, R >= 0, where R = S - L estimates the observable precision Theta = K_JJ - K_JH
+K_HH^{-1} K_HJ. The solver is consensus ADMM, whose blocks have closed forms (Ma, Xue and Zou, Neural Computation 2013).
+It stops by the duality gap, once the objective has settled, and not by the change of the iterates.
 """
 
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ _CHECK_EVERY = 10
 _PATIENCE = 1.3
 _OUTSIDE = 3
 _SETTLED = 3e-3
-"""Largest change of the objective between two checks at which it has settled, as a share of the tolerance. The gap
-can be met while the objective still falls, where the dual is ahead of it."""
+"""Largest change of the objective between two checks at which it has settled, as a share of the tolerance. The gap may
+be small while the objective still falls."""
 
 _TINY = 1e-300
 _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
@@ -32,14 +31,14 @@ _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
 
 @dataclass(frozen=True)
 class Structure:
-    """A solution of the sparse + low-rank program.
+    """Solution of the sparse + low-rank program.
 
     Attributes
     ----------
     sparse : (p, p) array
         S, the direct conditional edges between judges.
     low_rank : (p, p) array
-        L, positive semi-definite: what the latent factors explain.
+        L, the positive semi-definite part that latent factors explain.
     lambda_s, lambda_l : float
         The penalties.
     """
@@ -75,11 +74,7 @@ def solve(
     tolerance : float
         Relative duality gap to stop at.
     max_iterations : int
-        Most iterations; the certificate of a solution that needs more has ``converged=False``.
-
-    Returns
-    -------
-    Structure
+        Largest number of iterations; a solution that needs more has a certificate with ``converged=False``.
 
     Raises
     ------
@@ -98,10 +93,10 @@ def solve(
 
 
 class _Consensus:
-    """Consensus ADMM over the copies (R, S, L[, P]) tied by R = S - L [and P = R].
+    """Consensus ADMM over copies (R, S, L[, P]) with the constraints R = S - L [and P = R].
 
-    P, the positive semi-definite copy of R, enters only once R stays outside the cone. The copies are one
-    (copies, p, p) array, since at a panel's size numpy's calls cost more than its arithmetic.
+    P, the positive semi-definite copy of R, enters only if R stays outside the cone. The copies form one (copies, p, p)
+    array, because for a panel numpy's calls cost more than its arithmetic.
     """
 
     def __init__(self, sigma: Array, penalty: float, lambda_l: float) -> None:
@@ -135,7 +130,7 @@ class _Consensus:
             if self.outside >= _OUTSIDE and not self.with_cone:
                 self._enter_cone()
             elif iteration >= next_balance and self._balance(before):
-                pause *= _PATIENCE  # ever more rarely, so that convergence is kept
+                pause *= _PATIENCE  # ever more rarely, which preserves convergence
                 next_balance = iteration + pause
         if best is None:
             best = self._certify()
@@ -158,7 +153,7 @@ class _Consensus:
         self.x = x
 
     def _project(self, v: Array) -> Array:
-        """Project the copies on R = S - L [and P = R]."""
+        """Project the copies on the constraints R = S - L [and P = R]."""
         if not self.with_cone:
             return v - _TIE * ((v[0] - v[1] + v[2]) / 3)
         centre = 0.5 * (v[0] + v[3])
@@ -167,10 +162,10 @@ class _Consensus:
         return np.stack([r, v[1] + 0.4 * excess, v[2] - 0.4 * excess, r])
 
     def _balance(self, before: Array) -> bool:
-        """Scale rho so that primal and dual residual, each relative, are alike; whether it was needed.
+        """Scale rho to balance the relative primal and dual residuals; return whether this was needed.
 
-        Wohlberg, "ADMM penalty parameter selection by residual balancing", 2017: absolute residuals would
-        compare precisions with penalties, which may be a thousand times smaller.
+        Absolute residuals would compare precisions with penalties, which may be a thousand times smaller (Wohlberg,
+        "ADMM penalty parameter selection by residual balancing", 2017).
         """
         primal = np.linalg.norm(self.x - self.z) / max(np.linalg.norm(self.x), np.linalg.norm(self.z), _TINY)
         dual = np.linalg.norm(self.z - before) / max(np.linalg.norm(self.u), _TINY)
@@ -182,7 +177,7 @@ class _Consensus:
         return True
 
     def _certify(self) -> tuple[float, float, Array, Array]:
-        """(primal, dual, S, L): a feasible primal point and a feasible dual value."""
+        """Return a feasible primal value, a feasible dual value, and S and L of the primal point."""
         sparse, low_rank = _symmetric(self.x[1]), _symmetric(self.x[2])
         lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
         if lowest < 0:
@@ -215,7 +210,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def _shrink_psd(a: Array, threshold: float) -> Array:
-    """Prox of ``threshold * tr`` on the positive semi-definite cone; reads the lower triangle."""
+    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone, to the lower triangle."""
     values, vectors, failed = dsyevd(a)
     if failed:
         raise FitError("structure: an eigenvalue computation did not converge; are the scores finite?")
@@ -229,20 +224,12 @@ def _symmetric(a: Array) -> Array:
 
 
 def _checked(sigma: Array) -> Array:
-    """Return the matrix to decompose, exactly symmetric.
-
-    Raises
-    ------
-    InputError
-        ``sigma`` is not a finite symmetric matrix.
-    FitError
-        ``sigma`` is singular, so that there is no finite precision to decompose.
-    """
+    """Validate the matrix to decompose, and return it exactly symmetric."""
     sigma = np.asarray(sigma, dtype=np.float64)
     if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1]:
         raise InputError(f"structure: sigma must be a square matrix, got shape {sigma.shape}")
     if not np.isfinite(sigma).all():
-        raise InputError("structure: sigma holds NaN or infinity; drop judges without variance first")
+        raise InputError("structure: sigma contains NaN or infinity; drop judges without variance first")
     if not np.allclose(sigma, sigma.T, rtol=1e-8, atol=1e-10 * float(np.abs(sigma).max())):
         raise InputError("structure: sigma is not symmetric")
     values = np.linalg.eigvalsh(sigma)

@@ -130,7 +130,7 @@ def test_impossible_models_are_reported():
         bounds.low_rank_of(np.ones((3, 1)), np.zeros(1))
     with pytest.raises(InputError, match=r"\(p, h\)"):
         bounds.low_rank_of(np.ones((3, 2)), np.ones(1))
-    with pytest.raises(InputError, match="no judge"):
+    with pytest.raises(InputError, match="no direction"):
         bounds.misspecification(np.column_stack([np.zeros(3), np.ones(3)]), np.ones(2))
     with pytest.raises(InputError, match="factors"):
         bounds.identifiability(np.eye(3), 4)

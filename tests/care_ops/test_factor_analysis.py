@@ -15,7 +15,7 @@ def test_one_factor_of_an_exact_model_is_found():
 
 def test_factor_scores_are_the_conditional_mean_also_with_holes(rng):
     loadings = rng.uniform(0.3, 0.8, (6, 2)) * [[1, 1]] * 3 + 0.0
-    model = factor_analysis.FactorModel(loadings[:6] * 0.5, np.full(6, 0.5), np.array([[1.0, 0.3], [0.3, 1.0]]), True)
+    model = factor_analysis.FactorModel(loadings[:6] * 0.5, np.full(6, 0.5), np.array([[1.0, 0.3], [0.3, 1.0]]))
     z = np.where(rng.random((20, 6)) < 0.3, np.nan, rng.normal(size=(20, 6)))
     found = factor_analysis.factor_scores(model, z)
     for row, got in zip(z, found, strict=True):

@@ -65,17 +65,6 @@ def test_balance_is_right_where_the_confounder_is_narrow_and_wrong_where_quality
     assert not right.names_quality(right.factors)  # the leading factor is the narrow one
 
 
-def test_style_is_right_against_length_and_wrong_where_good_answers_are_long(rng):
-    planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
-    for follows, is_right in ((planted.confounder, True), (planted.quality, False)):
-        length = np.exp(follows + 0.3 * rng.normal(size=N))
-        covariates = np.column_stack([length, np.full(N, 3.0), rng.normal(size=N)])
-        covariates[:50, 0] = np.nan
-        chosen = f.choose_by_style(planted.factors, planted.scores, covariates)
-        assert chosen.rule == "style"
-        assert planted.names_quality(chosen) == is_right
-
-
 def test_labels_are_right_with_thirty_labels_and_wrong_with_unlucky_ones(rng):
     planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
     some = rng.choice(N, 30, replace=False)
@@ -175,7 +164,7 @@ def test_posterior_is_the_conditional_gaussian(rng):
 
 
 def test_an_empty_low_rank_part_is_reported():
-    with pytest.raises(FitError, match="share nothing"):
+    with pytest.raises(FitError, match="share no factor"):
         f.extract(np.zeros((4, 4)), np.eye(4))
 
 

@@ -186,7 +186,7 @@ def test_raw_rewards_on_unlike_scales_have_no_majority_and_care_answers(rng):
     assert scales_are_unlike(rewards)
     assert not scales_are_unlike(np.clip(np.round(rewards[:, :1] + 3), 1, 5))
     fit = fit_panel(matrix(rewards), FitConfig(aggregators=("care", "mv")), solve="not")
-    assert "mv: does not apply, because judges score on unlike scales" in fit.failures["mv"]
+    assert "mv: scores cannot be counted as votes, because the judges use different scales" in fit.failures["mv"]
     assert np.corrcoef(fit.aggregates["care"].estimate, quality)[0, 1] > 0.9
 
 

@@ -75,7 +75,7 @@ def test_intervals_with_labels_and_bad_input(rng):
 
 def test_the_sd_is_the_posterior_and_grows_with_holes_and_strife(rng):
     loadings = np.array([[0.8], [0.7], [0.6], [0.5]])
-    model = factor_analysis.FactorModel(loadings, 1 - loadings[:, 0] ** 2, np.eye(1), True)
+    model = factor_analysis.FactorModel(loadings, 1 - loadings[:, 0] ** 2, np.eye(1))
     z = np.array([[0.5, 0.4, 0.3, 0.2], [0.5, np.nan, 0.3, np.nan], [2.0, -2.0, 2.0, -2.0], [np.nan] * 4])
     sd = factor_analysis.posterior_sd(model, z)
     scores = factor_analysis.factor_scores(model, z)[:, 0]

@@ -55,9 +55,9 @@ def commands() -> list[str]:
 EXPERIMENTS = "care run --select group:experiments"
 OF_A_MINUTE = """
 from assets.experiments.registry import experiments
-from care_ops.aggregators.care_svd import EXACTLY
+from care_ops.aggregators import care_svd
 
-object.__setattr__(EXACTLY, "most_iterations", 300)
+care_svd.EXACTLY = (1e-6, 300)
 
 for key, size in {
     "regime_sufficient": {"seeds": 1, "items": 400},
