@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from care_ops.errors import FitError, InputError
-from care_ops.structure import conic, views
+from care_ops.structure import conic
 from care_ops.structure import program as module
 from care_ops.structure.program import solve
+from care_ops.structure.views import partition
 from tests.support.matrices import random_correlation
 from tests.support.panels import recorded_correlation
 
@@ -111,17 +112,20 @@ def test_penalties_must_be_positive():
         solve(np.eye(3), lambda_s=0.0, lambda_l=0.1)
 
 
-@pytest.mark.parametrize("largest", [2, 3, 5])
-def test_the_tolerance_of_views_is_the_smallest_edge_that_leaves_three(rng, largest):
-    """Against all edges tried one after another."""
+@pytest.mark.parametrize("p", [5, 7, 9])
+def test_edges_between_views_are_at_most_the_smallest_that_leaves_three_groups(rng, p):
+    """All edges are tried one after another."""
     for _ in range(20):
-        strength = np.triu(rng.choice([0.0, 1.0, 2.0, 3.0, 4.0], (7, 7)), 1)
+        strength = np.triu(rng.choice([0.0, 1.0, 2.0, 3.0, 4.0], (p, p)), 1)
         strength = strength + strength.T
         good = []
         for edge in np.unique(strength):
             count, label = connected_components(strength > edge, directed=False)
-            good += [edge] if count >= 3 and np.bincount(label).max() <= largest else []
-        assert views._smallest_tolerance(strength, largest) == min(good)
+            good += [edge] if count >= 3 and np.bincount(label).max() <= -(-p // 3) else []
+        home = np.empty(p)
+        for number, group in enumerate(partition(strength)):
+            home[group] = number
+        assert strength[home[:, None] != home[None, :]].max() <= min(good)
 
 
 @pytest.mark.parametrize("variance", [1.0, 0.01])
