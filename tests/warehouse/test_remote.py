@@ -66,16 +66,13 @@ def test_addresses_of_stores_are_taken(address):
         ("file://host/a", "has no folder"),
         ("s3://bucket/a//b", "empty or relative folder"),
         ("s3://bucket/a/../b", "empty or relative folder"),
+        ("s3://key:hidden@bucket/a", "credentials in environment variables only"),
+        ("s3://bucket/a?key=hidden", "credentials in environment variables only"),
+        ("s3://bucket/a#hidden", "credentials in environment variables only"),
     ],
 )
-def test_other_addresses_are_refused(address, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        usable_address(address)
-
-
-@pytest.mark.parametrize("address", ["s3://key:hidden@bucket/a", "s3://bucket/a?key=hidden", "s3://bucket/a#hidden"])
-def test_credentials_in_an_address_are_refused_and_not_repeated(address):
-    with pytest.raises(ValueError, match="credentials in environment variables only") as caught:
+def test_other_addresses_are_refused_and_credentials_are_not_repeated(address, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
         usable_address(address)
     assert "hidden" not in str(caught.value)
 
