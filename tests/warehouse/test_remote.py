@@ -358,7 +358,7 @@ def test_an_unreadable_index_is_reported(machine):
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     with pytest.raises(InputError, match=r"needs obstore; pip install '\.\[stores\]'"):
         Objects("s3://bucket").listed()
 

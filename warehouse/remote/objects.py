@@ -47,12 +47,8 @@ class Objects:
 
     @cached_property
     def _store(self) -> Any:
-        try:
-            from obstore.store import from_url
-        except ImportError:
-            raise InputError(
-                f"data in care.yaml is {self.address}, which needs obstore; {how_to_install('stores')}"
-            ) from None
+        from obstore.store import from_url
+
         if self.address.startswith("file:"):
             return from_url(self.address, mkdir=True)
         limits: Any = {
@@ -108,8 +104,12 @@ class Objects:
     @contextmanager
     def _asking(self, what: str, *expected: str) -> Generator[None]:
         """Raise an error of the store with its reason and remedy; an ``expected`` error only ends the block."""
-        from obstore.exceptions import BaseError
-
+        try:
+            from obstore.exceptions import BaseError
+        except ImportError:
+            raise InputError(
+                f"data in care.yaml is {self.address}, which needs obstore; {how_to_install('stores')}"
+            ) from None
         try:
             yield
         except (BaseError, FileNotFoundError, ConnectionError, PermissionError, TimeoutError) as error:
