@@ -59,13 +59,12 @@ class Chart:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Values between -1 and 1, (rows, columns), None if undefined; ``marks`` are the texts of the cells."""
+    """Values between -1 and 1, (rows, columns); None if undefined."""
 
     title: str
     rows: Sequence[str]
     columns: Sequence[str]
     values: Sequence[Sequence[Number | None]]
-    marks: Sequence[Sequence[str]]
     kind: Literal["heatmap"] = "heatmap"
 
 

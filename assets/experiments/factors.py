@@ -5,7 +5,6 @@ from contextlib import suppress
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Heatmap, Table, for_each, joined
 from assets.experiments.panels import (
@@ -28,15 +27,11 @@ from care_ops.aggregators.care_tensor_paper import four_states
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.minimum_sizes import MIN_ITEMS
-from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
-from care_ops.results.interpret import FEATURES, text_features
+from care_ops.results.association import mean_by_unit, residual_ranks
+from care_ops.results.interpret import FEATURES, feature_correlations, text_features
 from care_ops.scores import Array, ScoreMatrix, canonical_order, restore, varies
 
 _FACTORS = 4
-
-_RATE = 0.05
-
-_SEED = 31
 
 _WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
 
@@ -84,12 +79,12 @@ def _orders(panel: ExperimentPanel) -> ExperimentFindings:
     return ExperimentFindings([conclusion], [Table(panel.testset, rows)], measures=measures)
 
 
-def run_features(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
-    """Correlate every factor, and the tensor's confounder, with every feature; test by permutation."""
-    return for_each(panels(workspace), partial(_correlations, workspace, permutations), NO_PANEL)
+def run_features(workspace: Workspace) -> ExperimentFindings:
+    """Correlate every factor, and the tensor's confounder, with every feature of the texts."""
+    return for_each(panels(workspace), partial(_correlations, workspace), NO_PANEL)
 
 
-def _correlations(workspace: Workspace, permutations: int, panel: ExperimentPanel) -> ExperimentFindings:
+def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFindings:
     names, features = _features(workspace, panel)
     if not names:
         return ExperimentFindings([f"{panel.testset}: no responses, and no declared features."])
@@ -98,18 +93,26 @@ def _correlations(workspace: Workspace, permutations: int, panel: ExperimentPane
         return ExperimentFindings([f"{panel.testset}: {len(by_unit)} split units, and {MIN_ITEMS} are needed."])
     parts = list[ExperimentFindings]()
     for rows, latent, way in _latents(panel):
-        rng = np.random.default_rng(_SEED)
-        r, p = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, rng)
-        clear = benjamini_hochberg(p, _RATE)
-        title = f"{panel.testset}: {rows[0]}{way}, * at a false discovery rate of {_RATE:.0%}"
-        measures = {
-            f"{panel.testset}/{row}/{name}{way}": float(value)
+        r = feature_correlations(mean_by_unit(latent, panel.units), by_unit)
+        found = {
+            f"{row}/{name}{way}": float(value)
             for row, values in zip(rows, r, strict=True)
             for name, value in zip(names, values, strict=True)
             if not np.isnan(value)
         }
-        conclusion = _strongest(f"{panel.testset}{way}", rows, names, r, p, clear)
-        parts.append(ExperimentFindings([conclusion], (), [_heatmap(title, rows, names, r, clear)], measures))
+        largest = max(found, key=lambda pair: abs(found[pair]), default=None)
+        conclusion = "no feature varies over enough items"
+        if largest is not None:
+            conclusion = f"the strongest correlation is {largest.replace('/', ' with ')}, {found[largest]:+.2f}"
+        values = [[None if np.isnan(value) else float(value) for value in row] for row in r]
+        parts.append(
+            ExperimentFindings(
+                [f"{panel.testset}: {conclusion}."],
+                (),
+                [Heatmap(f"{panel.testset}: {rows[0]}{way}", rows, names, values)],
+                {f"{panel.testset}/{pair}": value for pair, value in found.items()},
+            )
+        )
     return joined(parts, f"{panel.testset}: no factor and no confounder.")
 
 
@@ -124,26 +127,6 @@ def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
         confounder = tensor_confounder(panel, states_of)
         if confounder is not None:
             yield [_POSTERIOR], confounder[:, None], way
-
-
-def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:
-    marks = [
-        ["–" if np.isnan(r) else f"{r:+.2f}{' *' if star else ''}" for r, star in zip(row, stars, strict=True)]
-        for row, stars in zip(values, clear, strict=True)
-    ]
-    return Heatmap(title, rows, columns, [[None if np.isnan(r) else float(r) for r in row] for row in values], marks)
-
-
-def _strongest(
-    testset: str, rows: list[str], names: list[str], correlations: Array, p_values: Array, clear: NDArray[np.bool_]
-) -> str:
-    if np.isnan(correlations).all():
-        return f"{testset}: no feature varies over enough items."
-    k, c = np.unravel_index(int(np.nanargmax(np.abs(correlations))), correlations.shape)
-    return (
-        f"{testset}: {int(clear.sum())} of {int((~np.isnan(p_values)).sum())} pairs of {rows[0].rstrip(' 1')} and "
-        f"feature are clear; the strongest is {rows[int(k)]} with {names[int(c)]}, {correlations[k, c]:+.2f}."
-    )
 
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
@@ -251,12 +234,9 @@ FEATURES_OF_FACTORS = Experiment(
         "E[factor | J] and, as written, <u, J> of the raw scores; Pr(C = 1 | J) of the four states of care_tensor and, "
         "as written, of care_tensor_paper; against eight features of the response and those that the test set "
         "declares. Spearman over means of split units; numbers also with "
-        "the ranks of words taken out. Permutation p-values, false discovery rate by Benjamini and Hochberg within a "
-        "test set."
+        "the ranks of words taken out."
     ),
     run=run_features,
-    small={"permutations": 1_000},
-    full={"permutations": 10_000},
 )
 
 DUMMY_JUDGES = Experiment(

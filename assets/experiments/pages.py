@@ -33,4 +33,4 @@ def write_experiments(
 def _draw(key: str, figure: Chart | Heatmap) -> Figure:
     if isinstance(figure, Chart):
         return line_chart(key, figure.title, "", figure.curves, figure.x, figure.y)
-    return heat_map(key, figure.title, "", figure.rows, figure.columns, figure.values, marks=figure.marks)
+    return heat_map(key, figure.title, "", figure.rows, figure.columns, figure.values)

@@ -1,1 +1,1 @@
-"""The report: data, figures, pages."""
+"""Report pages of the test sets: their data, their figures, the verdicts and the staleness of assets."""

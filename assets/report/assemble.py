@@ -17,7 +17,7 @@ from care_ops.threads import one_blas_thread
 
 
 def completed(data: ReportData, moments: Moments, config: FitConfig, provenance: Mapping[str, Any]) -> ReportData:
-    """Add correlations, rival estimates and provenance to a page's record; ``moments`` has the judges sorted."""
+    """Return a page's record with correlations, rival estimates and provenance; ``moments`` has the judges sorted."""
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
     return replace(
@@ -31,7 +31,7 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Compute the two rival estimates of ``care``; empty if ``care`` gave no estimate.
+    """Return the two rival estimates of ``care``, or nothing if ``care`` gave no estimate.
 
     The values are in the order of ``data.scores``. If a page shows only a sample of many items (``sampled``), the
     estimates are computed on the sample and are NaN for all other items.
@@ -52,7 +52,7 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
 
 
 def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
-    """Return the judges' correlation in the order of ``scores``; None if it is undefined."""
+    """Return the judges' correlation matrix in the order of ``scores``, or None if it is undefined."""
     try:
         canonical = moments.correlation()
     except FitError:

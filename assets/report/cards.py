@@ -1,4 +1,4 @@
-"""Judge cards of a page: weight, factor and agreement with labels."""
+"""Cards of the judges on a page: weight, text feature that a judge follows, and whether it may gate a release."""
 
 from dataclasses import dataclass, replace
 
@@ -9,10 +9,10 @@ from care_ops.results.judge_gate import gate_sentence
 
 @dataclass(frozen=True)
 class JudgeCard:
-    """One judge: its admission, family and weight in the recommended aggregate; more for judges on the panel.
+    """Facts about one judge: admission, family, and weight in the recommended aggregate.
 
     ``number`` is its place on the page by decreasing weight. ``follows`` is the text feature with the largest Spearman
-    correlation with its scores, and the correlation; None if it is too small. ``gate`` says whether the judge may gate.
+    correlation with its scores, and the correlation; None if it is too small. ``gate`` says if it may gate a release.
     """
 
     check: JudgeCheck
@@ -24,7 +24,7 @@ class JudgeCard:
 
 
 def judge_cards(data: ReportData) -> list[JudgeCard]:
-    """Build a card for each judge: panel judges by decreasing weight, then judges that were not admitted."""
+    """Return a card for each judge: judges on the panel by decreasing weight, then judges that were not admitted."""
     cards: list[JudgeCard] = []
     for place, check in enumerate(data.ordered_checks):
         judge = check.judge

@@ -1,4 +1,4 @@
-"""Charts as inline SVG; ``templates/base.html`` sets the colours of their classes in light and dark mode."""
+"""Charts as inline SVG and tables; ``templates/base.html`` sets the colours of their classes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _Map = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with a heading and a caption; the key is unique on its page."""
+    """A drawing with a heading, a caption, and a key that is unique on its page."""
 
     key: str
     title: str
@@ -31,7 +31,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart; ``low`` and ``high`` are the ends of the interval at each x, or empty."""
+    """One line of a chart, with the ends of the interval at each x in ``low`` and ``high`` if there are intervals."""
 
     name: str
     x: Sequence[float]
@@ -42,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One entry of a ranked list: its name, its value, and the ends of its interval if it has one."""
+    """One entry of a ranked list: a name, a value, and the ends of an interval if there is one."""
 
     name: str
     value: float
@@ -90,20 +90,20 @@ def heat_map(
     columns: Sequence[str],
     values: Sequence[Sequence[float | None]],
     *,
-    marks: Sequence[Sequence[str]] = (),
     triangle: bool = False,
 ) -> Figure:
     """Draw values between -1 and 1 as a coloured table: blue is positive, orange negative, strong is far from zero.
 
-    ``marks`` are the texts of the cells, by default the values. A ``triangle`` leaves out the cells above the diagonal.
+    A ``triangle`` leaves out the cells above the diagonal.
     """
     cell, head = Markup('<td class="{}" style="--share:{:.0f}%">{}</td>').format, Markup("<th>{}</th>").format
     lines = [Markup("").join([head(""), *map(head, columns)])]
     for i, (name, row) in enumerate(zip(rows, values, strict=True)):
         cells = [head(name)]
-        for j, value in enumerate(row[: i + 1] if triangle else row):
-            number = value if value is not None and isfinite(value) else 0.0
-            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+z.2f}"
+        for value in row[: i + 1] if triangle else row:
+            known = value is not None and isfinite(value)
+            number = value if value is not None and known else 0.0
+            mark = f"{number:+z.2f}" if known else "–"
             cells.append(cell("positive" if number >= 0 else "negative", 65 * min(abs(number), 1.0), mark))
         lines.append(Markup("").join(cells))
     body = Markup('<table class="heat">{}</table>').format(Markup("").join(map(Markup("<tr>{}</tr>").format, lines)))
@@ -111,7 +111,7 @@ def heat_map(
 
 
 def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) -> Markup:
-    """Draw names in the given order, with values and intervals; ``meaning`` names the value."""
+    """Draw a list of names with values and intervals in the given order; ``meaning`` names the value for a reader."""
     low, high = ends or domain(rows)
     soft = Markup(' <span class="soft {}">{}</span>').format
     drawn: list[Markup] = []
@@ -124,7 +124,7 @@ def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) 
 
 
 def domain(rows: Sequence[Ranked]) -> Ends:
-    """Return the ends of the scale that the rows share; it includes zero if the values are near it."""
+    """Return the ends of a scale for all rows, which includes zero if the values are near zero."""
     values = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if 0 < low < high - low:
@@ -133,7 +133,7 @@ def domain(rows: Sequence[Ranked]) -> Ends:
 
 
 def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
-    """Draw one value with its interval between two ends, as wide as its place on the page."""
+    """Draw one value and its interval on a line from ``low`` to ``high``."""
 
     def at(value: float) -> str:
         return f"{2 + 96 * min(max((value - low) / (high - low), 0.0), 1.0):.2f}%"
@@ -151,7 +151,7 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return about this many round numbers between two ends."""
+    """Return round numbers between two ends, as many as ``about`` or one more or less."""
     if high <= low:
         return [low]
     raw = (high - low) / about
@@ -161,12 +161,12 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def shortened(words: str, most: int) -> str:
-    """Cut a text to at most this many letters, with an ellipsis."""
+    """Return a text of at most ``most`` letters; a longer text ends in an ellipsis."""
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
 def _scale(values: Iterable[float], begin: float, end: float) -> tuple[_Map, list[float]]:
-    """Return the map of one axis's values to pixels, and its ticks."""
+    """Return the function that maps values of an axis to pixels, and the ticks of the axis."""
     known = [value for value in values if isfinite(value)]
     low, high = min(known, default=1.0), max(known, default=10.0)
     margin = 0.04 * (high - low) or max(abs(low), 1.0) / 2
@@ -175,7 +175,7 @@ def _scale(values: Iterable[float], begin: float, end: float) -> tuple[_Map, lis
 
 
 def _axes(series: Sequence[Series], x_label: str, y_label: str, top: float) -> tuple[_Map, _Map, list[str]]:
-    """Return the maps of both axes, and the shapes of grid, ticks and labels."""
+    """Return the functions that map x and y to pixels, and the shapes of grid, ticks and labels."""
     bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
     x, x_ticks = _scale((v for s in series for v in s.x), _LEFT, right)
     y, y_ticks = _scale((v for s in series for v in (*s.y, *s.low, *s.high)), bottom, top)
@@ -191,7 +191,7 @@ def _axes(series: Sequence[Series], x_label: str, y_label: str, top: float) -> t
 
 
 def _element(tag: str, content: str = "", **attributes: str | float) -> str:
-    """Write one element; attribute names use underscores, and ``class_`` is ``class``."""
+    """Return one SVG element; underscores in attribute names become hyphens, and ``class_`` becomes ``class``."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(v) if isinstance(v, str) else _number(v)}"'
         for name, v in attributes.items()

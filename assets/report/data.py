@@ -1,4 +1,4 @@
-"""The record of a page."""
+"""Data of a test set's page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from care_ops.scores import Array, ScoreMatrix, content_seed
 
 @dataclass(frozen=True)
 class FitVersionShown:
-    """Ids of the fit version that a page shows and of the published one, and when the former was built."""
+    """Id and time of the fit version that a page shows, and the id of the published fit version."""
 
     id: str
     published: str | None
@@ -31,9 +31,9 @@ class FitVersionShown:
 
 @dataclass(frozen=True)
 class Changes:
-    """Differences between a page's fit and the previous one, built at ``made_at``.
+    """Differences between a page's fit and the previous fit, which was built at ``made_at``.
 
-    ``why`` lists changed inputs; ``moves`` describes how far estimates and systems moved. ``moved`` is None if the
+    ``why`` lists changed inputs; ``moves`` describes how far the estimates moved. ``moved`` is None if the
     previous fit was deleted.
     """
 
@@ -46,9 +46,9 @@ class Changes:
 
 @dataclass(frozen=True)
 class Retest:
-    """A retest of a judge: items scored again, mean absolute change as a share of the scale, time, and model.
+    """Result of a retest of a judge: number of items, mean absolute change as a share of the scale, time, and model.
 
-    ``moved`` is None if the judge scored none of them. The check ``passed`` without evidence of another model.
+    ``moved`` is None if the judge scored no item. ``passed`` is False if another model seems to answer.
     """
 
     items: int
@@ -61,7 +61,7 @@ class Retest:
 
 @dataclass(frozen=True)
 class WeightCell:
-    """A judge's weight in one aggregate and its interval; None if there is none."""
+    """Weight of a judge in one aggregate, with an interval; a missing value is None."""
 
     weight: float | None = None
     lo: float | None = None
@@ -70,7 +70,7 @@ class WeightCell:
 
 @dataclass(frozen=True)
 class SystemRow(SystemRecord):
-    """One system: whether it is the best, and its distance from the best one."""
+    """Value of a system, whether it is the best system, and its comparison with the best system."""
 
     best: bool = False
     behind: Comparison | None = None
@@ -78,26 +78,26 @@ class SystemRow(SystemRecord):
 
 @dataclass(frozen=True)
 class ReportData:
-    """The data of one test set's page; arrays are in the order of ``scores``.
+    """Data of one test set's page; arrays are in the order of ``scores``.
 
     Attributes
     ----------
     gold : (n,) array
-        NaN if unknown or held out.
+        NaN marks an item whose gold is unknown or held out.
     labels_seen : int
         Number of labels that the fit has used.
     fit_version, changes : records, or None
-        None for a page without a workspace; ``changes`` is also None without an earlier published version.
+        None for a page without a workspace; ``changes`` is also None if no other version was published before.
     correlation : (p, p) array or None
-        None if it is undefined.
+        Correlation of the judges' scores; None if it is undefined.
     rivals : dict name -> (n,) array
-        Two defensible estimates that labels decide between; empty without an estimate of ``care``.
+        Two plausible estimates, between which labels can decide; empty if ``care`` gave no estimate.
     retests : dict judge -> Retest
         The last retest of each judge that was retested.
     flips : dict judge -> str
-        For judges that score each item repeatedly: how often their scores differ, in words.
+        Sentence on how often the scores differ, for each judge that scores each item repeatedly.
     not_asked : bool
-        Whether a missing score was not requested, rather than a failure of its judge.
+        Whether missing scores were never requested, in contrast to requests that failed.
     cut : float or None
         Score above which an item passes.
     """
@@ -129,12 +129,12 @@ class ReportData:
 
     @property
     def lead(self) -> str:
-        """Return the recommended aggregator; empty if none gave an estimate."""
+        """Name of the recommended aggregator; empty if no aggregator gave an estimate."""
         return recommended(self.aggregates)
 
     @cached_property
     def judge_order(self) -> list[int]:
-        """Return the judges' order on the page: by decreasing weight in the recommended aggregate."""
+        """Positions of the judges in ``scores``, by decreasing weight in the recommended aggregate."""
         weights = self.aggregates[self.lead].weights if self.lead else None
         if weights is None:
             return list(range(len(self.scores.judges)))
@@ -142,33 +142,33 @@ class ReportData:
 
     @property
     def judges(self) -> list[str]:
-        """Return the panel's judges in the order of the page."""
+        """Names of the judges on the panel, by decreasing weight in the recommended aggregate."""
         return [self.scores.judges[j] for j in self.judge_order]
 
     @cached_property
     def alpha(self) -> float | None:
-        """Return Krippendorff's alpha of the panel, for interval scores."""
+        """Krippendorff's alpha of the panel with the interval metric."""
         return krippendorff_alpha(self.scores.values)
 
     @cached_property
     def gates(self) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-        """Return whether the panel and each judge may gate a release by gold, or what is missing to decide it."""
+        """Advice on whether the panel and each judge may gate a release, and what is missing to decide it."""
         estimate = self.aggregates[self.lead].estimate if self.lead else np.full(len(self.gold), np.nan)
         return gate_advice(self.scores, estimate, self.gold, self.cut)
 
     @cached_property
     def care(self) -> CareDetails | None:
-        """Return the details of ``care``; None if it gave no estimate."""
+        """Details of the aggregator ``care``; None if it gave no estimate."""
         aggregate = self.aggregates.get("care")
         return None if aggregate is None else read_details(aggregate, CareDetails)
 
     @property
     def items_to_label(self) -> Sequence[str]:
-        """Return the items whose ranks differ most between the two rival estimates."""
+        """Items whose ranks differ most between the two rival estimates."""
         return () if self.care is None else self.care.items_to_label
 
     def system_rows(self) -> list[SystemRow]:
-        """Return a row for each system, best first, with its distance from the best one."""
+        """Return a row for each system, best first, with its comparison with the best system."""
         systems = self.systems.systems
         if not systems:
             return []
@@ -181,12 +181,12 @@ class ReportData:
 
     @property
     def ordered_checks(self) -> list[JudgeCheck]:
-        """Return the checks of the judges in the order of the page; judges that were not admitted are last."""
+        """Checks of the judges by decreasing weight; judges that were not admitted are last."""
         place = {judge: k for k, judge in enumerate(self.judges)}
         return sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
 
     def weight_cell(self, name: str, judge: str) -> WeightCell:
-        """Return a judge's weight in an aggregate; empty if it has none."""
+        """Return a judge's weight in the aggregate ``name``, or an empty cell if the judge has no weight there."""
         j = self.scores.judges.index(judge) if judge in self.scores.judges else None
         weights = self.aggregates[name].weights if name in self.aggregates else None
         if j is None or weights is None:
@@ -196,7 +196,7 @@ class ReportData:
         return WeightCell(float(weights[j]), *(None if np.isnan(end) else float(end) for end in (lo, hi)))
 
     def unconverged(self) -> str | None:
-        """Return a caution about the first aggregate whose structure did not converge; None if all did."""
+        """Return a caution about the first aggregate whose structure did not converge, or None if all converged."""
         for name, aggregate in self.aggregates.items():
             certificate = read_details(aggregate, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:
@@ -205,7 +205,7 @@ class ReportData:
 
 
 def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """Return the rows of a sample and of the items on which two estimates differ; all rows if few.
+    """Return the rows of a page's sample, with the items on which two estimates differ; all rows if there are few.
 
     The sample includes all items with gold if they fit.
     """
@@ -220,7 +220,7 @@ def rows_shown(data: ReportData) -> NDArray[np.intp]:
 
 
 def over_sample(data: ReportData) -> ReportData:
-    """Return the record over a sample of the items; the record itself if there are few items.
+    """Return a page's data over a sample of the items, or the same data if there are few items.
 
     Counts, weights, intervals, evaluations and systems still cover all items.
     """

@@ -1,4 +1,4 @@
-"""JSON documents of a test set's verdict, as records."""
+"""Records of the JSON documents from which the verdict on a test set is computed."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ BLOCKED = "blocked"
 
 @dataclass(frozen=True)
 class FactsDocument:
-    """Facts of the fit whose page was drawn last."""
+    """Facts about the fit whose page was drawn last."""
 
     facts: FitFacts
 
 
 @dataclass(frozen=True)
 class HeldDocument(FactsDocument):
-    """Facts of a latest fit that is not published, and its differences from the published fit."""
+    """Facts about a latest fit that is not published, and its differences from the published fit."""
 
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
@@ -25,6 +25,6 @@ class HeldDocument(FactsDocument):
 
 @dataclass(frozen=True)
 class FailuresDocument:
-    """Reasons why assets of a test set failed in its last run, by asset."""
+    """Error messages of the assets of a test set that failed in its last run, by asset."""
 
     why: dict[str, str]

@@ -16,9 +16,9 @@ _JUDGES_SHOWN = 12
 
 
 def system_list(data: ReportData) -> tuple[str, Markup] | None:
-    """Draw the systems, best first, under a heading; None if there are none.
+    """Return a heading and a drawing of the systems, best first; None if there are no systems.
 
-    They are drawn by value with interval if labels give intervals, otherwise by the difference from the best system.
+    Systems are drawn by value if labels give intervals of the values, otherwise by the difference from the best system.
     """
     rows, kind = data.system_rows(), data.systems.kind
     if any(row.lo is not None for row in rows):
@@ -34,7 +34,7 @@ def system_list(data: ReportData) -> tuple[str, Markup] | None:
 
 
 def correlation_map(data: ReportData) -> Figure | None:
-    """Draw the correlation of the judges' scores; None if it is undefined."""
+    """Return a map of the correlation of the judges' scores, or None if it is undefined."""
     if data.correlation is None:
         return None
     return heat_map(
@@ -50,7 +50,7 @@ def correlation_map(data: ReportData) -> Figure | None:
 
 
 def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
-    """Draw the items by rank, with intervals; an even sample if there are many."""
+    """Draw the items by rank, with intervals; of many items, draw an evenly spread sample."""
     shown = [rows[k] for k in spread_rows(len(rows), _MOST_INTERVALS)]
     some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
     has = shown and shown[0].lo is not None
@@ -81,7 +81,7 @@ def judge_weights(cards: Sequence[JudgeCard]) -> Markup:
 
 
 def _moved_by(card: JudgeCard) -> str:
-    """Name the text feature that a judge follows, with an arrow for the direction; empty without one."""
+    """Return an arrow and the text feature that a judge's scores follow, or an empty text if they follow none."""
     if card.follows is None:
         return ""
     feature, correlation = card.follows

@@ -1,4 +1,4 @@
-"""Collect the record of a page from the stored results."""
+"""Collection of a page's data from the stored results."""
 
 import logging
 from dataclasses import asdict, replace
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
-    """Read the record of a page from the stored results; raises the errors of ``read_fitted``."""
+    """Read the data of a page from the stored results; raise the errors of ``read_fitted``."""
     folder, labels = workspace.fit_folder(testset), workspace.labels_of(testset)
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
@@ -74,7 +74,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
 
 
 def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
-    """Compare a fit version with the one published before it; None if that was deleted."""
+    """Compare a fit version with the version published before it; return None if that version was deleted."""
     testset = after.testset
     before = published_before(workspace, testset, after.fit_version)
     if before is None:

@@ -1,4 +1,4 @@
-"""Items of a page: their ranks with intervals, and the items on which two estimates differ."""
+"""Rows of a page's items: ranks with intervals, and the items on which two estimates differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _NINETY_PERCENT = 1.645
 
 @dataclass(frozen=True)
 class ItemRow:
-    """One item: rank (1 is the highest estimate), and estimate with 90 % interval."""
+    """Rank of an item (1 is the highest estimate), and its estimate with a 90 % interval."""
 
     rank: int
     item_id: str
@@ -32,7 +32,7 @@ class ItemRow:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """An item to label first: every score, and its rank by each rival estimate (share of items not above it)."""
+    """Scores of an item on which two estimates differ, and its rank by each estimate as a share of the items."""
 
     item_id: str
     ranks: Sequence[float]
@@ -77,7 +77,7 @@ def item_count(data: ReportData) -> int:
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
-    """Return the items whose ranks differ most between the two rival estimates."""
+    """Return a row for each item whose rank differs most between the two rival estimates."""
     if not data.rivals:
         return []
     ranks = [_share_below(estimate) for estimate in data.rivals.values()]
@@ -96,7 +96,7 @@ def label_rows(data: ReportData) -> list[LabelRow]:
 
 
 def _share_below(estimate: Array) -> Array:
-    """Return, for each item, the share of items that are not above it; NaN without an estimate."""
+    """Return, for each item, the share of items that do not rank above it; NaN marks a missing estimate."""
     known = ~np.isnan(estimate)
     out = np.full(len(estimate), np.nan)
     out[known] = rankdata(estimate[known]) / max(int(known.sum()), 1)

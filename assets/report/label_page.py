@@ -1,4 +1,4 @@
-"""A page for labelling items without CARE: a single file that makes no network request."""
+"""HTML page for labelling items without CARE: a single file that makes no network request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _SIDES = {"response": "Left answer", "response_2": "Right answer"}
 
 
 def returned(path: Path) -> Path:
-    """Return the path of the table that a page saves."""
+    """Return the path of the CSV file that the page at ``path`` saves."""
     return path.with_name(f"{path.stem}-labelled.csv")
 
 
@@ -26,14 +26,14 @@ def write_label_page(
     answers: Sequence[tuple[str, str, str]],
     scale: tuple[float, float] | None,
 ) -> None:
-    """Write a page for labelling items, which saves a table with these columns.
+    """Write a page for labelling items, which saves a CSV file with these columns.
 
     A row holds an item's id, how it was drawn, its probability, and its texts by field in the order of display. An
     answer is a key, a label and a word; without answers, a person types a number within the scale.
     Raises ``InputError`` if the name of the file does not end in .html.
     """
     if path.suffix.lower() != ".html":
-        raise InputError(f"{path}: a page is written to a file whose name ends in .html")
+        raise InputError(f"{path}: the page is an HTML file; use a name that ends in .html")
     shown = [(item, drawn, probability, _with_headings(texts)) for item, drawn, probability, texts in rows]
     given = {"name": returned(path).name, "columns": columns, "rows": shown, "scale": scale}
     content = json.dumps(given).replace("<", "\\u003c")  # an item's text must not end the script or begin a comment

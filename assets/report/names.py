@@ -1,6 +1,6 @@
 """File names for test sets and judges.
 
-Different names never share a file, on any file system. No name can lead out of the folder.
+Two names never share a file, on any file system. No name can lead out of the folder.
 """
 
 import unicodedata
@@ -24,12 +24,12 @@ def labels_name(testset: str) -> str:
 
 
 def items_name(page: str) -> str:
-    """Return the file name of a page's items: ``items-X.html`` of a test set, ``items.html`` of a table."""
+    """Return the file name of the page of items, such as ``items-X.html`` for ``testset-X.html``."""
     return "items" + page.removeprefix("testset").removeprefix("report")
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Refuse names that differ only by capitals or by the form of an accented letter.
+    """Refuse names that differ only by capitals or by the form of an accented letter, and names that are too long.
 
     Raises ``InputError``. The message names the ``kind`` of thing, such as ``judge``, and the file or folder
     (``where``).

@@ -1,4 +1,4 @@
-"""Pages from report data by jinja2 templates; each page is one file."""
+"""HTML pages, rendered from report data by Jinja2; each page is one file."""
 
 import json
 import re
@@ -30,7 +30,7 @@ _OF_THE_VERDICT = {
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
-    """Write one test set's page, which begins with the verdict, and the page of its items.
+    """Write the page of a test set, which begins with the verdict, and the page of its items.
 
     With many items, cards and figures use a sample (``care_ops.samples``), and the page of items lists the best and the
     worst. Both pages state this.
@@ -64,7 +64,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
 
 
 def card(data: ReportData, verdict: Verdict) -> str:
-    """Render the verdict, its reasons, their picture and the weights, as a notebook shows a fit."""
+    """Render a short page for a notebook: the verdict, its reasons, the items by rank, and the judge weights."""
     drawn = over_sample(data)
     shown = ranked_items(drawn, item_rows(data))
     values = {"data": data, "verdict": verdict, "picture": shown, "weights": judge_weights(judge_cards(drawn))}
@@ -72,9 +72,9 @@ def card(data: ReportData, verdict: Verdict) -> str:
 
 
 def replace_verdict(path: Path, verdict: Verdict) -> None:
-    """Replace the verdict at the top of a page, unless it is the same.
+    """Replace the verdict on a page if it has changed.
 
-    A damaged page is deleted and then drawn again.
+    A damaged page is deleted; the next run draws it again.
     """
     try:
         text = shown = path.read_text(encoding="utf-8")
@@ -92,26 +92,26 @@ def replace_verdict(path: Path, verdict: Verdict) -> None:
 
 
 def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write the index of all pages; a row has a test set's name, verdict, items, judges and evaluation."""
+    """Write the index of all pages; a row has a test set's name, description, page, verdict and published fit."""
     return render(folder, "index.html", "index.html", rows=rows, experiments=(folder / "experiments.html").exists())
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:
-    """Write a page from a template."""
+    """Render a template to a file in a folder, and return its path."""
     path = folder / name
     write_bytes(path, _rendered(template, **values))
     return path
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    """Render a page; the nonce of its scripts is a hash of its content, which no text in it can predict."""
+    """Render a page whose scripts carry a hash of the page as nonce, which no text on the page can predict."""
     key = uuid4().hex
     page = _environment().get_template(template).render(key=key, **values)
     return page.replace(key, sha256(page.replace(key, "").encode()).hexdigest()[:32]).encode()
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
-    """Return (field, heading, direction) of the metrics that this gold defines."""
+    """Return field, heading and direction of each metric that the gold labels define."""
     columns = [
         ("auc", "AUC", "order, higher is better"),
         ("tau", "Kendall τ", "order, higher is better"),
@@ -161,7 +161,7 @@ def _percent(value: float | None) -> str:
 
 
 def _with_code(sentence: str) -> Markup:
-    """Mark text between backticks as code."""
+    """Return a sentence in which text between backticks is marked as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
 
 

@@ -1,4 +1,4 @@
-"""``report``: the page of a test set."""
+"""The asset ``report``: the page of a test set."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from assets.workspace import Workspace
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Draw the page, with its verdict, and write the table of items to label.
 
-    If a person pinned another fit, the page of that fit stays, and the verdict on it only names the newer fit.
+    If a person has pinned another fit, its page stays, and only the verdict on the page names the newer fit.
     """
     from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import FactsDocument

@@ -1,4 +1,4 @@
-"""``report_index``: the index of all pages."""
+"""The asset ``report_index``: the index of all pages."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     description="The index of all pages.",
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """List the test sets with their verdicts."""
+    """Write the index of all test sets with their verdicts."""
     verdicts = write_verdicts(workspace)
     return dg.MaterializeResult(
         metadata={

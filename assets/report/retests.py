@@ -1,7 +1,7 @@
-"""Retests of judges: how far their scores move when they score items again.
+"""Retests of judges, which show how far scores move when a judge scores items again.
 
-The canary retests models behind an API daily; ``care judges retest`` retests any judge. The results are stored in
-Dagster's record of runs.
+The canary retests models behind an API daily; ``care judges retest`` retests any judge. CARE stores the
+results in Dagster's record of runs.
 """
 
 import json
@@ -20,7 +20,7 @@ from judges.spec import OpenAIEngine
 
 
 def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNTED) -> Retest | None:
-    """Read the last retest of a judge; None if there is none."""
+    """Return the last retest of a judge, or None if it was never retested."""
     records = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=mount.key("canary"), asset_partitions=[judge]), limit=1
     ).records
@@ -36,7 +36,7 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNT
 
 
 def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
-    """Describe how often the repeated scores (``repeats``) of a judge differ; empty for other judges."""
+    """Describe how often the scores of a judge with ``repeats`` differ; return an empty text for other judges."""
     engine = workspace.judge(judge).engine
     if not isinstance(engine, OpenAIEngine) or engine.repeats == 1:
         return ""

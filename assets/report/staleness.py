@@ -1,4 +1,4 @@
-"""Find stale partitions of assets, with reasons.
+"""Search for stale partitions of assets, with reasons.
 
 The daemon, ``care run``, ``care status`` and verdicts all use this rule. An asset is stale if it is missing, or if its
 inputs, settings or code have changed since it was built. The rule reads stored state, not events, so it also works
@@ -45,7 +45,7 @@ Partition = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class StalePartition:
-    """A stale partition of an asset.
+    """Partition of an asset that must be materialised again.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class StalePartition:
     changed : tuple of str
         Names of changed inputs; empty if the partition is missing.
     reason : str
-        Another reason, as a sentence.
+        Sentence on the reason, if it is not a changed input.
     testsets : tuple of str
         Test sets with missing scores, if the asset is a judge.
     only_waits : bool
@@ -71,18 +71,18 @@ class StalePartition:
 
     @property
     def key(self) -> Partition:
-        """Return the asset and its partition."""
+        """Asset and partition, as a key."""
         return self.asset, self.partition
 
     @property
     def why(self) -> str:
-        """Return the reason, in words."""
+        """Reason for materialising the partition, in words."""
         return f"{', '.join(self.changed)} changed" if self.changed else self.reason or "it is missing"
 
 
 @dataclass(frozen=True)
 class State:
-    """The stored state of a test set.
+    """Stored state of a test set.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class State:
 
 
 def states(workspace: Workspace) -> dict[str, State]:
-    """Read the state of each test set; without a usable database, no test set has items."""
+    """Read the state of each test set; without a usable database, only the items of each test set are stale."""
     names = sorted(workspace.testsets)
     if not workspace.warehouse.usable():
         return {testset: State(tuple(_stale_items(workspace, testset, None))) for testset in names}
@@ -122,7 +122,7 @@ def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testse
 
 
 def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, StalePartition]:
-    """Collect the stale partitions of all test sets; a judge is listed once, because it is loaded once."""
+    """Collect the stale partitions of all test sets, with one entry for a judge that several test sets lack."""
     incomplete: dict[str, list[str]] = {}
     found: dict[Partition, StalePartition] = {}
     for testset, state in known.items():
@@ -145,7 +145,7 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
 
 
 def _stale_items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[StalePartition]:
-    """Yield the assets of items and gold if they are stale; both are read together."""
+    """Yield the assets ``items`` and ``gold`` if they are stale; CARE always reads them together."""
     changed: list[str] = []
     reason = ""
     try:
@@ -190,7 +190,7 @@ def _stale_judge(
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield loaded scores without any value; loading them again reports the reason."""
+    """Yield loaded scores without any value, because loading them again reports the reason."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()
@@ -263,7 +263,7 @@ def _is_whole(folder: FitFolder, panel: PanelDocument) -> bool:
 def _changes(
     document: PanelDocument | FitDocument | None, inputs: Mapping[str, tuple[str, str]], code: str
 ) -> tuple[str, ...]:
-    """Name the inputs of a document that changed; nothing without a document."""
+    """Return the names of the inputs that changed since a document was written; empty without a document."""
     if document is None:
         return ()
     changed = [words for words, (name, version) in inputs.items() if getattr(document, name) != version]
@@ -273,7 +273,7 @@ def _changes(
 def _stale_results(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[StalePartition]:
-    """Yield the stale review, results and page of a fit; all of them if the fit is rebuilt."""
+    """Yield the stale review, results and page of a fit, or all of them if the fit itself is stale."""
     folder = workspace.fit_folder(testset)
     lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
     stale: list[str] = []
@@ -315,7 +315,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
 def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
 ) -> set[str]:
-    """Return which of evaluation and intervals are in the database although their files are missing."""
+    """Return the kinds of results, evaluation or intervals, that the database has although their files are missing."""
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",

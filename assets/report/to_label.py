@@ -1,4 +1,4 @@
-"""Table of items to label, drawn at random; a person's labels are used in the next fit."""
+"""Table of items to label, drawn at random; the next fit uses the labels that a person fills in."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
 
 
 def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
-    """Return ``labelled + TO_LABEL`` items, the first in a random order that new items do not change."""
+    """Return the first ``labelled + TO_LABEL`` items of a random order that new items do not change."""
 
     def place(item_id: str) -> bytes:
         return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
@@ -61,7 +61,7 @@ def _equal_probabilities(labels: FitLabels) -> bool:
 def write_items_to_label(
     path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], labels: FitLabels
 ) -> list[str]:
-    """Write the table: item_id, known texts, an empty column ``label``, ``drawn`` and ``probability``.
+    """Write the table of items to label, with their texts and the columns ``label``, ``drawn`` and ``probability``.
 
     The labels that the fit has seen are first, then the rows that a person has filled in, unchanged, because the next
     fit reads the whole file. Return the items whose label in the file differs from that of the fit.
@@ -109,7 +109,7 @@ def _sampling_columns(item_id: str, labels: FitLabels) -> dict[str, str]:
 
 
 def leave_out(path: Path, item_ids: Collection[str]) -> None:
-    """Remove the rows of forgotten items."""
+    """Remove the rows of forgotten items from a table of items to label."""
     columns, rows = _rows(path)
     kept = [row for row in rows if row.get("item_id") not in item_ids]
     if len(kept) < len(rows):
@@ -126,7 +126,7 @@ def _texts(record: ItemRecord | None) -> dict[str, str]:
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return columns and rows of a file; empty if it is missing, or no text and quarantined."""
+    """Return the columns and rows of a file; both are empty if the file is missing, or is no text and quarantined."""
 
     def read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         try:

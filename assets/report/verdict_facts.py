@@ -1,4 +1,4 @@
-"""Collect the facts of a fit from the data of its page."""
+"""Facts about a fit that the verdict rests on, collected from the data of its page."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -44,7 +44,7 @@ def fit_facts(
     made_at: str,
     declared: Collection[str] = (),
 ) -> FitFacts:
-    """Collect the facts of a fit; ``declared`` are judges that may equal the gold label, such as people."""
+    """Collect the facts about a fit; ``declared`` judges may equal the gold label, as people do."""
     caution = data.unconverged()
     facts = FitFacts(
         fit_version,
@@ -76,7 +76,7 @@ def fit_facts(
 
 
 def _care(data: ReportData, config: FitConfig, labels: FitLabels) -> Aggregate:
-    """Return the estimate of ``care``, and fit it if it was not configured; ``FitError`` without an estimate."""
+    """Return the estimate of ``care``, fitted here if it was not configured; raise ``FitError`` if it has none."""
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
@@ -109,7 +109,7 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
 
 
 def _sizes(data: ReportData) -> dict[str, Array]:
-    """Count characters and words of some responses; NaN for the others."""
+    """Count the characters and words of a sample of responses; NaN marks the other responses."""
     sizes = {what: np.full(len(data.responses), np.nan) for what in ("characters", "words")}
     for row in spread_rows(len(data.responses), _ITEMS_COMPARED):
         if (text := data.responses[row]) is not None:
@@ -118,7 +118,7 @@ def _sizes(data: ReportData) -> dict[str, Array]:
 
 
 def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
-    """Describe a column that holds ids or text lengths; None for scores."""
+    """Return a description of a column that holds ids or text lengths, or None for a column of scores."""
     present = column[~np.isnan(column)]
     if len(present) >= MIN_SCORES_TO_DESCRIBE and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
@@ -145,7 +145,7 @@ def _followed_features(data: ReportData, estimate: Array) -> list[FollowedFeatur
 
 
 def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
-    """Store the facts of a fit, and its changes if another fit is published."""
+    """Store the facts about a fit, and its changes if another fit is published; return the facts."""
     testset, shown, changes = data.title, data.fit_version, data.changes
     assert shown is not None  # a page of a workspace
     of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))
@@ -161,7 +161,7 @@ def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
 
 
 def store_blocked_facts(workspace: Workspace, testset: str) -> None:
-    """Store the facts of a blocked fit, unless a result of it is missing."""
+    """Store the facts about a blocked fit, unless one of its results is missing."""
     from assets.report.gather import gather
 
     try:

@@ -1,6 +1,6 @@
-"""The verdict on each test set of a workspace, from its stored state.
+"""The verdict on each test set of a workspace, computed from its stored state.
 
-The verdict in a page is replaced while its fit is blocked or a judge fails.
+If only the verdict has changed, CARE replaces it on the page and does not draw the rest again.
 """
 
 import json
@@ -134,7 +134,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
 
 
 def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Reason]:
-    """Name the inputs that changed since the latest fit; empty without a fit."""
+    """Return a reason that names the inputs changed since the latest fit; empty without a fit."""
     names = [name for one in state.stale if one.asset in _MADE_FROM for name in one.changed]
     if not names or workspace.fit_folder(testset).find(FitDocument) is None:
         return []
@@ -143,7 +143,7 @@ def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Rea
 
 
 def _unscored(entry: IncompleteScores) -> Reason:
-    """Explain which scores are missing from the fit until the next run requests them."""
+    """Return a reason for a judge whose missing scores the next run requests."""
     why = (
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
         "requests them and reports a failure."
@@ -155,7 +155,7 @@ def _unscored(entry: IncompleteScores) -> Reason:
 
 
 def _partly_scored(entry: IncompleteScores) -> list[str]:
-    """Explain scores that are missing from the fit."""
+    """Return sentences on a judge's scores that the fit lacks although the judge was asked."""
     if entry.why:
         return [f"Judge {entry.judge} cannot be asked: {entry.why}"]
     sentences: list[str] = []
@@ -173,7 +173,7 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return the next steps as commands; ``first`` if no fit is published, ``texts`` if texts are known."""
+    """Return the next steps with their commands; ``first`` means no published fit, ``texts`` means known texts."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
@@ -203,7 +203,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database, whose views then list only the test sets of the workspace."""
+    """Store verdicts in the database, and remove the rows of deleted test sets from its views."""
     from warehouse.fit_rows import leave_to, store_verdict
 
     with workspace.warehouse.writer() as connection:
@@ -213,7 +213,7 @@ def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
 
 
 def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
-    """Read the last stored verdicts, as plain values; empty if the file is missing or damaged."""
+    """Read the stored verdicts as plain values; return an empty dict if the file is missing or damaged."""
     try:
         verdicts = json.loads((workspace.report_folder / FILE).read_bytes())
     except (OSError, ValueError):
@@ -239,7 +239,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """Return the current verdict on each test set in ``shown``; none without a database."""
+    """Return the current verdict on each test set in ``shown``, or no verdict without a database."""
     known = states(workspace) if known is None else known
     if not any(state.items_hash for state in known.values()) and not workspace.warehouse.usable():
         return {}
@@ -247,7 +247,7 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Return whether the index is missing or stale; ``steps`` counts changed next steps, which name the folder."""
+    """Return whether the index is missing or stale; with ``steps``, changed next steps make it stale, too."""
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):
@@ -261,7 +261,7 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
 
 def lacks_facts(workspace: Workspace, testset: str) -> bool:
-    """Return whether the facts for the verdict on a blocked fit are missing; Dagster skips its report."""
+    """Return whether the facts for the verdict on a blocked fit are missing, because Dagster skips its report."""
     if blocked_fit(workspace, testset) is None:
         return False
     folder = workspace.fit_folder(testset)
@@ -271,7 +271,7 @@ def lacks_facts(workspace: Workspace, testset: str) -> bool:
 
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
-    """Hash the inputs of the index: its code, verdicts without steps and times, all pages and reviews."""
+    """Return a hash of the inputs of the index: code, verdicts without steps and times, pages and reviews."""
     code = code_version("assets/report", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [built_from(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
@@ -280,7 +280,7 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
-    """Store why assets of a test set failed in its last run; forget stored failures if none failed."""
+    """Store the errors of a test set's assets in its last run, or delete the stored errors if there are none."""
     folder = workspace.fit_folder(testset)
     if not failures:
         folder.remove(FailuresDocument)
@@ -289,11 +289,11 @@ def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str
 
 
 def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
-    """Add the failure of one asset to the stored failures."""
+    """Add the error of one asset to the stored errors of a test set."""
     note_failures(workspace, testset, {**known_failures(workspace, testset), asset: why})
 
 
 def known_failures(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Read why assets of a test set failed, by asset."""
+    """Return the stored errors of a test set's assets, by asset."""
     known = workspace.fit_folder(testset).find(FailuresDocument)
     return {} if known is None else known.why

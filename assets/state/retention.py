@@ -4,11 +4,10 @@ import logging
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import cast
 
 import pyarrow as pa
 
@@ -28,7 +27,6 @@ from warehouse.storage import (
     delete_folder,
     find_sound,
     leftovers,
-    read_document,
     read_table,
     write_document,
     write_lines,
@@ -222,9 +220,7 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
         removed.update(_rows_of(workspace, name, items, remove=True))
         workspace.fits.leave_out(name, items)
         for path in sorted(workspace.fits.folder(name).glob("fit=*.fitfacts.json")):
-            document = find_sound(path, read_document)
-            if document is not None and any(_names(document, item) for item in items):
-                delete(path)
+            delete(path)  # a reason for a verdict may quote the item
         delete_folder(workspace.fit_folder(name).path)  # the next run rebuilds it
         folder = workspace.fits.folder(name).name
         for damaged in [*workspace.data.rglob(DAMAGED)]:  # quarantined files may hold the item
@@ -237,15 +233,6 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     rebuild_warehouse(workspace)
     delete(_promise(workspace))
     return removed
-
-
-def _names(value: object, item: str) -> bool:
-    """Return whether a JSON value contains the id of an item or quotes it."""
-    if isinstance(value, str):
-        return value == item or repr(item) in value
-    if isinstance(value, Mapping):
-        return any(_names(part, item) for pair in cast("Mapping[str, object]", value).items() for part in pair)
-    return isinstance(value, list) and any(_names(part, item) for part in cast("list[object]", value))
 
 
 def _promise(workspace: Workspace) -> Path:

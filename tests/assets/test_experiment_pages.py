@@ -19,7 +19,7 @@ FINDINGS = ExperimentFindings(
     [Table("numbers", [{"name": "a", "value": 0.5, "count": 3}])],
     [
         Chart("a chart", "x", "y", [Series("care", [1, 2], [0.5, 0.75], [0.25, 0.5], [0.75, 1.0])]),
-        Heatmap("a heatmap", ["r"], ["c", "d"], [[0.5, None]], [["+0.50", "–"]]),
+        Heatmap("a heatmap", ["r"], ["c", "d"], [[0.5, None]]),
     ],
 )
 

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from scipy.stats import false_discovery_control, spearmanr
 
 from assets.experiments.base import ExperimentFindings, read_stored
 from assets.experiments.factors import tensor_confounder
@@ -31,7 +30,6 @@ from care_ops.aggregators.care_tensor import fit_states
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
-from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.scores import ScoreMatrix
 from care_ops.selection import fit_grid
 from care_ops.simulate import (
@@ -181,24 +179,6 @@ def test_a_slope_and_its_interval():
     assert high - low < 0.05
 
 
-def test_permutation_p_values_and_discoveries_agree_with_scipy():
-    rng = np.random.default_rng(1)
-    latent = rng.normal(size=(60, 2))
-    features = np.column_stack([latent[:, 0] + rng.normal(size=60), rng.normal(size=60), np.full(60, 3.0)])
-    correlations, p_values = permuted(latent, features, 4_000, rng)
-    for r in range(2):
-        for c in range(2):
-            expected = spearmanr(latent[:, r], features[:, c])
-            assert correlations[r, c] == pytest.approx(expected[0], abs=1e-12)
-            assert p_values[r, c] == pytest.approx(expected[1], abs=0.03)
-    assert np.isnan(p_values[:, 2]).all(), "a constant feature has no correlation"
-    known = p_values[:, :2].ravel()
-    assert (
-        benjamini_hochberg(p_values, 0.05)[:, :2].ravel().tolist() == (false_discovery_control(known) <= 0.05).tolist()
-    )
-    assert not benjamini_hochberg(p_values, 0.05)[:, 2].any()
-
-
 def a_panel(values: np.ndarray, gold: np.ndarray, **config: object) -> ExperimentPanel:
     n, p = values.shape
     ids = tuple(f"i{k:05}" for k in range(n))
@@ -286,7 +266,7 @@ def test_a_panel_without_texts_and_features_has_no_features_to_correlate(monkeyp
         testset=lambda _name: SimpleNamespace(features=()),
         parts=SimpleNamespace(read_items=lambda _name: []),
     )
-    found = experiments()["confounder_features"].run(workspace, permutations=10)
+    found = experiments()["confounder_features"].run(workspace)
     assert found.conclusions == ["one: no responses, and no declared features."]
 
 

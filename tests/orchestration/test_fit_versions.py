@@ -230,22 +230,14 @@ def test_new_items_are_scored_with_a_kept_fit(nightly_runs, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", ["", "1"])
-def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_labels_of_people(workspace_after_run, label):
+def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_items_to_label(workspace_after_run):
     folder, report = workspace_after_run, workspace_after_run / "data" / "report"
     fits, old = query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL"), estimates(folder)
     assert fits
     assert old
-    to_label = report / "to_label-one.csv"
-    rows = list(csv.DictReader(to_label.open(newline="")))
-    with to_label.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows([{**rows[0], "label": label}, *rows[1:]])
     (folder / "testsets" / "one.yaml").rename(folder / "testsets" / "other.yaml")
-    output = care(folder, "run")
-    assert {path.name for path in report.glob("*one*")} == ({"to_label-one.csv"} if label else set())
-    assert ("labels" in output and str(to_label.name) in " ".join(output.split())) == bool(label)
+    care(folder, "run")
+    assert {path.name for path in report.glob("*one*")} == {"to_label-one.csv"}
     for view in ("latest_fits", "latest_aggregates", "verdicts", "published"):
         assert query(folder, f"SELECT DISTINCT testset FROM {view}") == [("other",)], view
     assert "one" in load_workspace(folder).fits.testsets(), "its fits are kept"
