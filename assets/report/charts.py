@@ -97,7 +97,7 @@ def heat_map(
     A ``triangle`` leaves out the cells above the diagonal.
     """
     cell, head = Markup('<td class="{}" style="--share:{:.0f}%">{}</td>').format, Markup("<th>{}</th>").format
-    lines = [Markup("").join([head(""), *map(head, columns)])]
+    lines = [Markup("<td></td>") + Markup("").join(map(head, columns))]
     for i, (name, row) in enumerate(zip(rows, values, strict=True)):
         cells = [head(name)]
         for value in row[: i + 1] if triangle else row:

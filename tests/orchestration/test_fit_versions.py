@@ -235,6 +235,12 @@ def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_items_to_l
     fits, old = query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL"), estimates(folder)
     assert fits
     assert old
+    to_label = report / "to_label-one.csv"
+    rows = list(csv.DictReader(to_label.open(newline="")))
+    with to_label.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows([{**rows[0], "label": "1"}, *rows[1:]])
     (folder / "testsets" / "one.yaml").rename(folder / "testsets" / "other.yaml")
     care(folder, "run")
     assert {path.name for path in report.glob("*one*")} == {"to_label-one.csv"}
@@ -247,9 +253,9 @@ def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_items_to_l
     assert query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL") == fits
     assert estimates(folder) == old
     assert (report / "testset-one.html").is_file()
-    assert not list(report.glob("*other*"))
+    assert not list(report.glob("*other*.html"))
     kept = list(csv.DictReader(to_label.open(newline="")))
-    assert [row["label"] for row in kept if row["item_id"] == rows[0]["item_id"]] == [label]
+    assert [row["label"] for row in kept if row["item_id"] == rows[0]["item_id"]] == ["1"]
 
 
 def files_that_name(folder, item):
