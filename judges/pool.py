@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -271,8 +271,7 @@ class Session:
             *(spec.name, questions.items, len(questions), len(batches)),
         )
         for number, scores, version in score_batches(spec, batches, context):
-            item_scores = batches.of_items(scores)
-            batches.forget(scores)
+            item_scores = questions.of_items(scores)
             if context.ledger and not needs.endpoint:
                 context.ledger.add(Bill.of(scores))
             sink(item_scores, version)
@@ -309,7 +308,7 @@ class Session:
 
             with closing(BatchJudgeEngine(spec, spec.engine, context, context.batches)) as by_file:
                 self._stop.on_request(by_file.stop)
-                found = by_file.run(batches.one_by_one(), batches.members, lambda: batches.stopped)
+                found = by_file.run(batches, batches.questions.members, lambda: batches.stopped)
                 yield from ((number, scores, by_file.version) for number, scores in enumerate(found))
         elif isinstance(spec.engine, OpenAIEngine):
             yield from self._overlapping(spec, spec.engine, batches, context)
@@ -329,49 +328,46 @@ class Session:
 
         most, whole = BATCHES_AHEAD + settings.concurrency, min(spec.batch_size, len(batches.questions))
         waiting = batches.until_stopped(context.template(spec).unread)
-        results = SimpleQueue[tuple[Sequence[Score], BaseException | None]]()
+        results = SimpleQueue[Future[tuple[list[Score], JudgeError | None]]]()
         kept, number, since = list[Score](), 0, 0.0
         to_begin, begun, under_way = 1, 0, 0
         stopped: JudgeError | None = None
 
-        def score(batch: list[Item]) -> None:
-            scores, failure = list[Score](), None
+        def score(batch: list[Item]) -> tuple[list[Score], JudgeError | None]:
             try:
-                try:
-                    scores = engine.score(batch)
-                except StoppedError as error:
-                    scores, failure = error.scores, error
-                if context.ledger is not None:  # which has each request already
-                    context.ledger.add(Bill(len(scores)))
-                if context.answered is not None and scores:
-                    context.answered(batches.of_items(scores), engine.version)
-            except BaseException as error:
-                failure = error
-            results.put((scores, failure))
+                scores, failure = engine.score(batch), None
+            except JudgeError as error:
+                scores, failure = error.scores if isinstance(error, StoppedError) else [], error
+            if context.ledger is not None:  # which has each request already
+                context.ledger.add(Bill(len(scores)))
+            if context.answered is not None and scores:
+                context.answered(batches.questions.of_items(scores), engine.version)
+            return scores, failure
 
-        with ThreadPoolExecutor(most) as threads, closing(OpenAIJudgeEngine(spec, settings, context)) as engine:
+        with closing(OpenAIJudgeEngine(spec, settings, context)) as engine, ThreadPoolExecutor(most) as threads:
             self._stop.on_request(engine.stop)
-            while True:
-                for batch in islice(waiting, to_begin):
-                    threads.submit(score, batch)
-                    under_way += 1
-                if not under_way:
-                    break
-                left = max(0.0, since + STORED_EVERY_S - time.monotonic()) if kept else None
-                with suppress(Empty):
-                    scores, failure = results.get(timeout=left)
-                    under_way -= 1
-                    if failure is not None and not isinstance(failure, JudgeError):
-                        raise failure
-                    stopped = stopped or failure
-                    since = since if kept else time.monotonic()
-                    kept += scores
-                is_late = time.monotonic() >= since + STORED_EVERY_S
-                if kept and (len(kept) >= whole or is_late or _why_down(spec, kept, whole)):
-                    yield number, kept[:whole], engine.version
-                    number, kept = number + 1, kept[whole:]
-                begun += to_begin
-                to_begin = 0 if stopped else min(most - under_way, most if number else whole - begun)
+            try:
+                while True:
+                    for batch in islice(waiting, to_begin):
+                        threads.submit(score, batch).add_done_callback(results.put)
+                        under_way += 1
+                    if not under_way:
+                        break
+                    left = max(0.0, since + STORED_EVERY_S - time.monotonic()) if kept else None
+                    with suppress(Empty):
+                        scores, failure = results.get(timeout=left).result()
+                        under_way -= 1
+                        stopped = stopped or failure
+                        since = since if kept else time.monotonic()
+                        kept += scores
+                    is_late = time.monotonic() >= since + STORED_EVERY_S
+                    if kept and (len(kept) >= whole or is_late or _why_down(spec, kept, whole)):
+                        yield number, kept[:whole], engine.version
+                        number, kept = number + 1, kept[whole:]
+                    begun += to_begin
+                    to_begin = 0 if stopped else min(most - under_way, most if number else whole - begun)
+            finally:
+                engine.stop()
             if kept:
                 yield number, kept, engine.version
         if stopped is not None:

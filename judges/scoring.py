@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 Prefix = tuple[int, ...]
 
@@ -55,18 +56,6 @@ class Ballot:
             for node, tokens in self.children.items()
         }
 
-    @cached_property
-    def always_legal(self) -> frozenset[Prefix]:
-        """Inner nodes after which every continuation is a legal answer, such as 2 to 9 but not 1 on a scale to 100."""
-        legal: set[Prefix] = set()
-        for node in sorted(self.children, key=len, reverse=True):
-            below = [(*node, token) for token in self.wanted[node]]
-            if node in self.complete and all(
-                child in legal or (child in self.complete and child not in self.children) for child in below
-            ):
-                legal.add(node)
-        return frozenset(legal)
-
 
 class Unfolding:
     """Partial probabilities of the answers to one prompt, while the model evaluates the trie node by node.
@@ -76,36 +65,25 @@ class Unfolding:
     Nodes may be left out without changing the expected score by more than a tolerance t. Let the legal scores span a
     width w, let K be the probability of the answers whose probability is known and E their mean score, and let R be the
     probability of the nodes that are left out. Of R some u <= R falls on legal answers, with a mean score m. The full
-    expected score is (K E + u m) / (K + u), which differs from E by u |m - E| / (K + u) <= w R / (K + R), because
-    u / (K + u) grows with u and both means lie within the width. So nodes may be left out as long as
-    R <= (t / w) (K + R). While some nodes are still to be asked, K is replaced by a lower bound: what is known plus the
-    probability of those nodes from which every continuation is legal. When nothing is left to ask K is known itself, so
-    the bound holds for what is returned. The most probable answer is the same too, since it has at least a share of
-    1 / (w + 1) of K where the answers are whole numbers, which is far more than R.
+    expected score is (K E + u m) / (K + u), which differs from E by u |m - E| / (K + u) <= w R / K. A judge has a score
+    only if K is at least its ``min_valid_mass`` v, so nodes may be left out as long as R <= v t / w. The most probable
+    answer is the same too, since it has at least a share of 1 / (w + 1) of K where the answers are whole numbers, which
+    is far more than R.
     """
 
     def __init__(self, ballot: Ballot) -> None:
         self._ballot = ballot
         self._waiting: dict[Prefix, float] = {(): 1.0}
         self._mass: dict[Prefix, float] = {}
-        self._known = 0.0
 
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
         """Return the nodes that the model should evaluate next, or an empty list if all other nodes are negligible.
 
-        ``negligible`` is t / w of the notes: the tolerance of the expected score divided by the width of the scale.
+        ``negligible`` is v t / w of the notes: the largest total probability of the nodes that are left out.
         """
         nodes = sorted(self._waiting, key=self._waiting.__getitem__)
-        legal = self._ballot.always_legal
-        sure = self._known + sum(self._waiting[node] for node in nodes if node in legal)
-        left_out = 0.0
-        for place, node in enumerate(nodes):
-            probability = self._waiting[node]
-            sure -= probability if node in legal else 0.0
-            left_out += probability
-            if left_out > negligible * (sure + left_out):
-                return nodes[place:]
-        return []
+        left_out = accumulate(self._waiting[node] for node in nodes)
+        return [node for node, total in zip(nodes, left_out, strict=True) if total > negligible]
 
     def add(self, node: Prefix, log_probabilities: Mapping[int, float]) -> None:
         """Add the log probabilities of the wanted tokens after a node."""
@@ -116,13 +94,9 @@ class Unfolding:
             if child in self._ballot.children:
                 self._waiting[child] = reached * following[token]
             else:
-                self._count(child, reached * following[token])
+                self._mass[child] = reached * following[token]
         if node in self._ballot.complete:
-            self._count(node, reached * max(0.0, 1.0 - sum(following.values())))
-
-    def _count(self, sequence: Prefix, probability: float) -> None:
-        self._mass[sequence] = probability
-        self._known += probability
+            self._mass[node] = reached * max(0.0, 1.0 - sum(following.values()))
 
     def probabilities(self) -> dict[str, float]:
         """Return the probability of each legal answer, computed from the evaluated nodes."""

@@ -7,6 +7,7 @@ token. The record is deleted after the answers are stored. A kill at any point t
 import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -114,8 +115,9 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         """Return the collected answers, and ask the other prompts in single requests."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
-        asked = iter(super().ask(missing))
-        return [next(asked) if answer is None else answer for answer in found]
+        with ThreadPoolExecutor(self._engine.concurrency) as threads:
+            asked = threads.map(self.ask_one, missing)
+            return [next(asked) if answer is None else answer for answer in found]
 
     def _names_of(self, prompts: Sequence[str]) -> Iterator[str]:
         """Yield the names of requests: hashes of the judge's key, the text, and the number of the repeat."""

@@ -1,7 +1,6 @@
 """Checks for ``care doctor`` of whether each judge can run."""
 
 import importlib.util
-import os
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -88,24 +87,12 @@ def _engine_installed() -> tuple[str, str]:
 
 
 def _model_there(engine: LocalModel) -> tuple[str, str]:
-    folder = _model_folder(engine)
-    if folder is not None:
+    folder = Path(engine.model)
+    if folder.is_dir():
         missing = [name for name in ("config.json", "tokenizer_config.json") if not (folder / name).exists()]
         if missing or not list(folder.glob("*.safetensors")):
             return "fails", f"{folder} lacks {', '.join(missing) or 'safetensors weights'}"
         return "ok", f"model in {folder}"
     if engine.revision is None:
         return "fails", f"{engine.model} is not a folder on this machine; a repository needs revision: COMMIT"
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        return "fails", f"{engine.model} is not in the local cache and HF_HUB_OFFLINE is set; fetch it first"
-    return "warns", f"{engine.model} is not in the local cache and will be fetched"
-
-
-def _model_folder(engine: LocalModel) -> Path | None:
-    """Return the folder of the model or its snapshot in the hub's local cache, or None if the model is not local."""
-    if Path(engine.model).is_dir():
-        return Path(engine.model)
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    cache = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
-    snapshot = cache / f"models--{engine.model.replace('/', '--')}" / "snapshots" / (engine.revision or "")
-    return snapshot if engine.revision and snapshot.is_dir() else None
+    return "ok", f"{engine.model} is a repository, which is fetched unless the local cache has it"

@@ -51,7 +51,8 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     @cached_property
     def _negligible(self) -> float:
         """Probability that may be ignored while expected scores remain exact to ``scoring.EXACT_TO``."""
-        return scoring.EXACT_TO / (max(self._answers.values()) - min(self._answers.values()))
+        width = max(self._answers.values()) - min(self._answers.values())
+        return self._settings.min_valid_mass * scoring.EXACT_TO / width
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
         """Evaluate the trie nodes that matter, depth by depth."""

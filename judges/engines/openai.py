@@ -7,7 +7,6 @@ import re
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -58,7 +57,7 @@ class CutOffError(Exception):
 
 
 class OpenAIJudgeEngine(PromptedJudgeEngine):
-    """Engine that asks an endpoint with concurrent requests, also for several batches at the same time.
+    """Engine that asks an endpoint, from as many threads as call ``score`` at the same time.
 
     Parameters
     ----------
@@ -91,10 +90,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
         self._dialect = Dialect(engine, learned)
-        self._asking, self._silence = threading.Condition(), threading.Lock()
-        self._under_way = 0
+        self._silence = threading.Lock()
         self._pace = Pace(engine)
-        self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
         self._empty: Purse | None = None
         self._stopped = ""
         self._answered_by = set[str]()
@@ -102,11 +99,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self.version = f"openai {engine.model}"
 
     def close(self) -> None:
-        """Stop sending requests, and close the connections."""
-        with self._asking:
-            self._stop("the judge was closed")
-            self._asking.wait_for(lambda: not self._under_way)
-        self._threads.shutdown()
+        """Close the connections."""
         self._endpoint.close()
 
     def stop(self) -> None:
@@ -137,16 +130,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             )
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        with self._asking:  # close() waits for this
-            self._under_way += 1
-            is_single = len(prompts) == 1 or self._stopped  # starting a thread costs a tenth of a request
-            ask_each = map if is_single else self._threads.map
-        try:
-            return list(ask_each(self._one, prompts))
-        finally:
-            with self._asking:
-                self._under_way -= 1
-                self._asking.notify_all()
+        return [self.ask_one(prompt) for prompt in prompts]
 
     def _stop(self, why: str) -> None:
         self._stopped = self._stopped or sentence(why)
@@ -156,7 +140,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         """Return the text that is sent for a prompt."""
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
-    def _one(self, prompt: str) -> PromptAnswer:
+    def ask_one(self, prompt: str) -> PromptAnswer:
         """Send one prompt with retries, and return the answer."""
         text = self.text_of(prompt)
         failed = fast = 0

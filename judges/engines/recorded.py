@@ -35,17 +35,15 @@ def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]
     """Return a hash of the recorded scores and responses of each judge in a score file."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
-    opened = [f"({item_id!r}, " for item_id in item_ids]
     hashes: dict[str, str] = {}
     for judge, column in zip(scores.judges, scores.values[order].T, strict=True):
-        digest, values, texts = hashlib.sha256(), column.tolist(), responses.get(judge)
-        for start in range(0, len(values), _ROWS_AT_ONCE):
-            rows = slice(start, start + _ROWS_AT_ONCE)
-            written = ["None" if value != value else repr(value) for value in values[rows]]
-            pieces = [", None)"] * (3 * len(written))
-            pieces[::3], pieces[1::3] = opened[rows], written
-            if texts is not None:
-                pieces[2::3] = [f", {texts.get(item_id)!r})" for item_id in item_ids[rows]]
-            digest.update("".join(pieces).encode("utf-8", "surrogatepass"))
+        digest, texts = hashlib.sha256(), responses.get(judge, {})
+        pairs = list(zip(item_ids, column.tolist(), strict=True))
+        for start in range(0, len(pairs), _ROWS_AT_ONCE):
+            written = (
+                f"({i!r}, {None if value != value else value!r}, {texts.get(i)!r})"
+                for i, value in pairs[start : start + _ROWS_AT_ONCE]
+            )
+            digest.update("".join(written).encode("utf-8", "surrogatepass"))
         hashes[judge] = digest.hexdigest()
     return hashes

@@ -10,7 +10,7 @@ from assets.judging.judge_inference import score_pending
 from assets.judging.stored_items import StoredItems
 from care_ops.errors import JudgeError, WarehouseError
 from judges import questions as module
-from judges.items import Item
+from judges.items import Item, Score, Status
 from judges.pool import Pool, PoolConfig
 from judges.programs import registry
 from judges.programs.registry import program_judge
@@ -53,7 +53,7 @@ def test_texts_are_read_when_their_batch_comes(monkeypatch):
 def test_one_text_longer_than_a_chunk_is_a_chunk(monkeypatch):
     monkeypatch.setattr(module, "_CHARACTERS_AT_ONCE", 3)
     source = Watched(ten())
-    assert [question.item.item_id for question in Questions(source, PROGRAM)] == [f"i{k}" for k in range(10)]
+    assert [item.item_id for item in Questions(source, PROGRAM)] == [f"i{k}" for k in range(10)]
     assert source.reads == [1] * 10
 
 
@@ -61,22 +61,24 @@ def test_settled_items_are_left_out_and_equal_texts_are_one_question():
     items = [Item(f"i{k}", "q", f"answer {k % 3}") for k in range(9)]
     settled = {items[0].key, items[1].key, items[4].key, items[7].key}
     questions = Questions(ItemsInMemory(items), PROGRAM, settled)
-    assert [[name for name, _ in question.members] for question in questions] == [["i2", "i5", "i8"], ["i3", "i6"]]
+    scores = [[Score(item.item_id, item.key, 1.0, Status.OK)] for item in questions]
+    assert [[s.item_id for s in questions.of_items(one)] for one in scores] == [["i2", "i5", "i8"], ["i3", "i6"]]
+    assert [questions.members(item) for item in questions] == [3, 2]
     assert (questions.items, len(questions)) == (5, 2)
 
 
 def test_a_program_is_asked_in_the_order_of_the_source():
     items = [Item("a", "second", "x"), Item("b", "first", "z"), Item("c", None, "y"), Item("d", "first", "a")]
-    assert [question.item.item_id for question in Questions(ItemsInMemory(items), PROGRAM)] == ["a", "b", "c", "d"]
+    assert [item.item_id for item in Questions(ItemsInMemory(items), PROGRAM)] == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("common", [0, 30, 500])
 def test_a_model_is_asked_about_items_that_begin_alike_one_after_the_other(common):
     """Three prompts that have so many characters in common, then three drafts of each answer that begin alike."""
     prompts = [f"{'x' * common}{k} {'is it so? ' * 30}" for k in range(3)]
-    drafts = [f"{'It is so. ' * 20}{k} {'And more. ' * 600}" for k in range(3)]
+    drafts = [f"{'It is so. ' * 9}{k} {'And more. ' * 600}" for k in range(3)]
     items = [Item(f"i{k}", prompts[k % 3], f"{drafts[k // 3 % 3]}{k}") for k in range(27)]
-    shown = [(q.item.prompt, (q.item.response or "")[:300]) for q in Questions(ItemsInMemory(items), MODEL)]
+    shown = [(item.prompt, (item.response or "")[:300]) for item in Questions(ItemsInMemory(items), MODEL)]
     assert sum(before[0] != after[0] for before, after in itertools.pairwise(shown)) == 2
     assert sum(before != after for before, after in itertools.pairwise(shown)) == 8
 
