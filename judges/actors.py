@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from judges.engines.factory import LoadedModels
     from judges.questions import Batches
 
-_LOAD_TIMEOUT_S = 3600.0
 _BATCH_TIMEOUT_S = 600.0
 _REPORT_EVERY_S = 60.0
 _MAX_LOST = 3
@@ -54,9 +53,6 @@ class Worker:
     def __init__(self) -> None:
         self._models: LoadedModels = {}
         self._engines: dict[int, Engine] = {}
-
-    def placed(self) -> None:
-        """Return as soon as Ray has given the actor its GPUs."""
 
     def load(self, task: Task) -> None:
         """Load the model that the task needs."""
@@ -90,7 +86,7 @@ class Actors:
     def __init__(self, actors: int, in_flight: int) -> None:
         self._most, self._in_flight = actors, in_flight
         self._workers: list[Any] = []
-        self._coming: dict[Any, tuple[Any, float | None]] = {}  # waiting for a place, or loading since
+        self._coming: dict[Any, Any] = {}  # waiting for a place, or loading
         self._running: dict[Any, tuple[Any, Numbered]] = {}
         self._unread: Iterator[Numbered] = iter(())
         self._returned: list[Numbered] = []
@@ -98,7 +94,7 @@ class Actors:
 
     def close(self) -> None:
         """Stop all actors of the judge and free their GPUs."""
-        for worker in [*self._workers, *(worker for worker, _ in self._coming.values())]:
+        for worker in [*self._workers, *self._coming.values()]:
             self._end(worker)
 
     def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
@@ -114,7 +110,7 @@ class Actors:
         _must_fit(ray, spec)
         answered_at = reported_at = time.monotonic()
         while unanswered and not batches.stopped:
-            self._start(ray, spec, unanswered)
+            self._start(ray, spec, unanswered, task)
             self._send(task)
             ready, _ = ray.wait([*self._running, *self._coming], num_returns=1, timeout=5.0)
             now = time.monotonic()
@@ -123,15 +119,24 @@ class Actors:
             if not ready and now - reported_at > _REPORT_EVERY_S and not self._workers:
                 reported_at = now
                 _must_fit(ray, spec)  # a node may have left the cluster
-                _log.info("Judge %r is waiting for Ray to assign %g GPU(s).", spec.name, spec.engine.gpus)
-            self._must_be_in_time(spec, now, answered_at)
+                _log.info(
+                    "Judge %r is waiting until Ray has assigned %g GPU(s) and an actor has loaded the model.",
+                    *(spec.name, spec.engine.gpus),
+                )
+            if now - answered_at > _BATCH_TIMEOUT_S:
+                raise JudgeError(
+                    f"judge {spec.name!r} scored no batch of {spec.batch_size} items in {_BATCH_TIMEOUT_S:.0f} s; "
+                    "lower batch_size, or read the actor's log for the reason"
+                )
             for reference in ready:
-                worker = (self._running.get(reference) or self._coming[reference])[0]
+                worker = self._running[reference][0] if reference in self._running else self._coming[reference]
                 try:
+                    answer = _answer_of(spec, reference)
                     if reference in self._coming:
-                        self._admit(spec, reference, task)
+                        self._workers.append(self._coming.pop(reference))
+                        _log.info("Judge %r: a Ray actor has loaded the model.", spec.name)
                         continue
-                    scores, version = _answer_of(spec, reference)
+                    scores, version = answer
                     _, (number, _) = self._running.pop(reference)
                     unanswered -= 1
                     self._send(task)  # the actor works while the caller stores the scores
@@ -146,23 +151,11 @@ class Actors:
                     _log.warning("Judge %r: an actor died (%s); CARE sends its batches again.", spec.name, error)
                     self._end(worker)
 
-    def _start(self, ray: Any, spec: JudgeSpec, wanted: int) -> None:
+    def _start(self, ray: Any, spec: JudgeSpec, wanted: int, task: Any) -> None:
         """Start actors in Ray until there is one for each wanted batch, or the maximum number is reached."""
         for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):  # nearly always none
             worker: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker).remote()
-            self._coming[worker.placed.remote()] = (worker, None)
-
-    def _admit(self, spec: JudgeSpec, reference: Any, task: Any) -> None:
-        """Let an actor that got its GPUs load the model, or start to use an actor that has loaded the model."""
-        worker, since = self._coming[reference]
-        _answer_of(spec, reference)
-        del self._coming[reference]
-        if since is None:
-            _log.info("Judge %r: a Ray actor is loading the model on %g GPU(s).", spec.name, spec.engine.gpus)
-            self._coming[worker.load.remote(task)] = (worker, time.monotonic())
-        else:
-            self._workers.append(worker)
-            _log.info("Judge %r: a Ray actor loaded the model in %.1f s.", spec.name, time.monotonic() - since)
+            self._coming[worker.load.remote(task)] = worker
 
     def _send(self, task: Any) -> None:
         """Send each loaded actor as many batches as it may hold, beginning with those of actors that died."""
@@ -174,22 +167,13 @@ class Actors:
                         return
                     self._running[worker.score.remote(task, batch[1])] = (worker, batch)
 
-    def _must_be_in_time(self, spec: JudgeSpec, now: float, answered_at: float) -> None:
-        if any(since is not None and now - since > _LOAD_TIMEOUT_S for _, since in self._coming.values()):
-            raise JudgeError(f"judge {spec.name!r} did not load within {_LOAD_TIMEOUT_S:.0f} s; read the actor's log")
-        if now - answered_at > _BATCH_TIMEOUT_S:
-            raise JudgeError(
-                f"judge {spec.name!r} scored no batch of {spec.batch_size} items in {_BATCH_TIMEOUT_S:.0f} s; lower "
-                "batch_size, or read the actor's log for the reason"
-            )
-
     def _end(self, worker: Any) -> None:
         """Stop an actor; the batches that it has not scored are sent again."""
         import ray
 
         ray.kill(worker)
         self._workers = [other for other in self._workers if other is not worker]
-        self._coming = {ref: entry for ref, entry in self._coming.items() if entry[0] is not worker}
+        self._coming = {reference: other for reference, other in self._coming.items() if other is not worker}
         held = [reference for reference, (other, _) in self._running.items() if other is worker]
         self._returned += [self._running.pop(reference)[1] for reference in held]
 

@@ -57,27 +57,18 @@ class Progress:
     ----------
     done, total : int
         Number of scored items, and number of all pending items.
-    questions : int
-        Number of distinct questions about all pending items.
     seconds : float
         Time since the judge got its first batch.
-    tokens : int
-        Number of prompt tokens that the model has read.
     """
 
     done: int
     total: int
-    questions: int
     seconds: float
-    tokens: int
 
     def __str__(self) -> str:
         rate = self.done / self.seconds if self.seconds > 0 else 0.0
         left = f", {(self.total - self.done) / rate:,.0f} s left" if 0 < self.done < self.total else ""
-        tokens = f", {self.tokens / self.seconds:,.0f} tokens/s" if self.tokens and self.seconds > 0 else ""
-        return (
-            f"{self.done:,} of {self.total:,} items ({self.questions:,} questions), {rate:,.1f} items/s{tokens}{left}"
-        )
+        return f"{self.done:,} of {self.total:,} items, {rate:,.1f} items/s{left}"
 
 
 @dataclass(frozen=True)
@@ -265,7 +256,7 @@ class Session:
         mode, needs = self._config.mode, spec.engine.needs
         uses_ray = not needs.endpoint and (mode == "ray" or (mode == "auto" and needs.model))
         score_batches = self._on_ray if uses_ray else self._inline
-        done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
+        done, started, down, judged = 0, time.perf_counter(), "", list[Score]()
         _log.info(
             "Judge %r has %d pending items with %d distinct questions in %d batches.",
             *(spec.name, questions.items, len(questions), len(batches)),
@@ -281,8 +272,7 @@ class Session:
             judged = judged if by_file or down or len(judged) < whole else []
             batches.down = bool(down)  # open requests are still stored: they are paid for
             done += len(item_scores)
-            tokens += sum(score.tokens_in or 0 for score in scores)
-            state = Progress(done, questions.items, len(questions), time.perf_counter() - started, tokens)
+            state = Progress(done, questions.items, time.perf_counter() - started)
             _log.debug("Judge %r: batch %d was stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)

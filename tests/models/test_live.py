@@ -53,7 +53,7 @@ def test_real_weights_score_every_item_and_are_loaded_once_for_all_prompts(folde
     workspace = load_workspace(folder)
     asked = [spec.engine for spec in workspace.judges.values() if isinstance(spec.engine, LocalModel)]
     assert len(asked) >= 4
-    assert len(re.findall(r"loaded the model in", judged)) == len({engine.model for engine in asked})
+    assert len(re.findall(r"has loaded the model", judged)) == len({engine.model for engine in asked})
     assert len(score_rows(folder)) == len(set(score_rows(folder))) == ITEMS * len(workspace.judges)
     sql = "SELECT judge, count(value) FROM scores JOIN judges USING (judge_ix) GROUP BY judge"
     counts = dict(query(folder, sql))
