@@ -99,7 +99,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self.version = f"openai {engine.model}"
 
     def close(self) -> None:
-        """Close the connections."""
+        """Stop sending requests, and close the connections."""
+        self._stop("the judge was closed")
         self._endpoint.close()
 
     def stop(self) -> None:
