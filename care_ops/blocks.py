@@ -1,8 +1,4 @@
-"""Functions that process many items in blocks of rows, so that intermediate arrays stay in the processor's cache.
-
-Temporary arrays of a million items cost more time than the sums over them, because the system clears their memory each
-time.
-"""
+"""Functions that process many items in blocks of rows, so that intermediate arrays stay in the processor's cache."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -22,10 +22,8 @@ def to_panel_scale(
 ) -> tuple[Array, float, float]:
     """Map ``latent`` to the location and spread of the panel's mean score by an increasing affine function.
 
-    The spread is reduced if some items would otherwise lie beyond the ends of the panel's scale.
-
-    The declared assumption is that the panel's mean, whatever its mistakes on single items, is right
-    about the level and the range of quality over the whole set.
+    The assumption is that the panel's mean has the correct level and spread over all items. The spread is reduced if
+    items would otherwise lie beyond the ends of the panel's scale.
 
     Parameters
     ----------

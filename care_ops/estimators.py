@@ -1,9 +1,7 @@
 """Estimator over arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
 
-It takes a matrix of scores, with items in rows, judges in columns and NaN for missing scores. ``y`` is
-optional: labels that the fit may use, with NaN for items without a label. ``predict`` scores new items without a new
-fit, by a function of one item's scores (``frozen``). scikit-learn is imported only for its estimator tags, when
-scikit-learn requests them.
+Rows are items, columns are judges, and NaN marks a missing score. The optional ``y`` has labels that the fit may use,
+and NaN for items without one. ``predict`` scores new items by a function of one item's scores (``frozen``).
 """
 
 from collections.abc import Sequence

@@ -82,9 +82,8 @@ def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
 def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str, Frozen]:
     """Approximate each aggregate of a panel by a function of the scores, by least squares.
 
-    A QR decomposition reduces the rows of each fold to a triangular factor of the features and the estimates (Golub and
-    Van Loan, Matrix Computations, 5.3). The five factors give the fit on all items and its cross-validation, so that
-    the items are read once.
+    A QR decomposition reduces the rows of each fold to a triangular factor (Golub and Van Loan, Matrix Computations,
+    5.3). The five factors give the fit on all items and its cross-validation.
 
     Parameters
     ----------

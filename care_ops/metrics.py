@@ -131,9 +131,9 @@ def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | 
 
 
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
-    """Return the expected calibration error: the mean over bins of |mean probability - share of positives|.
+    """Return the expected calibration error.
 
-    Bins are weighted by their numbers of items.
+    It is the mean over bins, weighted by items, of the difference between mean probability and share of positives.
     """
     place = np.minimum((probability * bins).astype(int), bins - 1)
     excess = np.bincount(place, probability - gold, bins)

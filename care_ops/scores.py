@@ -170,7 +170,7 @@ def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
 
 
 def mean_of_present(values: Array, axis: int = 0) -> Array:
-    """Return the mean along an axis over the entries that are not NaN; NaN if none is."""
+    """Return the mean along an axis over the entries that are not NaN; NaN without such entries."""
     present = ~np.isnan(values)
     count = present.sum(axis=axis)
     return np.where(count > 0, np.where(present, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)

@@ -1,19 +1,17 @@
-"""Detection of a changed judge, by sequential tests that hold over all runs.
+"""Detection of a changed judge by sequential tests that hold over all runs.
 
-In each run, a judge scores a few references again, which are items that it scored before. Its difference is the new
-score minus the old one. If the judge has not changed, the two scores are exchangeable, so their difference is symmetric
-about 0.
+In each run, a judge scores a few references again, which are items that it scored before. The difference is the new
+score minus the old one. If the judge has not changed, its distribution is symmetric about 0.
 
 If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
-that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). This capital is divided in advance
-over sizes of bets and possible runs of the change. The share that grew most identifies the run of the change.
+that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). The capital is divided in advance over
+sizes of bets and possible runs of the change; the share that grew most identifies the run.
 
-Differences with a common score are not symmetric together, so they belong to different rounds with separate capitals.
-Round r, from 1, is reported at a / (r (r + 1)); all rounds together have a.
+Differences with a common score belong to different rounds with separate capitals, because they are not symmetric
+together. Round r, from 1, is reported at a / (r (r + 1)); all rounds together have a.
 
-The test assumes that the scores of one item by an unchanged judge have one distribution, and that the choice of
-references does not depend on their scores. It cannot detect a change that leaves every difference symmetric, such as
-additional noise.
+The test assumes that an unchanged judge's scores of one item have one distribution, and that references are not
+selected by score. It cannot detect a change that leaves every difference symmetric, such as additional noise.
 """
 
 from collections import defaultdict
