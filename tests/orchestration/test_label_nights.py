@@ -144,7 +144,7 @@ def test_labels_of_one_item_that_contradict_each_other_are_reported_as_by_care_f
     (sentence,) = read_labels(folder / "labels.csv").repeats()
     assert "labels that contradict each other" in sentence
     for command in ("run", "status"):
-        assert sentence.removeprefix("warning: o") in " ".join(care(folder, command, "--why").split())
+        assert sentence.removeprefix("warning: ") in " ".join(care(folder, command, "--why").split())
 
 
 def test_labels_of_a_test_set_that_was_renamed_are_reported_where_they_are_named(two):
