@@ -112,7 +112,7 @@ def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -
     edges = upper | upper.T
     precision = np.where(edges, 0.3, 0.0)
     precision = precision + np.eye(p) * (1.0 + max(0.0, 0.1 - np.linalg.eigvalsh(precision + np.eye(p))[0]))
-    root = np.linalg.cholesky(np.linalg.inv(precision))
+    root = np.linalg.cholesky(np.linalg.inv(precision)).astype(np.float64)
     return four_state_mixture(rng, n=n, p=p, noise=noise, root=root), edges
 
 
