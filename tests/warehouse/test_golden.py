@@ -16,7 +16,6 @@ from assets.judging.retests import Retests
 from assets.publication.documents import ReviewDocument
 from assets.report.documents import FactsDocument
 from assets.report.verdicts import stored_verdicts
-from assets.results.documents import SystemsDocument
 from care_ops.results.fit_facts import FitFacts
 from judges.batch import Batch
 from orchestration.alerts import AlertLog
@@ -109,7 +108,6 @@ CHANGE = {"night": 5, "told": 7, "shift": 0.1}
             "rows[0].run_date",
         ),
         (Retests, {"changed": CHANGE}, "changed.run_date"),
-        (SystemsDocument, {"changed": {"night": CHANGE}}, "changed['night'].run_date"),
         (AlertLog, {"night": 5.0, "owed": {"k": "open"}}, "run_began"),
         (Cursor, {"night": 5.0}, "run_began"),
         (
