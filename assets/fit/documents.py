@@ -7,7 +7,7 @@ from care_ops.records import Certificate
 
 @dataclass(frozen=True)
 class PanelDocument:
-    """Inputs of a panel: hashes of each judge's scores, and versions of settings and code.
+    """Inputs of a panel: hashes of each judge's scores, and versions of settings, code and source of the items.
 
     ``panel`` is the fingerprint of the admitted matrix.
     """
@@ -16,6 +16,7 @@ class PanelDocument:
     settings: str
     code: str
     panel: str
+    source: str | None = None
 
 
 @dataclass(frozen=True)

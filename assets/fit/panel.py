@@ -1,7 +1,7 @@
 """``panel``: the judges admitted to the fit of a test set, and the matrix of their scores."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.fit.made import asset_of_testsets
 from assets.fit.stages import fit_code
+from assets.hashing import content_hash
 from assets.judge_keys import scales_of_asked
 from assets.metadata import table
 from assets.versions import panel_version
@@ -35,10 +36,11 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     if wrong := workspace.contradiction(testset):
         raise dg.Failure(wrong)
     checks, admitted, slices = admit(workspace, testset)
-    folder = workspace.fit_folder(testset)
+    features, source = _features(workspace, testset, admitted.item_ids)
+    admitted, folder = replace(admitted, features=features), workspace.fit_folder(testset)
     folder.write_panel(admitted)
     settings = panel_version(workspace, testset)
-    folder.write(PanelDocument(slices, settings, fit_code(), admitted.fingerprint()))
+    folder.write(PanelDocument(slices, settings, fit_code(), admitted.fingerprint(), source))
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(admitted.fingerprint()[:32]),
@@ -82,16 +84,35 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         loosen = "`panel: {admit: all}` in care.yaml lets in all that vary"
         why = too_few(scores, checks, loosen=loosen, declare="`panel: {absent: not_asked}` in care.yaml")
         raise dg.Failure(f"test set {testset!r}: {why}")
-    admitted = replace(admitted, features=_features(workspace, testset, admitted.item_ids))
     return checks, admitted.select_items(canonical_order(admitted.item_ids)), slices
 
 
-def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
+def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "tuple[Mapping[str, Array], str]":
+    """Return the features of the items, and the version of their source; take unchanged ones from the stored panel."""
+    from assets.fit.documents import PanelDocument
+    from care_ops.results.interpret import check_declared
+    from warehouse.artifacts import panel_of
+    from warehouse.storage import find_sound
+
+    folder, spec = workspace.fit_folder(testset), workspace.testset(testset)
+    read_from = workspace.parts.items_version(testset, "source_version")
+    source = content_hash([read_from, spec.features, spec.shuffled])
+    before, features = folder.find(PanelDocument), None
+    if before is not None and (before.code, before.source) == (fit_code(), source):
+        former = find_sound(folder.panel_file, panel_of)
+        if former is not None and (former.item_ids, former.fingerprint()) == (item_ids, before.panel):
+            features = former.features
+    features = _count(workspace, testset, item_ids) if features is None else features
+    check_declared(spec.not_quality, features, f"test set {testset!r}")
+    return features, source
+
+
+def _count(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
     """Compute the features of the items: counts in their texts, and the columns that the test set names."""
     import numpy as np
 
     from care_ops.config import POSITION
-    from care_ops.results.interpret import check_declared, counted
+    from care_ops.results.interpret import counted
 
     stored = workspace.parts.read_item_columns(testset, ("item_id", "response", "response_2", "metadata"))
     row = {item: k for k, item in enumerate(stored.column("item_id").to_pylist())}
@@ -103,5 +124,4 @@ def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "d
         features |= {name: numbers_in(metadata, name, f"test set {testset!r}, features") for name in named}
     if workspace.testset(testset).shuffled:
         features[POSITION] = np.array([row[item] for item in item_ids], dtype=np.float64)
-    check_declared(workspace.testset(testset).not_quality, features, f"test set {testset!r}")
     return features

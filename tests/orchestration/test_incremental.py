@@ -12,6 +12,7 @@ import pytest
 
 from assets.code import code_version
 from assets.fit import made as made_module
+from assets.fit import panel
 from assets.fit.made import RESULTS
 from care_ops.metrics import evaluate
 from orchestration.cli.run import results
@@ -281,6 +282,23 @@ def test_another_code_of_the_index_makes_it_again_and_nothing_else(workspace_aft
     monkeypatch.setattr("assets.report.verdicts.code_version", code_of)
     assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
     assert run(workspace_after_run).materialised == []
+
+
+def test_features_of_unchanged_texts_are_not_computed_again(workspace_after_run, monkeypatch):
+    counted: list[str] = []
+    count = panel._count
+    monkeypatch.setattr(panel, "_count", lambda *given: counted.append(given[1]) or count(*given))
+    features = load_workspace(workspace_after_run).fit_folder("one").read_panel().features
+    file = next((workspace_after_run / "judges").glob("*.yaml"))
+    file.write_text(file.read_text() + "family: another\n")
+    assert ran(run(workspace_after_run), "panel") == ["one"]
+    assert counted == []
+    again = load_workspace(workspace_after_run).fit_folder("one").read_panel().features
+    assert {name: values.tolist() for name, values in again.items()} == {n: v.tolist() for n, v in features.items()}
+    source = workspace_after_run / "one.csv"
+    source.write_text(source.read_text().replace(" ", " another ", 1))
+    run(workspace_after_run)
+    assert counted == ["one"]
 
 
 def test_the_best_judge_by_gold_is_stored_with_the_fit(workspace_after_run, monkeypatch):
