@@ -30,8 +30,6 @@ RESULTS = ("evaluation", "intervals", "systems", "factors")
 FIT = (*STAGES, "review", *RESULTS, "report")
 """Assets of a test set's fit, its review, results and page, in order."""
 
-_PACKAGES = {**dict.fromkeys(RESULTS, "assets/results"), "review": "assets/publication", "report": "assets/report"}
-
 
 @dataclass(frozen=True)
 class MadeDocument:
@@ -67,7 +65,7 @@ def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Ma
 
     def asset(make: Make) -> dg.AssetsDefinition:
         group = make.__module__.split(".")[-2]
-        more.update(group_name=group, code_version=code_version(f"assets/{group}", "care_ops"))
+        more.update(group_name=group, code_version=fit_code() if group == "fit" else code_version("assets", "care_ops"))
         return dg.asset(partitions_def=TESTSETS, deps=deps, description=description, **more)(_store_inputs(make))
 
     return asset
@@ -82,7 +80,7 @@ def _store_inputs(make: Make) -> Make:
     @wraps(make)
     def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
         asset, testset = make.__name__, context.partition_key
-        if not context.selected_asset_keys or asset not in (*SOLVED, *_PACKAGES):  # only its checks run
+        if not context.selected_asset_keys or asset in ("panel", "aggregates"):  # or only its checks run
             return make(context, workspace)
         version = result_version(workspace, testset, asset)
         result = make(context, workspace)
@@ -100,7 +98,7 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     if asset in SOLVED:
         panel = folder.find(PanelDocument)
         return content_hash([fit_code(), None if panel is None else panel.panel, settings_version(workspace, testset)])
-    code = code_version(_PACKAGES[asset], "care_ops")
+    code = code_version("assets", "care_ops")
     if asset == "report":
         latest = workspace.fits.publications(testset)[-1:]
         shown = [(publication.fit_version, publication.published_by, publication.pinned) for publication in latest]

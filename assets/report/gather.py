@@ -63,7 +63,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "source": source_version(workspace, testset),
             "settings": settings_version(workspace, testset),
             "panel": scores.fingerprint(),
-            "code": {"fit": fit_code(), "report": code_version("assets/report", "care_ops")},
+            "code": {"fit": fit_code(), "report": code_version("assets", "care_ops")},
             "seed": workspace.fit.seed,
             "structure": asdict(folder.read(StructureDocument)),
             "fit_ids": fit.by_aggregator,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     group_name="report",
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
-    code_version=code_version("assets/report", "care_ops"),
+    code_version=code_version("assets", "care_ops"),
     description="The index of all pages.",
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:

@@ -272,7 +272,7 @@ def lacks_facts(workspace: Workspace, testset: str) -> bool:
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
     """Return a hash of the inputs of the index: code, verdicts without steps and times, pages and reviews."""
-    code = code_version("assets/report", "care_ops")
+    code = code_version("assets", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [built_from(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
     shown = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
