@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
-
-if TYPE_CHECKING:
-    from warehouse.sources.reading import Reading
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -76,20 +73,9 @@ def is_blocked(failed: dg.StepFailureData) -> bool:
     return failed.error is not None and failed.error.cls_name == "DagsterAssetCheckFailedError"
 
 
-def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:
-    """Return metadata that describes how each file was read; empty if no file was read."""
-    lines = [f"{name}: {sentence}" for name, reading in readings.items() for sentence in reading.sentences()]
-    return {"as_read": bullets(lines)} if lines else {}
-
-
 def bullets(lines: Iterable[str]) -> Any:
     """Format sentences as a Markdown list, with all markup escaped."""
     return dg.MetadataValue.md("".join(f"- {as_text(line)}\n" for line in lines) or "nothing to add")
-
-
-def bars(title: str, values: Mapping[str, float]) -> Any:
-    """Format numbers by name as a table."""
-    return table([{title: name, "value": value} for name, value in values.items()])
 
 
 def checked(check: str, message: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:

@@ -7,7 +7,7 @@ import dagster as dg
 from assets.fit.made import asset_of_testsets
 from assets.fit.stages import fit_code
 from assets.judge_keys import keys_of_judges
-from assets.metadata import bars, table
+from assets.metadata import table
 from assets.versions import settings_version
 from assets.workspace import Workspace
 from warehouse.items import ITEM_TEXTS
@@ -57,16 +57,11 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     made_from = (scores.fingerprint(), settings, code)
     folder.write(FitDocument(tuple(fit_ids.items()), failures, fit_version.fit_version, *made_from))
     unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
-    rows = [{"aggregator": name, "threshold": a.threshold, "labels_used": a.labels_used} for name, a in answers.items()]
-    weighted = ((name, a.weights) for name, a in answers.items() if a.weights is not None)
-    name, weights = next(weighted, ("no aggregator", ()))
-    shown = dict(zip(scores.judges, map(float, weights), strict=False))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version),
         metadata={
-            "aggregators": table(rows),
+            "aggregators": ", ".join(answers),
             **({"could_not_answer": table(unanswered)} if unanswered else {}),
-            "weights": bars(f"weights of {name}", shown),
         },
     )
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.judge_keys import judge_item
-from assets.metadata import as_read
 from assets.partitions import TESTSETS
-from assets.sources import read_source, readings
+from assets.sources import read_source
 from assets.versions import items_code, readable_source_version
 from assets.workspace import Workspace
 from warehouse.items import ItemRecord
@@ -47,10 +46,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     yield dg.MaterializeResult(
         asset_key="items",
         data_version=dg.DataVersion(texts),
-        metadata={
-            "items": len(records),
-            **as_read({k: r for k, r in readings(workspace, testset).items() if k == "items"}),
-        },
+        metadata={"items": len(records)},
     )
     yield dg.MaterializeResult(
         asset_key="gold",

@@ -21,15 +21,13 @@ from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.forecast import available_texts, check_template, expected, rates, sample_of
 from assets.judging.journal import recover
 from assets.judging.pending import pending
-from assets.metadata import as_read, failure, made_from, table
+from assets.metadata import failure, made_from, table
 from assets.partitions import JUDGES
-from assets.sources import readings
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.items import Score
 from judges.pool import DownError, Pool, Progress, Session
 from judges.spec import OpenAIEngine
-from warehouse.sources.reading import Reading
 
 if TYPE_CHECKING:
     from judges.batch import Batch
@@ -264,14 +262,6 @@ def _score_items(
         wanted.attempts.record(failed, answered)
 
 
-def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:
-    """Return how the score files of a recorded judge were read, by test set."""
-    if workspace.judge(judge).engine.recorded_as is None:
-        return {}
-    read = {count.testset: readings(workspace, count.testset).get("scores") for count in counts}
-    return {testset: reading for testset, reading in read.items() if reading is not None}
-
-
 def _materialisation(
     workspace: Workspace, judge: str, counts: list[TestsetCount], seconds: float, tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
@@ -290,7 +280,6 @@ def _materialisation(
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
             "dollars": float(sum(row["dollars"] or 0.0 for row in bill)),
-            **({"bill": in_words(bill), "bill_by_testset": table(bill)} if bill else {}),
-            **as_read(_recordings(workspace, judge, counts)),
+            **({"bill": in_words(bill)} if bill else {}),
         },
     )

@@ -3,13 +3,11 @@
 Items whose label a fit has used are left out together with their whole split unit, for every aggregator.
 """
 
-from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
 
 from assets.fit.made import asset_of_testsets
-from assets.metadata import table
 from assets.workspace import Workspace
 
 BEST_JUDGE = "best_judge"
@@ -58,10 +56,4 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     why = f"{with_gold} items have gold"
     if left_out := with_gold - counted:
         why += f"; {left_out} are left out, because the fit has seen their label or one of their split unit"
-    rows = [{"aggregator": n, "labels_used": answers[n].labels_used, **asdict(record)} for n, record in records.items()]
-    return {
-        "evaluated_items": counted,
-        "left_out_for_labels": left_out,
-        "why_so_many": why,
-        "table": table(rows),
-    }
+    return {"evaluated_items": counted, "left_out_for_labels": left_out, "why_so_many": why}

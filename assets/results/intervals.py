@@ -36,14 +36,5 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         for name, interval in intervals_by_name.items():
             workspace.fits.annotate(testset, fit_ids[name], interval)
             load_intervals(connection, fit_ids[name], interval)
-    rows = [
-        {"aggregator": name, "judge": judge, "lo": float(lo), "hi": float(hi)}
-        for name, interval in intervals_by_name.items()
-        for judge, lo, hi in zip(scores.judges, interval.lo, interval.hi, strict=True)
-    ]
-    return dg.MaterializeResult(
-        metadata={
-            "resamples": table([{"aggregator": n, "resamples": i.resamples} for n, i in intervals_by_name.items()]),
-            "weights": table(rows[:200]),
-        }
-    )
+    resamples = [{"aggregator": name, "resamples": one.resamples} for name, one in intervals_by_name.items()]
+    return dg.MaterializeResult(metadata={"resamples": table(resamples)})

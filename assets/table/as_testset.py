@@ -37,7 +37,7 @@ def testset_yaml(
     columns: ScoreColumns,
     reading: ReadingOptions,
 ) -> str:
-    """Return the YAML of the test set, with paths relative to the workspace.
+    """Return the YAML of a test set of recorded scores, with paths relative to the workspace.
 
     Without a table of items, one is written from the columns of the scores that describe items. ``scales`` are those of
     the panel and of single judges.

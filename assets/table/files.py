@@ -35,7 +35,10 @@ _JUDGES = pa.schema(
 
 
 def write_files(result: TableFit, out: Path) -> list[str]:
-    """Write all files to a folder, each one atomically; return what ``write_items_to_label`` returns."""
+    """Write the files of a fitted table to a folder, each one atomically.
+
+    Returns the items whose label in the file of items to label differs from that of the fit.
+    """
     fit, page = result.fit, result.page
     make_folder(out)
     write_table(out / "aggregates.parquet", aggregates_table(fit))
@@ -73,7 +76,7 @@ def fit_document(result: TableFit) -> dict[str, Any]:
 
 
 def aggregates_table(fit: Fit) -> pa.Table:
-    """Return a row per item and aggregator."""
+    """Return a table with a row for each item and aggregator."""
     count = len(fit.scores.item_ids)
     tables = [
         table_of(fit.scores.item_ids, aggregate).add_column(1, "aggregator", pa.array([name] * count, pa.string()))

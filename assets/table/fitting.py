@@ -84,7 +84,7 @@ class ScoreTable:
 
 @dataclass(frozen=True)
 class TableConfig:
-    """How a table is fitted.
+    """Settings of the fit of a table.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
     """Return a reason for columns that were left out and may be judges."""
     left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
     named = listed([f"{left.column!r} ({left.why.partition(';')[0]})" for left in left_out])
-    reason = Reason("no judge", f"Columns left out: {named}.", detail="Of a judge write the scores as numbers alone.")
+    reason = Reason("no judge", f"Columns left out: {named}.", detail="If one is a judge, write its scores as numbers.")
     return (reason,) if left_out else ()
 
 
@@ -295,7 +295,7 @@ def check_cut(values: Array, cut: float | None, what: str) -> None:
 
 
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
-    """Replace scores outside the scale by missing ones; return the scores and the number replaced by judge."""
+    """Replace scores outside the scale with missing ones; return the scores and the number of these by judge."""
     if scale is None:
         return scores, {}
     values = on_scale(scores.values, scale)

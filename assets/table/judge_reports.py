@@ -134,7 +134,9 @@ def sentences(report: JudgeReport) -> list[str]:
 
 
 def _share(share: Share | None) -> str:
-    return "none, there are none" if share is None else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
+    return (
+        "unknown, because there are none" if share is None else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
+    )
 
 
 def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float) -> str | None:

@@ -14,14 +14,14 @@ from care_ops.metrics import rank_correlation
 from care_ops.scores import Array, ScoreMatrix
 
 BATCH = 10
-"""Labels that a person gives at a time: about three minutes."""
+"""Labels of one sitting, which takes a person about three minutes."""
 
 _TOP = 20
 
 
 @dataclass(frozen=True)
 class LabelEffect:
-    """How labels moved the scores.
+    """Change of the scores by labels.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class LabelEffect:
     next_moved: float
 
     def sentence(self) -> str:
-        """Return before, after and what comes next in one sentence."""
+        """Describe the change, and the expected change by ten more labels, in one sentence."""
         return (
             f"{counted(self.labels, 'label')} changed {self.moved} of the top {self.top} items (rank correlation with "
             f"the scores before: {self.correlation:.2f}); ten more would probably change about {self.next_moved:.0f}"
@@ -50,7 +50,7 @@ class LabelEffect:
 
 
 def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> LabelEffect | None:
-    """Fit a panel without labels, without the last ten, and with all of them.
+    """Measure the effect of labels by fits without them, without the last ten, and with all of them.
 
     Returns None without labels of scored items, with too many items for three fits, or if a fit fails.
     """
@@ -74,7 +74,7 @@ def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> La
 
 
 def _expected_changes(last: int, labels: int) -> float:
-    """Expect how many of the best items ten more labels change, given the changes by the last ten.
+    """Return the expected number of best items that ten more labels change, given the changes by the last ten.
 
     Calibrated on recorded panels (benchmarks/results/labelling.md).
     """

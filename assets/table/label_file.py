@@ -39,7 +39,7 @@ def blinded(item_id: str) -> str:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """One row: an item to label, and how it was drawn. All fields are texts, as in the file."""
+    """Row of a label file: an item to label, and how it was drawn. All fields are texts, as in the file."""
 
     item_id: str
     label: str = ""
@@ -50,12 +50,12 @@ class LabelRow:
 
     @property
     def waits(self) -> bool:
-        """Return whether nobody has labelled or skipped the item."""
+        """Return whether no person has labelled or skipped the item."""
         return not self.label and not self.labelled_at
 
     @property
     def skipped(self) -> bool:
-        """Return whether somebody skipped the item."""
+        """Return whether a person skipped the item."""
         return not self.label and bool(self.labelled_at)
 
 
@@ -64,7 +64,7 @@ COLUMNS = tuple(field.name for field in fields(LabelRow))
 
 @dataclass
 class LabelFile:
-    """The rows of a file of labels, which is written at every change."""
+    """File of labels, which is written at every change of its rows."""
 
     path: Path
     rows: list[LabelRow]
@@ -78,7 +78,7 @@ class LabelFile:
         """
         if not path.exists():
             return cls(path, [])
-        remedy = "save it as CSV in UTF-8, or name another file with --output"
+        remedy = "save it as CSV in UTF-8, or name another file with --out"
         with guard(path, remedy), within_memory(path), path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:

@@ -45,8 +45,7 @@ def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[La
     missing = repeats - sum(len(rows) > 1 for rows in by_item.values())
     if missing > len(single):
         raise InputError(
-            f"{repeats} second labels need more items with a first label than the {len(single)} there are; label more "
-            "items"
+            f"--repeat is {repeats}, but only {len(single)} more items have a first label; label more, or lower it"
         )
     drawn = np.random.default_rng([seed, 1]).choice(len(single), max(missing, 0), replace=False)
     first = [by_item[single[int(k)]][0] for k in drawn]

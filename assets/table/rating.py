@@ -31,7 +31,7 @@ from warehouse.sources.files import Report
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
-"""How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
+"""Correction of the judges in a gate: by a regression of labels on the estimate, or by the judges' error rates."""
 
 
 def read_rated_table(
@@ -112,7 +112,10 @@ def gate_table(
     watch: Watch = unwatched,
     **options: Unpack[RatingOptions],
 ) -> Decision:
-    """Decide between two systems; raises the errors of ``rate_table`` and of the gates of ``care_ops.results``."""
+    """Decide whether a new system is worse than an old one by more than ``margin``.
+
+    Raises ``InputError`` and ``FitError`` as ``rate_table``, and ``InputError`` for settings that exclude each other.
+    """
     if not config.systems:
         raise InputError("a gate compares two systems; name the items' column of systems with --system")
     watch("fitting the panel", 0, 2)
@@ -200,13 +203,13 @@ def contradiction_of_labels(table: ScoreTable, labels: Labels, config: TableConf
     if not found <= -max(_BY_CHANCE / np.sqrt(count), _PLAIN):
         return None
     return (
-        f"the labels contradict the judges (rank correlation {found:+.2f} over {count} items): is a higher label "
-        "the better one, and is each label at its own item?"
+        f"the labels contradict the judges (rank correlation {found:+.2f} over {count} items); check that a higher "
+        "label means a better answer, and that each label belongs to its item"
     )
 
 
 def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
-    """Describe how pairs are read; None if items are not pairs."""
+    """Describe which answer of a pair a high score prefers; None if items are not pairs."""
     if len(config.systems) != 2:
         return None
     pairs = [pair for pair in systems_of(table, config) if pair is not None and pair[0] != pair[1]]

@@ -10,7 +10,7 @@ from assets.report.data import ReportData
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
-    """Return a row for each aggregator; ``with gold`` is the number of items that are evaluated."""
+    """Return a row for each aggregator; the column ``with gold`` counts the items that are evaluated."""
     rows: list[dict[str, Any]] = []
     for name, aggregate in page.aggregates.items():
         metrics = asdict(page.evaluations[name]) if name in page.evaluations else {}
@@ -32,13 +32,13 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 
 def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows for a person: without tau if gold is binary, since AUC measures order there."""
+    """Remove the column ``tau`` from rows that are shown to a person, if gold is binary and AUC measures the order."""
     has_auc = any(row.get("auc") is not None for row in rows)
     return [{column: value for column, value in row.items() if not (has_auc and column == "tau")} for row in rows]
 
 
 def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
-    """Return the line that states the agreement of these aggregates with gold; empty without gold."""
+    """Describe the agreement of these aggregates with gold in one line; return no line without gold."""
     found = {name: page.evaluations[name] for name in names if name in page.evaluations}
     found = {name: one for name, one in found.items() if one.order is not None}
     metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"

@@ -47,11 +47,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Search:
-    """How penalties are chosen.
+    """Settings of the choice of penalties.
 
     Attributes
     ----------
     criterion : {"order", "error"}
+        Whether penalties maximise the agreement with the order of gold, or minimise the error.
     share : float
         Share of the items whose gold may be used to choose.
 

@@ -373,7 +373,7 @@ def command(rng: random.Random, folder: Path) -> None:
     s, i, labelled, o, x = (str(folder / name) for name in ("s.csv", "i.csv", "l.csv", "o", "x.csv"))
     inside = str(folder / odd.strip("/. "))
     reading = rng.choice(["--separator", "--encoding", "--scale", "--seed", "--judge", "--item", "--drop"])
-    label = ["label", "--items", i, "--output", str(folder / "lab.csv")]
+    label = ["label", "--items", i, "--out", str(folder / "lab.csv")]
     words = rng.choice(
         [
             ["fit", s, "--out", o, reading, odd],
@@ -383,7 +383,7 @@ def command(rng: random.Random, folder: Path) -> None:
             ["fit", s, "--out", odd or "x"],
             [*label, "--export", str(folder / "e.csv"), rng.choice(["--seed", "--count", "--answers", "--rater"]), odd],
             [*label, "--import", labelled],
-            ["label", "--items", i, "--export", str(folder / "e.csv"), "--output", labelled],
+            ["label", "--items", i, "--export", str(folder / "e.csv"), "--out", labelled],
             [rng.choice(["rate", "gate"]), s, "--labels", labelled],
             ["select", s, "--out", x],
             ["import", rng.choice(["deepeval", odd]), labelled, "--out", x],
