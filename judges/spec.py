@@ -265,12 +265,14 @@ BATCH_DISCOUNT = 0.5
 
 
 class OpenAIEngine(LanguageModel):
-    """Engine that asks a server with OpenAI's chat completions protocol.
+    """Engine that asks a server with OpenAI's chat completions protocol or a vendor's own protocol.
 
     Attributes
     ----------
     base_url : str
-        URL of the server, without ``/chat/completions``.
+        URL of the server, without ``/chat/completions`` (``/messages``, ``/models``).
+    form : {"anthropic", "google"}, optional
+        The vendor's own protocol: Anthropic's messages or Google's generateContent. Answers are read as text.
     api_key_env : str, optional
         Name of the environment variable that holds the API key. The key itself is never written anywhere.
     headers : mapping of str to str
@@ -311,6 +313,7 @@ class OpenAIEngine(LanguageModel):
     kind: Literal["openai"] = "openai"
     base_url: str
     api_key_env: str | None = Field(default="OPENAI_API_KEY", pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+    form: Literal["anthropic", "google"] | None = None
     headers: dict[str, str] = Field(default={})
     extra_body: dict[str, Any] = Field(default={})
     reasoning_effort: str | None = None
@@ -329,7 +332,7 @@ class OpenAIEngine(LanguageModel):
 
     def key_content(self) -> dict[str, Any]:
         """Return the settings that change a score, including further settings that differ from their defaults."""
-        names = ("extra_body", "reasoning_effort", "revision", "repeats")
+        names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
         more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
         return common | {name: value for name, value in more.items() if value and value != 1}
@@ -360,6 +363,12 @@ class OpenAIEngine(LanguageModel):
             raise ValueError("spend_limit: it has no effect because price_in and price_out are 0; set the prices")
         if self.prompt == "raw":
             raise ValueError("prompt: a chat endpoint accepts no raw prompts; remove this setting")
+        if self.form and self.reasoning_effort:
+            raise ValueError(
+                f"reasoning_effort: the API of {self.form} has another field for it; write that field into extra_body"
+            )
+        if self.form and self.batch:
+            raise ValueError(f"batch: CARE sends no batch files to the API of {self.form}; remove batch")
         if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
             raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use the engine's other settings")
         return self

@@ -39,7 +39,7 @@ class Dialect:
     def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:
         self._engine, self._path, self._lock = engine, path, threading.Lock()
         self.tried = False
-        self._refused = set[str]()
+        self._refused = {"logprobs"} if engine.form else set[str]()  # vendors' own forms return no log probabilities
         self._top_logprobs, self._reasoning = 20, 0
         if path is not None and path.is_file():
             with suppress(OSError, ValueError, TypeError, KeyError):

@@ -14,7 +14,7 @@ import urllib.request
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ import httpx
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WrapValidator
 
 from care_ops.errors import JudgeError
+from judges.engines.forms import FORMS
 from judges.redaction import MIN_SECRET, Secrets
 from judges.spec import LIKE_A_KEY, OpenAIEngine, masked
 
@@ -243,7 +244,8 @@ class Endpoint:
     def __init__(self, name: str, engine: OpenAIEngine) -> None:
         headers, secrets = headers_of(name, engine)
         self.secrets = Secrets(secrets)
-        self._headers = {"accept-encoding": "identity", **headers}
+        self._form = FORMS[engine.form]
+        self._headers = {"accept-encoding": "identity", **self._form.headers, **headers}
         try:
             address = urllib.parse.urlsplit(engine.base_url)
             if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
@@ -253,6 +255,7 @@ class Endpoint:
                 f"judge {name!r}: base_url {engine.where!r} is not a URL; write https://HOST/v1 in its file"
             ) from None
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
+        self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
         self._proxy = proxy_of(engine.base_url)
         self._tls = httpx.create_ssl_context() if address.scheme == "https" else None
         self._timeout_s = engine.timeout_s
@@ -265,11 +268,15 @@ class Endpoint:
             pool.close()
 
     def post(self, body: Mapping[str, Any]) -> Reply:
-        """Send one chat request, and return the reply.
+        """Send one chat request, and return the reply in OpenAI's format.
 
         Raises ``LateError`` if the answer did not arrive in time, and ``NoAnswerError`` if it is missing or unreadable.
         """
-        return self.call("POST", "/chat/completions", json.dumps(body).encode())
+        reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
+        if not reply.failed and isinstance(reply.content, dict):
+            with suppress(KeyError, IndexError, TypeError, AttributeError):  # completion() refuses other forms
+                reply = replace(reply, content=self._form.answer(reply.content))
+        return reply
 
     def call(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", timeout_s: float = 0.0
@@ -378,7 +385,8 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
     if engine.api_key_env is not None:
         key = secret(engine.api_key_env, "the endpoint's key, or write api_key_env: null if it needs none")
         secrets.append(key)
-        headers["Authorization"] = f"Bearer {key}"
+        header, value = FORMS[engine.form].key
+        headers[header] = value.format(key=key)
     for header, value in engine.headers.items():
         for variable in _VARIABLE.findall(value):
             secrets.append(secret(variable, f"the value of the header {header}"))

@@ -420,6 +420,8 @@ def test_prices_of_files_are_half_of_the_tables_by_default(server):
     assert "0.5 of litellm" in price.source
     assert engine(price_in=1.0, price_out=2.0).batch_price.read == 1.0
     assert engine().key_content() == engine().model_copy(update={"batch": False}).key_content()
+    with pytest.raises(ValueError, match="batch: CARE sends no batch files to the API of google"):
+        engine(form="google")
 
 
 def test_repeats_are_separate_lines_and_the_score_is_their_mean(folder, server):

@@ -82,7 +82,8 @@ def ask(server, n=20, context=None, **more):
 def test_each_endpoint_gives_a_score_or_a_status_for_every_item_and_the_bill_is_its_own(vendor, kind):
     server = vendor(kind)
     ledger = Ledger()
-    scores, _ = ask(server, context=Context(ledger=ledger), retries=4 if kind is endpoints.storm else 1)
+    retries, form = 4 if kind is endpoints.storm else 1, endpoints.FORMS.get(kind)
+    scores, _ = ask(server, context=Context(ledger=ledger), retries=retries, form=form)
     failing = {
         endpoints.dripping: (Status.TIMEOUT, 4),
         endpoints.bomb: (Status.ENGINE_ERROR, 8),

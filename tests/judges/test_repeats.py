@@ -10,6 +10,7 @@ import pytest
 from judges.bill import Ledger
 from judges.engines.base import Context
 from judges.engines.factory import build_engine
+from judges.engines.forms import FORMS
 from judges.items import Item, Status
 from judges.spec import JudgeSpec, OpenAIEngine
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
@@ -72,3 +73,9 @@ def test_a_repeat_that_gives_nothing_leaves_the_mean_of_the_others(vendor):
 def test_repeats_make_another_judge_and_once_is_no_setting():
     plain, once, thrice = (judge("http://h/v1", **more).key("r") for more in ({}, {"repeats": 1}, {"repeats": 3}))
     assert plain == once != thrice
+
+
+def test_the_temperature_in_a_judges_file_reaches_every_form():
+    body = {"model": "m", "messages": [{"role": "user", "content": "?"}], "temperature": 0.7}
+    assert FORMS[None].request(body)["temperature"] == FORMS["anthropic"].request(body)["temperature"] == 0.7
+    assert FORMS["google"].request(body)["generationConfig"]["temperature"] == 0.7

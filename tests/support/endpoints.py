@@ -172,4 +172,38 @@ def echoing(handler, body):
     return handler.answer("7", "judge-1 " + key)
 
 
-KINDS = (reasoning_model, router, without_logprobs, storm, dripping, bomb, echoing)
+def anthropic(handler, body):
+    """Speak Anthropic's API; refuse fields of the OpenAI form."""
+    wrong = {"logprobs", "top_logprobs", "max_completion_tokens"} & set(body)
+    if wrong or handler.path != "/v1/messages" or "max_tokens" not in body or "x-api-key" not in handler.headers:
+        return handler.send(
+            400, {"type": "error", "error": {"type": "invalid_request_error", "message": f"no {wrong}"}}
+        )
+    if "temperature" in body:
+        message = "temperature: this model does not support it"
+        return handler.send(400, {"type": "error", "error": {"type": "invalid_request_error", "message": message}})
+    handler.bill((100, 5))
+    usage = {"input_tokens": 60, "cache_read_input_tokens": 40, "output_tokens": 5}
+    parts = [{"type": "thinking", "thinking": "3?"}, {"type": "text", "text": "7"}]
+    return handler.send(
+        200, {"type": "message", "model": "m-1", "content": parts, "stop_reason": "end_turn", "usage": usage}
+    )
+
+
+def google(handler, body):
+    """Speak Google's API; every seventh answer is first cut off."""
+    room = body["generationConfig"]["maxOutputTokens"]
+    if handler.path != "/v1/models/judge-1:generateContent" or "x-goog-api-key" not in handler.headers:
+        return handler.send(404, {"error": {"code": 404, "message": "not found", "status": "NOT_FOUND"}})
+    text = body["contents"][0]["parts"][0]["text"]
+    cut = number_of({"messages": [{"content": text}]}) % 7 == 3 and room < 1_000
+    written = room if cut else 9
+    handler.bill((100, written))
+    content = {"role": "model"} if cut else {"parts": [{"text": "or 3", "thought": True}, {"text": "7"}]}
+    candidate = {"content": content, "finishReason": "MAX_TOKENS" if cut else "STOP"}
+    usage = {"promptTokenCount": 100, "candidatesTokenCount": 1, "thoughtsTokenCount": written - 1}
+    return handler.send(200, {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m-1"})
+
+
+FORMS = {anthropic: "anthropic", google: "google"}
+KINDS = (anthropic, google, reasoning_model, router, without_logprobs, storm, dripping, bomb, echoing)

@@ -94,6 +94,7 @@ def endpoint(rng: random.Random, folder: Path) -> None:
     from judges.items import Item
     from judges.spec import JudgeSpec
 
+    form = rng.choice(["chat", "chat", "anthropic", "gemini"])
     settings = {
         "base_url": "http://127.0.0.1:9/v1",
         "model": "m",
@@ -101,6 +102,7 @@ def endpoint(rng: random.Random, folder: Path) -> None:
         "api_key_env": None,
         "retries": 0,
     }
+    settings |= {} if form == "chat" else {"form": form} if form in module.FORMS else {}
     spec = JudgeSpec.model_validate({"name": "api", "engine": {"kind": "openai", **settings}})
     engine = build_engine(spec, Context())
 
