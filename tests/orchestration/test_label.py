@@ -388,7 +388,7 @@ def test_what_is_wrong_is_named(folder):
         ("--answers", "12-1"): "--answers is '12-1', but a range must begin with its lowest label",
         (): "this command needs a terminal to ask in",
         ("--count", 50): "--count is 50, but there are only 40 items; lower it",
-        ("--html", folder / "out.csv"): "a page is written to a file whose name ends in .html",
+        ("--html", folder / "out.csv"): "the page is an HTML file; use a name that ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported as CSV",
     }
     for options, sentence in cases.items():
