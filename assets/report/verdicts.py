@@ -115,7 +115,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
     several = () if unlabelled else workspace.labels_of(testset).repeats
     notes += [Reason("labels", f"{capital(sentence.removeprefix('warning: '))}.") for sentence in several]
     judges = changed_judges(workspace, testset)
-    remedy = "`care gate` is blocked until another `revision` in its file has everything scored again."
+    remedy = "Gates are blocked until another `revision` in its file has everything scored again."
     named = zip(judges, of_judges(judges), strict=True)
     notes += [Reason("judge changed", sentence, (judge,), remedy) for judge, sentence in named]
     compared = workspace.fit_folder(testset).find(SystemsDocument)

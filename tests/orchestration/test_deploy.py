@@ -164,7 +164,7 @@ def test_a_command_outside_of_the_deployment_names_the_missing_variables(tmp_pat
     monkeypatch.setenv("CARE_WORKSPACE", str(folder))
     for name in ("HOST", "DB", "USER", "PASSWORD"):
         monkeypatch.delenv(f"DAGSTER_POSTGRES_{name}", raising=False)
-    printed = " ".join(care(folder, "status", code=1).split())
+    printed = " ".join(care(folder, "history", code=1).split())
     unset = "DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER"
     assert f"needs environment variables that are not set: {unset}; run" in printed
 
