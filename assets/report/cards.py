@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from assets.report.data import ReportData, Retest, WeightCell
 from care_ops.records import JudgeCheck
-from care_ops.results.judge_gate import gate_sentence
+from care_ops.results.judge_gate import gate_sentence, people_sentences
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class JudgeCard:
     number: int | None = None
     follows: tuple[str, float] | None = None
     gate: str = ""
+    people: str = ""
 
 
 def judge_cards(data: ReportData) -> list[JudgeCard]:
@@ -30,12 +31,9 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
         judge = check.judge
         card = JudgeCard(check, data.scores.families.get(judge), data.weight_cell(data.lead, judge))
         if judge in data.scores.judges:
-            card = replace(
-                card,
-                number=place + 1,
-                follows=data.factors.followed_by(judge),
-                gate=gate_sentence(*gate) if (gate := data.gates[0].get(judge)) else "",
-            )
+            card = replace(card, number=place + 1, follows=data.factors.followed_by(judge))
+            if found := data.gates[0].get(judge):
+                card = replace(card, gate=gate_sentence(*found), people="; ".join(people_sentences(found[1])))
         cards.append(card)
     return cards
 

@@ -42,6 +42,7 @@ def test_a_card_reports_whether_a_judge_may_gate(data):
     graded = replace(data, gold=np.clip(scores + np.sin(np.arange(len(scores))) / 3, scores.min(), scores.max()))
     cards = {card.check.judge: card for card in judge_cards(graded)}
     assert cards[judge].gate.startswith(f"may {judge} gate? yes: weighted kappa 0.")
+    assert "bias" in cards[judge].people
     elsewhere = replace(graded, gold=graded.gold / 4 + scores.min())
     assert judge not in elsewhere.gates[0], "gold reaches a third of the judge's scale"
     votes = replace(data.scores, values=(data.scores.values > 5).astype(float))

@@ -19,6 +19,7 @@ yield_for_execution  # called by Dagster at the start of a run (orchestration/re
 from_config_value  # called by Dagster for the class that dagster.yaml names (orchestration/storage.py)
 run_storage  # likewise
 check_run_worker_health  # likewise
+link  # by asdict, in the document of an alert (orchestration/alerts.py)
 p_json  # a column of score parts (judges.items.Score.as_row)
 __arrow_c_stream__  # called by pyarrow (warehouse/sources/tables.py)
 __signature__  # read by typer (orchestration/cli/tables.py)
