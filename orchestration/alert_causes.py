@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 _NOT_IN_VERDICT = ("scores", "judge_inference", "canary")
 """Assets whose failures no verdict mentions: a failed judge only lacks scores, and no fit needs a canary."""
 
-_CONDITIONS = ("held back", "model changed", "system changed", "night late")
+_CONDITIONS = ("held back", "model changed", "night late")
 """Kinds of alerts that describe the state of the workspace; alerts of other kinds report failures."""
 
 _KIND_OF = {

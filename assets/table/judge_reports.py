@@ -59,7 +59,7 @@ def judge_reports(
         The panel gives no estimate.
     """
     check_labels(table, labels)
-    every, labels = labels, _decided(labels, config.fit.cut)
+    every, labels = labels, _decided(table, labels, config.fit.cut)
     if only not in (None, PANEL, *table.scores.judges):
         raise InputError(f"no judge {only!r}; there are {', '.join(table.scores.judges)}, and {PANEL!r}")
     answer = recommended_estimate(admit(table, config)[0], config.fit, table.labels)
@@ -88,12 +88,19 @@ def judge_reports(
     return Reports(reports, panel, left_out, len(every) - len(labels))
 
 
-def _decided(labels: Labels, cut: float | None) -> Labels:
+def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
     """Return labels of 0 and 1 without ties; grades become 1 above the cut."""
     decided = Labels(tuple(label for label in labels.given if label.value != _TIE))
     if decided.binary:
         return decided
     grades = [label.value for label in labels.given]
+    low, high = float(np.nanmin(table.scores.values)), float(np.nanmax(table.scores.values))
+    if cut is not None and not (low <= min(grades) and (low + high) / 2 < max(grades) <= high):
+        raise InputError(
+            f"the labels are grades from {min(grades):g} to {max(grades):g} and scores lie between {low:g} and "
+            f"{high:g}, so no cut fits both; label items with 1 (pass) and 0 (fail), and give the pass mark of the "
+            "scores with --cut"
+        )
     if cut is None or not min(grades) <= cut < max(grades):
         raise InputError(
             f"the labels are grades from {min(grades):g} to {max(grades):g}, and a judge's report needs to know which "
@@ -104,11 +111,8 @@ def _decided(labels: Labels, cut: float | None) -> Labels:
 
 
 def _grades(table: ScoreTable, labels: Labels) -> Array | None:
-    """Return the labels as grades; None if they are 0 and 1, or exceed the judges' scale."""
-    low, high = np.nanmin(table.scores.values), np.nanmax(table.scores.values)
-    if labels.binary or not all(low <= label.value <= high for label in labels.given):
-        return None
-    return aligned(table.scores.item_ids, labels.values)
+    """Return the labels as grades; None if they are 0 and 1."""
+    return None if labels.binary else aligned(table.scores.item_ids, labels.values)
 
 
 def _cut(judge: str, scores: Array, declared: float | None) -> float:

@@ -251,9 +251,9 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     if facts.gate_needs == "cut":
         missing, remedy = "gold and scores have different scales", f"Set a pass mark: `{remedies.cut}`"
     elif facts.labels is not None:
-        missing, remedy = "CARE does not know your pass mark", f"Run `{remedies.report}`"
+        missing, remedy = "compare the judges with your labels", f"Run `{remedies.report}`"
     else:
-        missing = "gold labels are not pass or fail"
+        missing = "there are no pass or fail labels"
         if facts.gate_needs == "labels":
             missing = "too few items have labels of people"
         remedy = f"Label random items with 1 (pass) and 0 (fail), then run `{remedies.report}`"
@@ -267,8 +267,9 @@ def _departures(facts: FitFacts) -> list[Reason]:
         message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
         reasons.append(Reason("duplicates", message, names))
     if facts.weak:
-        message = f"{listed(facts.weak, _NAMED)} {'agrees' if len(facts.weak) == 1 else 'agree'} with no other judge"
-        reasons.append(Reason("weak judges", f"{message}, and the average leaves them out.", facts.weak))
+        agree, whose = ("agrees", "its") if len(facts.weak) == 1 else ("agree", "their")
+        message = f"{listed(facts.weak, _NAMED)} {agree} with no other judge"
+        reasons.append(Reason("weak judges", f"{message}; without labels {whose} weight is 0.", facts.weak))
     if facts.near_average:
         are = "is" if len(facts.near_average) == 1 else "are"
         message = f"{listed(facts.near_average, _NAMED)} {are} nearly the average of the other judges: check that"

@@ -157,8 +157,10 @@ class Verdict:
 
     @property
     def first_steps(self) -> tuple[Step, ...]:
-        """The steps up to the first one that has a command."""
-        with_command = next((k for k, step in enumerate(self.next_steps) if step.command is not None), 0)
+        """The steps up to the first one that has a command; all steps if none has one."""
+        with_command = next(
+            (k for k, step in enumerate(self.next_steps) if step.command is not None), len(self.next_steps) - 1
+        )
         return self.next_steps[: with_command + 1]
 
     def lines(self, *, everything: bool = False) -> list[str]:

@@ -119,7 +119,8 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
     again = Step("Correct what the sentence names, then fit again.", typed_again(context))
     return Remedies(
         label=Step(
-            f"Fill in the column `label` of {to_label} (ten to twenty items), then fit again with the labels.",
+            f"Fill in the column `label` of {to_label} for ten to twenty items (1 is good, 0 is bad; or a grade), "
+            "then fit again with the labels.",
             typed_again(context, labels=to_label),
         ),
         use=Step(f"Use the scores: the column `estimate` of {answer}, where `aggregator` is `care`."),

@@ -97,7 +97,7 @@ def first_screens(tables):
         ("what has CARE changed?", False, "Some judges reward the number of words; CARE has removed that effect"),
         ("does it differ from the average?", False, "of the top 20 items would not be in the top 20 by the plain"),
         ("where are the scores?", False, "If the number of words is not part of quality, use the scores: the column"),
-        ("what do I do now?", False, "(ten to twenty items), then fit again with the labels."),
+        ("what do I do now?", False, "then fit again with the labels."),
         ("do my labels agree?", True, "48 labels do not contradict the judges."),
     ],
 )
