@@ -1,4 +1,4 @@
-"""Rates of systems and release gates for tables of scores."""
+"""Estimates of system rates and release decisions, computed from tables of scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack, get_type_hints
@@ -29,7 +29,7 @@ class RateOptions(RatingOptions, total=False):
         Column that names the system; by default, all items are one system. Pairs need the columns of both systems: a
         high score or label prefers the left system, and rates are shares of wins.
     fit_labels : path, frame or mapping item -> label
-        Other labels, which the fit uses.
+        Labels that the fit uses; ``labels`` must not label these items too.
     judges, item, judge, score, drop :
         See ``fit``.
     """
@@ -98,7 +98,7 @@ def gate(
     Raises
     ------
     InputError
-        ``rate`` would raise it, a system has no labels, both systems are the same, or no pair has both.
+        ``rate`` would raise it, a system has no labels, the two systems are the same, or no pair contains the two.
     FitError
         The panel has no estimate.
     """

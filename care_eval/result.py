@@ -1,4 +1,4 @@
-"""Result of a fit, for callers of the library."""
+"""Fit result that the Python interface returns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ from warehouse.fits import nullable
 FrameKind = Literal["arrow", "pandas", "polars"]
 
 _LINE = 96
-"""Maximum line length in the repr of a result, whose ten lines then have fewer than a thousand characters."""
+"""Maximum line length in the ``repr`` of a result, so that its ten lines have fewer than a thousand characters."""
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Return the kind of data frame for results: the kind of ``source``, or else Arrow.
+    """Return the kind of data frame that results have for a source of scores.
 
-    For a file it is pandas, if pandas is installed.
+    It is that of ``source``; for a file it is pandas, if pandas is installed; otherwise it is Arrow.
     """
     package = type(source).__module__.partition(".")[0]
     if isinstance(source, str | Path):
@@ -55,9 +55,9 @@ class FitResult:
     Attributes
     ----------
     table : TableFit
-        Everything that was computed.
+        Complete result of the fit, which all properties read.
     kind : {"arrow", "pandas", "polars"}
-        Kind of the returned frames: that of the scores; for a file pandas, if it is installed.
+        Kind of data frame that the methods return.
     """
 
     table: TableFit
@@ -101,12 +101,12 @@ class FitResult:
 
     @property
     def to_label(self) -> Mapping[str, Drawn]:
-        """Items to label, drawn at random, and how each was drawn."""
+        """Suggested items to label, and how each item was drawn."""
         return self.table.to_label
 
     @property
     def certificate(self) -> Certificate | None:
-        """Bound on the distance of the structure from the optimum; None if there is no structure."""
+        """Certificate that bounds the distance of the fitted structure from the optimum; None without a structure."""
         structure = self.table.fit.structure
         return None if structure is None else structure.certificate
 
@@ -136,11 +136,11 @@ class FitResult:
         return in_kind(rows.drop_columns(["aggregator"]), self.kind)
 
     def judges_frame(self) -> Any:
-        """Return a row per judge and aggregator: ``weight``, its interval ``lo`` to ``hi``, ``loadings``, ``flags``."""
+        """Return a data frame of weights, intervals, loadings and flags, with a row for each judge and aggregator."""
         return in_kind(judges_table(self.table.page), self.kind)
 
     def metrics_frame(self) -> Any:
-        """Return a row for each aggregator: mean, standard deviation, and agreement with gold if there is gold."""
+        """Return a data frame of means, standard deviations and agreement with gold, with a row for each aggregator."""
         return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
     def report(self, path: str | Path) -> Path:
@@ -171,7 +171,6 @@ class FitResult:
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
-        """Return a card for a notebook with the verdict, its reasons, a figure, and the judge weights."""
         return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:
@@ -188,7 +187,7 @@ class FitResult:
 
 
 def in_kind(table: pa.Table, kind: FrameKind) -> Any:
-    """Return a table as a frame of pandas or polars, or unchanged."""
+    """Convert a table to a data frame of this kind; ``arrow`` returns the table unchanged."""
     if kind == "pandas":
         return table.to_pandas()
     return import_module("polars").from_arrow(table) if kind == "polars" else table

@@ -1,4 +1,4 @@
-"""Fits of tables, which are files, data frames or dictionaries of columns."""
+"""Fits of score tables from files, data frames or dictionaries of columns."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
