@@ -20,23 +20,23 @@ from care_ops.scores import Array
 def mean_differences(
     estimate: Array, systems: Sequence[str | None], units: Sequence[str], *, level: float = 0.9
 ) -> list[Comparison]:
-    """Compare every two systems by their mean estimates, with the better system first.
+    """Compare each pair of systems by their mean estimates, with the better system first.
 
     Parameters
     ----------
     estimate : (n,) array
         Estimates of the items; NaN is excluded.
     systems : sequence of n str or None
-        None if the item belongs to no system.
+        System of each item; None if the item belongs to no system.
     units : sequence of n str
-        Split units.
+        Split unit of each item.
     level : float
         Coverage of the intervals.
 
     Raises
     ------
     InputError
-        Lengths differ.
+        The arguments have different lengths.
     FitError
         There are fewer than two systems with items of at least two split units.
     """
@@ -97,7 +97,7 @@ def bradley_terry(
     Raises
     ------
     InputError
-        Lengths differ, or estimates lie outside [0, 1].
+        The arguments have different lengths, or estimates lie outside [0, 1].
     FitError
         The comparisons do not link all systems, or there are fewer than two split units.
     """
@@ -177,4 +177,7 @@ def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
 def _same_length(estimate: Array, *others: Sequence[object]) -> None:
     for other in others:
         if len(other) != len(estimate):
-            raise InputError(f"systems: there are {len(estimate)} estimates, but {len(other)} systems or split units")
+            raise InputError(
+                f"systems: there are {len(estimate)} estimates, but a list of systems or split units has {len(other)} "
+                "entries; give one entry for each item"
+            )

@@ -108,5 +108,5 @@ def test_what_cannot_be_compared_is_reported():
         bradley_terry(np.ones(2), [("a", "b"), ("c", "d")], ["u", "v"])
     with pytest.raises(InputError, match="declare the test set's scale"):
         bradley_terry(np.array([3.0, 0.0]), [("a", "b"), ("b", "a")], ["u", "v"])
-    with pytest.raises(InputError, match="2 systems or split units"):
+    with pytest.raises(InputError, match="systems or split units has 2 entries"):
         mean_differences(np.ones(3), ["a", "b"], ["u", "v", "w"])
