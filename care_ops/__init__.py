@@ -1,1 +1,1 @@
-"""The mathematics of CARE: arrays in, arrays out; no files (but shards), no Dagster, clocks or global random state."""
+"""Numerical core of CARE: functions of arrays, without files (except shards), Dagster, clocks or global randomness."""

@@ -23,23 +23,23 @@ _STANDARD_ERRORS = 3.0
 """Number of standard errors from zero within which an agreement may be due to chance."""
 
 _MOST_ALIKE, _MIN_ENTROPY = 0.95, 0.20
-"""Share of one score at which, and entropy in bits below which, the scores of a judge are degenerate."""
+"""Limits for the scores of a judge to be degenerate: share of the most frequent score, and entropy in bits."""
 
 _MIN_RETURN, _MIN_RISE = 0.30, 0.25
-"""Minimum agreement after the rows are realigned, and minimum rise of the agreement, to exclude a judge as misaligned.
-A good judge has the first; the second is several times the gain of the best shift by chance."""
+"""Minimum agreement after realigning the rows, and minimum rise in agreement, to exclude a judge as misaligned.
+A good judge reaches this agreement; the rise is several times the gain of the best shift by chance."""
 
 _MIN_GAIN = 0.05
-"""Smallest gain of agreement by a shift of the rows that is reported."""
+"""Smallest gain in agreement from shifting the rows that CARE reports."""
 
 _MIN_AGREEMENT = 0.1
 """Agreement with the other judges below which a judge is reported at any number of items, but never excluded."""
 
 _LACKING = 0.10
-"""Share of missing scores above which a judge lacks many scores, and maximum share of scores outside the scale."""
+"""Share of missing scores, or of scores outside the scale, above which a judge counts as lacking scores."""
 
 _TIMES_AS_MANY = 2.0
-"""Multiple of the median judge's share of missing scores up to which a judge is typical."""
+"""Multiple of the median judge's share of missing scores up to which a judge's own share is typical."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether a reversed scale explains the scores as well as misaligned rows do, or the latter lack evidence."""
+        """Whether a reversed scale explains the scores as well as misaligned rows, or misalignment is uncertain."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
@@ -134,7 +134,7 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 
 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
-    """Return whether an absent score means that the judge was not asked, by the rule or by the scores.
+    """Return whether an absent score means that the judge was not asked, as the rule states or the scores suggest.
 
     The scores indicate this on a crowd-sourced panel, or if most judges miss more than a tenth of the scores and no
     score is ``outside`` a scale.
@@ -147,7 +147,6 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
 
 
 def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
-    """Compare each judge with the other judges; yield its alignment and a note for a person to check."""
     total = np.zeros(len(scores.values))
     for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
         total += _standardise(column)
@@ -228,7 +227,6 @@ def _standardise(column: Array) -> Array:
 
 
 def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> _Alignment:
-    """Compute the agreement of a judge with the others, as given and under the best shift or reversal of rows."""
     n = len(judge)
     rest = total - judge
     norm = float(np.linalg.norm(rest) * np.linalg.norm(judge))

@@ -11,7 +11,7 @@ _INTERCEPT_SCALE, _SLOPE, _SLOPE_SCALE = 1.5, 1.5, 0.75
 latent of variance one. They stabilise a fit to twenty labels, and their heavy tails allow good judges a steep slope."""
 
 _WIDEST, _GRID, _REFINED = 20.0, 41, 5
-"""Initial reach of the grid of intercepts and slopes, its number of points a side, and its number of refinements."""
+"""Initial range of the grid of intercepts and slopes, number of points per side, and number of refinements."""
 
 _LATENT = np.linspace(-12.0, 12.0, 961)
 """Points at which the probability is computed, in standard deviations of the latent; others are interpolated."""

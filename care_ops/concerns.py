@@ -1,4 +1,4 @@
-"""Concerns about an estimate without labels, and their limits.
+"""Concerns about an estimate without labels, and the limits above or below which they are raised.
 
 A limit is an effect size: how far the ranking could change. Recorded panels set the limits (``make bench-real``,
 leaving out the reported data set); simulated panels check them (``make bench-panels``).
@@ -18,7 +18,7 @@ Concern = Literal[
     "feature",
     "one family",
 ]
-"""Names of the concerns, the gravest first; ``docs/verdict.md`` explains each of them."""
+"""Names of the concerns, the most severe first; ``docs/verdict.md`` explains each of them."""
 
 MAX_SECOND_FACTOR = 0.2
 """Strength of a second shared factor above which the judges form two groups. Recorded panels on which the average is as
@@ -39,7 +39,7 @@ FOLLOWS_FEATURE = 0.25
 
 @dataclass(frozen=True)
 class Changed:
-    """Differences between two rankings: rank correlation, items that change halves, and items new in the top tenth."""
+    """Comparison of two rankings: rank correlation, items that switch halves, and items new in the top tenth."""
 
     correlation: float
     halves_changed: int
@@ -54,7 +54,7 @@ class CareSummary:
     Attributes
     ----------
     concerns : tuple of Concern
-        The gravest first.
+        Concerns, the most severe first.
     second_factor : float
         Strength of the second shared factor: the largest eigenvalue of the residual correlation after one common
         factor, over the sum of squared loadings.

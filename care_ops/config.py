@@ -1,4 +1,4 @@
-"""Settings of a fit: admission, penalties, aggregators.
+"""Settings of a fit: admission rule, penalties and aggregators.
 
 The module holds plain data and does not import numpy, so that reading a configuration is fast.
 """
@@ -28,7 +28,7 @@ Absent = Literal["auto", "failed", "not_asked"]
 Placement = Literal["panel", "weights"]
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
-"""Aggregators that every command runs unless others are named; the first is the recommended answer."""
+"""Aggregators that every command runs unless others are named; the first gives the recommended estimate."""
 
 AGGREGATORS = (
     *DEFAULT_AGGREGATORS,
@@ -84,7 +84,6 @@ def _is_finite_number(value: object) -> bool:
 
 @cache
 def _bounded(kind: type) -> dict[str, TypeAdapter[Any]]:
-    """Return a validator of each field of a settings class that has bounds or allowed words."""
     from pydantic import TypeAdapter
 
     hints = get_type_hints(kind, include_extras=True)
@@ -92,7 +91,7 @@ def _bounded(kind: type) -> dict[str, TypeAdapter[Any]]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Describe each field of a settings class by the ``Attributes`` of its docstring, allowed words first."""
+    """Return each field's description from the ``Attributes`` of a settings class's docstring, allowed words first."""
     lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
     words_of: dict[str, list[str]] = {}
     names: list[str] = []
@@ -269,5 +268,5 @@ class FitConfig:
         )
 
     def fingerprint(self) -> str:
-        """Return the hash of the configuration."""
+        """Return a SHA-256 hash of the configuration."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import ParamSpec, TypeVar
 
 _LISTED = 12
-"""Largest number of names that a sentence lists."""
+"""Maximum number of names that a message lists."""
 
 _LONGEST, _END = 400, 270
 """Maximum length in characters of a message about external input, and of its end, which states the remedy."""
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 class CareError(Exception):
-    """Base of every error that CARE raises on purpose."""
+    """Base class of the errors that CARE raises."""
 
 
 class InputError(CareError):
@@ -43,7 +43,7 @@ class JudgeError(CareError):
 
 
 class WarehouseError(CareError):
-    """Error for score parts or a database in an invalid state."""
+    """Error for stored scores or a database in an invalid state."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -57,7 +57,7 @@ def how_to_install(extra: str) -> str:
 
 
 def release() -> str:
-    """Return the installed release of CARE."""
+    """Return the installed version of CARE."""
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("care-eval")
     return "of a source folder"
@@ -71,7 +71,10 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
 
 @contextmanager
 def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
-    """Convert foreign errors in the block to one-line errors of a ``kind``; a list ``where`` gives its last entry."""
+    """Convert errors of other libraries in the block to one-line errors of class ``kind``.
+
+    If ``where`` is a list, the message names its last entry.
+    """
     try:
         yield
     except CareError as error:

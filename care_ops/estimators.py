@@ -1,4 +1,4 @@
-"""Estimator over arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
+"""Estimator for arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
 
 Rows are items, columns are judges, and NaN marks a missing score. The optional ``y`` has labels that the fit may use,
 and NaN for items without one. ``predict`` scores new items by a function of one item's scores (``frozen``).
@@ -148,7 +148,7 @@ class CareEstimator:
         return self._frozen.apply(scores)
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None) -> Array:  # noqa: N803
-        """Fit the aggregator and return the estimates of the items."""
+        """Fit the aggregator, and return the estimate of each item."""
         return self.fit(X, y).estimate_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class CareEstimator:
         return hasattr(self, "_frozen")
 
     def __sklearn_tags__(self) -> Any:
-        """Return the tags that scikit-learn asks for."""
+        """Return scikit-learn's estimator tags."""
         sklearn: Any = import_module("sklearn.utils")
         return sklearn.Tags(
             estimator_type=None,
@@ -193,9 +193,9 @@ class CareEstimator:
 
 
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803
-    """Check a matrix and return it as float64, without infinities.
+    """Convert a matrix to float64.
 
-    Raises ``ArrayError`` if it is sparse, complex, not two-dimensional, empty, or has an entry that is not a number.
+    Raises ``ArrayError`` if it is sparse, complex, empty or not two-dimensional, or has values that are not finite.
     """
     if hasattr(X, "toarray"):
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
@@ -227,10 +227,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
 
 
 def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
-    """Convert ``y`` to labels by item.
-
-    Raises ``ArrayError`` if ``y`` does not have one number per item.
-    """
+    """Convert ``y`` to labels by item; raise ``ArrayError`` unless it has one number per item."""
     if y is None:
         return NO_LABELS
     try:

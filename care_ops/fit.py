@@ -22,7 +22,7 @@ from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
 
 Watch = Callable[[str, int, int], None]
-"""Progress callback, which takes the current step, the number of finished parts and the number of all parts."""
+"""Progress callback, which takes the current step, the number of finished steps and the number of all steps."""
 
 
 def unwatched(_what: str, _done: int, _total: int) -> None:

@@ -1,4 +1,4 @@
-"""Labels that a fit may use."""
+"""Labels for a fit, with their weights and the probabilities with which items were drawn."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class FitLabels:
     counts : mapping item_id -> float
         Weight of an item's label relative to a single label; 1 for items without an entry.
     sample : mapping item_id -> probability, optional
-        The items on which an estimate for all items may rest (a rate, a calibrated probability), with the probability
-        that each had of being labelled. None if all items were drawn at random.
+        Items that support estimates for all items (a rate, a calibrated probability), and the probability with which
+        each was drawn. None if all items were drawn at random.
     shares : bool
-        Whether every single label is 0 or 1, so that a mean of several is a share.
+        Whether each individual label is 0 or 1, so that the mean of several labels is a share.
     repeats : tuple of str
         Sentences about the agreement of several labels of one item.
     """

@@ -22,7 +22,7 @@ FAITHFUL = 0.98
 
 @dataclass(frozen=True)
 class Frozen:
-    """Aggregate as a linear function of standardised scores and normal scores.
+    """Approximation of an aggregate by a linear function of standardised scores and normal scores.
 
     ``care_svd``, ``avg`` and ``uws`` are linear in standardised scores; the factor of ``care`` is linear in normal
     scores.
@@ -145,7 +145,7 @@ def _array(values: Any) -> Array:
 
 
 def _normal_scores(column: Array) -> tuple[Array, Array]:
-    """Return at most 101 distinct scores and their normal scores, which follow from the middle of their ranks."""
+    """Return at most 101 distinct scores and their normal scores, computed from mid-ranks."""
     present = column[~np.isnan(column)]
     if not len(present):
         return np.zeros(1), np.zeros(1)

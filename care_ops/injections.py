@@ -155,7 +155,7 @@ def _compiled() -> dict[str, re.Pattern[str]]:
 
 HIDDEN = "text that is not seen"
 RULES = (*_PATTERNS, HIDDEN)
-"""Names of the rules."""
+"""Names of the rules that detect injections."""
 
 _TAGS = re.compile("[\U000e0020-\U000e007e]{4,}")
 _REVERSED = re.compile("\u202e([^\u202c\n]*)")

@@ -1,4 +1,4 @@
-"""Labels by people, and how each labelled item was selected.
+"""Labels by people, with the sampling design of the labelled items.
 
 A fit may use any label. An estimate for all items (a rate, a calibrated probability, a judge's report) uses only a
 probability sample: items drawn at random or with a known probability, weighted by its inverse (Horvitz and Thompson,
@@ -88,7 +88,7 @@ class Labels:
 
     @cached_property
     def by_item(self) -> Mapping[str, tuple[Label, ...]]:
-        """Labels of each item."""
+        """Labels by item."""
         labels: dict[str, tuple[Label, ...]] = {}
         for label in self.given:
             labels[label.item_id] = (*labels.get(label.item_id, ()), label)
@@ -104,7 +104,7 @@ class Labels:
 
     @cached_property
     def values(self) -> Mapping[str, float]:
-        """Mean over raters of their labels, by item."""
+        """Mean label of each item over its raters."""
         return {item: sum(opinions) / len(opinions) for item, opinions in self.opinions.items()}
 
     @property
@@ -176,11 +176,11 @@ class Labels:
 
     @property
     def left_out(self) -> int:
-        """Labelled items outside the probability sample, which estimates do not use."""
+        """Number of labelled items outside the probability sample, which estimates do not use."""
         return len(self.by_item) - len(self.sample)
 
     def sentences(self) -> list[str]:
-        """Describe how the labelled items were chosen, for a person to check."""
+        """Return sentences that describe how the labelled items were chosen."""
         items = self.by_item
         random = sum(labels[0].drawn == "random" for labels in items.values())
         lines = [
@@ -194,7 +194,7 @@ class Labels:
         return [*lines, *self.repeats()]
 
     def repeats(self) -> list[str]:
-        """Describe the agreement of labels of one item; return nothing if no item has several labels."""
+        """Return sentences on the agreement of labels of one item; empty if no item has several labels."""
         if self.reliability is None:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
             return [f"{counted(again, 'item')} with several labels by one rater, which count as one"] if again else []

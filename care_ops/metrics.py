@@ -1,4 +1,4 @@
-"""Metrics of an aggregate against gold, separately for order and scale."""
+"""Metrics that compare an aggregate with gold labels, separately for order and scale."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def evaluate(
     sd: Array | None = None,
     p_quality: Array | None = None,
 ) -> Evaluation:
-    """Compare an aggregate with gold on the items that have both.
+    """Evaluate an aggregate against gold labels, on the items that have both.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from care_ops.sparsity import scales_are_unlike
 Chosen = NDArray[np.bool_]
 
 _MOST = 0.1
-"""Maximum share of a judge's scores that count as outliers; more of them are its way of scoring."""
+"""Maximum share of outliers among a judge's scores; if there are more, none of them counts as an outlier."""
 
 _CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0)
 """Common codes for a missing answer in numeric tables."""
@@ -27,16 +27,16 @@ _UNLIKE = (
 )
 
 _TIMES, _UPWARDS = 5.0, 50.0
-"""A number above a usual scale is an outlier only if it exceeds five times the end of the scale, and 50."""
+"""Multiple of a usual scale's end, and absolute value, that a number above the scale must exceed to be an outlier."""
 
 _WIDTHS = 50.0
-"""Distance of an outlier from the middle nine tenths of a judge's numbers on no usual scale, in widths of that range.
+"""Minimum distance of an outlier from the middle 90 % of a judge's numbers, in widths of that range, if no scale fits.
 With heavy tails (Student's t with two degrees of freedom) fewer than one number in ten thousand lies beyond."""
 
 
 @dataclass(frozen=True)
 class Outliers:
-    """Numbers of a judge that are treated as missing."""
+    """Scores of a judge that count as missing, and the range of its other scores."""
 
     judge: str
     numbers: tuple[float, ...]
@@ -47,7 +47,7 @@ class Outliers:
 
     @property
     def sentence(self) -> str:
-        """Describe the treatment of the outliers, for a person to check."""
+        """Message to the user about the scores that count as missing."""
         numbers = listed([f"{number:,.10g}" for number in self.numbers], 3)
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
@@ -72,7 +72,7 @@ def on_one_scale(
 
 
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
-    """Set outliers to missing; return the scores and the judges of the outliers.
+    """Set outliers to missing, and return the scores and the outliers of each judge.
 
     An outlier lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent) it exceeds
     five times the end of the scale or, among whole grades, is a negative code for a missing answer. On other scales it
@@ -127,7 +127,7 @@ def _size(column: Array) -> float | None:
 
 
 def _beyond(column: Array, size: float) -> Chosen:
-    """Return which numbers (n,) are outliers for a scale from 0 to ``size``."""
+    """Return a mask (n,) of the outliers for a scale from 0 to ``size``."""
     above = column[(column >= 0) & (column <= size)]
     grades = (above == np.round(above)).all()
     codes = _CODES if grades and above.max(initial=0.0) > 1 else _CODES[1:]  # of votes, -1 may be the third

@@ -1,4 +1,4 @@
-"""Records of a fit, each with one class for computing, storing and reading.
+"""Data classes of a fit, which serve computing, storing and reading alike.
 
 ``warehouse.documents`` writes any of them as JSON and reads it back. An array becomes nested lists, with null for NaN.
 """
@@ -22,7 +22,7 @@ class AsLists:
     """Annotation for arrays that are stored as nested lists of numbers and null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the pydantic schema of such an array; other content raises ``ValueError``."""
+        """Return the pydantic schema of arrays as nested lists; other content raises ``ValueError``."""
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(_numbers)
@@ -56,7 +56,7 @@ class JudgeCheck:
     missing_rate : float
         Share of the scores that are missing or out of range.
     mode_share : float
-        Share of the commonest score among the scores present.
+        Share of the most frequent score among the scores present.
     entropy : float
         Entropy of the scores in bits.
     agreement : float or None
@@ -119,8 +119,8 @@ class Aggregate:
     loadings : (p, h) array, optional
         Loading of each judge on each factor.
     latent : (n,) array, optional
-        Quality before it was mapped to the panel's scale. For most aggregators it does not depend on the judges' scales
-        (law 3).
+        Quality before it was mapped to the panel's scale. For most aggregators it does not depend on the
+        judges' scales.
     labels_used : int
         Number of labels that the estimate uses.
     details : dict
@@ -212,7 +212,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Difference of two systems: ``first`` minus ``second``.
+    """Difference between two systems, ``first`` minus ``second``, with its interval.
 
     Attributes
     ----------

@@ -18,13 +18,13 @@ SIZES = (1.0, 10.0, 100.0)
 """Highest score of each kind of scale that a range can identify: shares, grades and per cent."""
 
 _ROUNDING = 1e-6
-"""Distance beyond the end of a scale that is a rounding error, such as of single precision, as a share of the scale."""
+"""Distance beyond the end of a scale, as a share of the scale, that counts as a rounding error."""
 
 _STRAY = 0.01
-"""Share of scores above 1 up to which they may be typing errors of a judge that gives shares."""
+"""Maximum share of scores above 1 that may be typing errors of a judge that gives shares."""
 
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
-"""Usual highest grades."""
+"""Common highest grades of grading scales."""
 
 
 def on_scale(values: Array, scale: Scale) -> Array:
@@ -44,14 +44,14 @@ class Brought:
     is_declared: bool
 
     def __call__(self, values: Array) -> Array:
-        """Return the scores on the panel's scale; those outside the judge's own are missing."""
+        """Return the scores on the panel's scale, with NaN for those outside the judge's own scale."""
         (low, high), (panel_low, panel_high) = self.own, self.panel
         inside = on_scale(values, self.own)
         return panel_low + (inside - low) * ((panel_high - panel_low) / (high - low))
 
     @property
     def sentence(self) -> str:
-        """Describe the conversion, for a person to check."""
+        """Message to the user about the conversion."""
         how = "as declared" if self.is_declared else "by its range"
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
@@ -101,7 +101,7 @@ def brought_to_one_scale(
 
 
 def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
-    """Convert the scores of these judges to the panel's scale; return the same matrix if none of them scored."""
+    """Convert scores of the judges in ``brought`` to the panel's scale; return the same matrix if there are none."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
     present = [one for one in brought if one.judge in place]
     if not present:
@@ -134,7 +134,6 @@ def share_scale(values: Array) -> bool:
 
 
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
-    """Return the most frequent declared scale; raise ``InputError`` if a judge has none."""
     rest = [judge for judge in columns if judge not in declared]
     if rest:
         raise InputError(
@@ -158,7 +157,6 @@ def _kind(column: Array) -> float | None:
 
 
 def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
-    """Return the scale that the ranges of more than half of the judges suggest; None if there is none."""
     telling = {judge: column for judge, column in columns.items() if len(column) >= MIN_SCORES}
     kinds = {judge: _kind(column) for judge, column in telling.items()}
     for size in SIZES:

@@ -1,4 +1,4 @@
-"""The score matrix, the input of every estimator."""
+"""Score matrix, which is the input of every estimator."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class ScoreMatrix:
     Attributes
     ----------
     values : (n, p) array of float64
-        Finite or NaN.
+        Scores, finite or NaN.
     item_ids : tuple of str, length n
-        Unique; rows are matched by these ids, never by position.
+        Unique ids; rows are matched by these ids, never by position.
     judges : tuple of str, length p
-        Unique.
+        Unique names of the judges.
     families : mapping judge -> family
         Declared family of each judge (base model, vendor, prompt family). A judge without an entry has no family.
     features : mapping name -> (n,) array
@@ -67,7 +67,7 @@ class ScoreMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of items and of judges."""
+        """Number of items and number of judges."""
         return len(self.item_ids), len(self.judges)
 
     def canonical(self) -> ScoreMatrix:
@@ -92,7 +92,7 @@ class ScoreMatrix:
         return taken
 
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
-        """Select judges, in this order, with all items.
+        """Return the scores of these judges, in this order, for all items.
 
         Raises ``InputError`` if a judge is not in the matrix.
         """
@@ -106,7 +106,7 @@ class ScoreMatrix:
         return replace(self, values=self.values[:, columns], judges=tuple(judges))
 
     def select_items(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> ScoreMatrix:
-        """Select rows by a boolean mask (n,) or by positions."""
+        """Select items by a boolean mask (n,) or by positions."""
         rows = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
@@ -161,7 +161,7 @@ def varies(values: Array) -> NDArray[np.bool_]:
 
 
 def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
-    """Correlate two columns over common rows; NaN with fewer than ``at_least`` rows or a constant column."""
+    """Return the correlation over common rows; NaN with fewer than ``at_least`` rows or a constant column."""
     both = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[both], y[both]
     if len(x) < at_least or np.ptp(x) == 0 or np.ptp(y) == 0:

@@ -1,4 +1,4 @@
-"""Selection of penalties, and of judges for a panel, by a few labels, as in the paper."""
+"""Selection of penalties and of a panel's judges by a few labels, as in the paper."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ class Candidate:
     config : StructureConfig
         The penalties as multiples of the theory's rate.
     value : float or None
-        Criterion, of which higher values are better; None if it was not computed.
+        Value of the criterion, higher is better; None if it was not computed.
     aggregate : Aggregate or None
         The estimate, if an aggregator was fitted.
     """
@@ -66,7 +66,7 @@ class Selection:
     Attributes
     ----------
     candidates : list of Candidate
-        In the order of the grid.
+        Candidates in the order of the grid.
     best : Candidate
         First candidate with the highest value.
     """

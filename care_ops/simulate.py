@@ -84,7 +84,7 @@ _WEIGHTS = (0.35, 0.15, 0.2, 0.3)
 """Weights of the four states."""
 
 _DENSITY = 0.4
-"""Share of the pairs of judges in a third that are edges."""
+"""Probability of an edge between two judges in the same third."""
 
 
 def four_state_mixture(

@@ -1,4 +1,4 @@
-"""Sparse panels, in which most judges scored few of the items, such as crowds of workers."""
+"""Sparse panels, in which most judges scored few of the items, as in crowdsourcing."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ _NARROW = 0.1
 """Range of a judge's scores, as a share of the range of all scores, below which it is narrow."""
 
 FIT_GROUPS_REMEDY = "fit each group's scores by themselves, or let some items be scored by judges of all groups"
-"""Instruction if groups of judges share no item."""
+"""Instruction to the user if groups of judges share no item."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """Positions of judges and items that scores connect, in rising order."""
+    """Group of judges and items that scores connect, as sorted positions."""
 
     judges: NDArray[np.intp]
     items: NDArray[np.intp]

@@ -1,4 +1,4 @@
-"""One BLAS thread for small problems in numpy and scipy, on which more threads are slower."""
+"""Limit of one BLAS thread for small problems, on which more threads are slower."""
 
 import sys
 from contextlib import AbstractContextManager

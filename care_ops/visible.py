@@ -32,7 +32,7 @@ _RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
 _OVERRIDES = "[\u202d\u202e]"
 
 _compiled = cache(re.compile)
-"""Compiled pattern; compilation waits for the first text."""
+"""Compile a pattern once, when the first text needs it."""
 
 
 def visible(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The record of a label-free estimate, its plausible alternatives, and the concerns that it raises."""
+"""Label-free estimate, its plausible alternatives, and the concerns that it raises."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from care_ops.models.one_factor import OneFactor
 from care_ops.scores import Array
 
 _ROUNDING = 1e-9
-"""Standard deviation up to which an average of scores of variance 1 varies by rounding errors only."""
+"""Standard deviation below which an average of unit-variance scores varies only by rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class LabelFree:
         Weights of the judges in the estimate, before effects of features are removed; they add to one.
     duplicates : Duplicates
     concerns : tuple of Concern
-        The most severe first.
+        Concerns, the most severe first.
     model : OneFactor or None
         The common factor of the groups; None on a sparse panel.
     weak : tuple of int
-        Judges that are left out.
+        Column indices of judges that are left out because they agree with no other judge.
     near_average : tuple of int
-        Judges that are nearly the mean of the others.
+        Column indices of judges whose scores are nearly the mean of the other judges' scores.
     removed : tuple of str
         Features whose effects on single judges were removed.
     features : mapping feature -> (n,) array
@@ -103,18 +103,18 @@ class LabelFree:
 
     @property
     def nearest_feature(self) -> str | None:
-        """Feature that has the largest correlation with the estimate."""
+        """Name of the feature with the largest absolute correlation with the estimate."""
         return max(self.follows, key=lambda name: abs(self.follows[name]), default=None)
 
     @property
     def followed_feature(self) -> str | None:
-        """Feature that the estimate may measure, if the correlation is large enough."""
+        """Name of the nearest feature if the estimate may measure it, because their correlation is large; else None."""
         name = self.nearest_feature
         return name if name is not None and abs(self.follows[name]) >= FOLLOWS_FEATURE else None
 
     @cached_property
     def rivals(self) -> dict[str, Array]:
-        """Two competing estimates by name, between which labels can decide."""
+        """Two plausible but different estimates by name; labels can decide between them."""
         if self.sides is not None:
             return dict(zip(("first group of judges", "second group of judges"), self.sides, strict=True))
         if self.followed_feature is not None and self.without is not None:
@@ -149,12 +149,12 @@ def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern,
 
 
 def in_two_groups(model: OneFactor, judges: int) -> bool:
-    """Return whether a second factor divides the judges."""
+    """Return whether a second factor divides the judges into two groups."""
     return model.second > MAX_SECOND_FACTOR and judges >= MIN_DISTINCT_JUDGES
 
 
 def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tuple[Concern, ...]:
-    """List the other concerns, which a person who knows the items or the judges can resolve."""
+    """List the concerns that a person who knows the items or the judges can resolve."""
     more: list[Concern] = []
     if not unsafe and found.least_alike[1] < MIN_AGREEMENT:
         more.append("alternatives")
@@ -168,7 +168,7 @@ def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tu
 
 
 def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Array]:
-    """Return plausible other estimates by name, each (n,): the common factor, and the mean of the families."""
+    """Return plausible alternative estimates by name, shape (n,) each: the common factor and the mean of families."""
     scored = found.scored
     out = {"one common factor": found.factor}
     families = problem.scores.families
@@ -180,7 +180,7 @@ def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Arra
 
 
 def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
-    """Average each of the two groups of judges that a second factor divides; None if it divides none."""
+    """Return the mean scores of the two groups of judges that a second factor divides; None without such groups."""
     first = model.first_group
     if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
         return None
@@ -195,5 +195,5 @@ def unit_score(score: Array, scored: NDArray[np.bool_]) -> Array:
 
 
 def score_correlation(one: Array, other: Array, scored: NDArray[np.bool_]) -> float:
-    """Correlate two scores of variance 1 over the scored items."""
+    """Return the correlation of two unit-variance scores over the scored items."""
     return float(one[scored] @ other[scored]) / int(scored.sum())

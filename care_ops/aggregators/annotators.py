@@ -57,7 +57,7 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(An
 
 
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
-    """Return votes 0 ... k - 1, -1 for missing, (n, p), and the score that each vote stands for, (k,).
+    """Convert scores to votes (n, p) from 0 to k - 1, with -1 for missing, and return the value (k,) of each vote.
 
     With a cut, a vote is whether a score lies above it. Without a cut, votes are the panel's own scores if there are at
     most ten different ones, otherwise ten bins of equal width.

@@ -31,7 +31,7 @@ TOO_SPARSE = (
 
 @dataclass(frozen=True)
 class Problem:
-    """The input of an aggregator, in canonical order.
+    """Input of an aggregator, with items and judges in sorted order.
 
     Attributes
     ----------
@@ -105,12 +105,12 @@ class Problem:
 
     @cached_property
     def panel_mean(self) -> Array:
-        """Mean of the scores present of each item, shape (n,); NaN for an item without scores."""
+        """Mean of each item's scores, shape (n,); NaN for an item without scores."""
         return row_mean(self.scores.values)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest value among the scores and the ends of the declared scale."""
+        """Lowest and highest value of all scores and of the ends of the declared scale."""
         values = self.scores.values
         low, high = self.config.scale or (np.inf, -np.inf)
         return min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
@@ -118,7 +118,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Aggregator:
-    """A method that combines the scores of several judges into one score per item.
+    """Method that combines the scores of several judges into one score per item.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Aggregator:
 
 
 def check_size(scores: ScoreMatrix) -> None:
-    """Raise ``FitError`` if there are too few judges or items for a factor."""
+    """Raise ``FitError`` if there are too few judges or items for factor analysis."""
     n, p = scores.shape
     if p < MIN_JUDGES or n < MIN_ITEMS:
         raise FitError(
@@ -149,5 +149,5 @@ def unit_weights(weights: Array) -> Array:
 
 
 def row_mean(values: Array) -> Array:
-    """Return the mean of the scores present in each row, shape (n,); NaN if a row has none."""
+    """Return the mean of each row's scores, shape (n,); NaN for a row without scores."""
     return by_rows(lambda rows: mean_of_present(rows, 1), values)

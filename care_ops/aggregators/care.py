@@ -1,4 +1,4 @@
-"""The recommended aggregator ``care``: the plain average with supported adjustments, and labels if given.
+"""The recommended aggregator ``care``: the plain average, adjusted where the scores or labels support it.
 
 Without labels, the estimate is that of ``label_free``. With labels, it is the posterior mean of a Gaussian process that
 starts from the label-free estimate (``models.label_model``). Twenty binary labels of a probability sample also give a
@@ -28,14 +28,14 @@ from care_ops.records import Aggregate
 from care_ops.scores import Array, rows_of
 
 _FOLDS = 10
-"""Number of folds in which labels are compared with estimates that have not seen them."""
+"""Number of cross-validation folds for the calibration by labels."""
 
 _DISTINCT = 1e-3
-"""Singular value of the scores, as a share of the largest, below which a difference of judges has no weight."""
+"""Relative singular value below which the regression drops a direction of the judges' scores."""
 
 
 def care(problem: Problem) -> Aggregate:
-    """Estimate quality by the plain average with supported adjustments, or from labels if there are any.
+    """Estimate quality by the plain average, adjusted where the scores or labels support it.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def care(problem: Problem) -> Aggregate:
 
 
 def _digits(estimate: Array) -> int:
-    """Return the number of decimals without rounding errors; rounding to them keeps ties of votes exact."""
+    """Return a number of decimals that removes rounding errors, so that tied votes stay tied."""
     spread = float(np.nanstd(estimate))
     return 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
 
@@ -136,7 +136,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
 
 
 def oblique_factors(problem: Problem, found: LabelFree) -> Array:
-    """Return scores of the judges' obliquely rotated common factors (n, k), each rising with the estimate."""
+    """Return the scores (n, k) of obliquely rotated common factors, each with the sign that rises with the estimate."""
     if problem.sparse:
         return found.factor[:, None]
     normal = factor_analysis.normal_scores(problem.standardised)
@@ -150,11 +150,11 @@ def oblique_factors(problem: Problem, found: LabelFree) -> Array:
 
 
 _LabelFit = Callable[[NDArray[np.intp], Array, Array | None], LabelledFit | None]
-"""Function that fits labels of some rows and compares the estimate with another one, if given."""
+"""Function of rows, their labels, and an optional estimate to compare with."""
 
 
 def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
-    """Prepare the label fit, which is reused for several sets of labels."""
+    """Build the columns once, and return a function that fits any set of labels."""
     features = (np.where(found.scored, w, 0.0) for w in found.features.values())
     judges = np.column_stack([problem.filled, *features])
     columns, item_ids = Columns(found.latent, oblique_factors(problem, found), judges), problem.scores.item_ids
@@ -167,7 +167,7 @@ def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
 
 
 def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
-    """Return at most ``most`` items on which the two rival estimates differ most in rank."""
+    """Return the ids of up to ``most`` items on which the two rival estimates differ most in rank."""
     first, second = found.rivals.values()
     difference = np.abs(rankdata(first) - rankdata(second)) * found.scored
     order = np.argsort(-difference, kind="stable")[:most]
@@ -197,7 +197,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """Return the feature that correlates with the difference of the two rival estimates, or None."""
+    """Return the feature that correlates most with the difference of the two rivals; None if below ``FOLLOWS``."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)
@@ -205,7 +205,7 @@ def _differing_feature(found: LabelFree) -> str | None:
 
 
 def _regressed(problem: Problem, found: LabelFree, latent: Array) -> Array:
-    """Regress an estimate on the judges' scores and the features; return the judges' weights."""
+    """Regress an estimate on the scores and features, and return the coefficients (p,) of the judges."""
     z, scored = problem.filled, found.scored
     p = z.shape[1]
     z = np.column_stack([z, *(np.where(scored, w, 0.0) for w in found.features.values())])

@@ -43,7 +43,7 @@ def fit_structure(
 ) -> tuple[Structure, dict[str, float]]:
     """Fit the sparse + low-rank structure of the shrunk correlation of a panel.
 
-    The penalties come from theory and from draws of the paper's own model, never from labels. If L is empty, tau is
+    The penalties come from theory and from simulations of the paper's model, never from labels. If L is zero, tau is
     lowered until a factor appears, and the details report this.
 
     Parameters
@@ -94,7 +94,7 @@ def fit_structure(
 
 
 def penalty_rate(correlation: Array, n: int) -> float:
-    """Return the rate of the penalty by the paper's theorem on sample complexity, which ``gamma`` multiplies.
+    """Return the penalty, before the factor ``gamma``, by the paper's theorem on sample complexity.
 
     It is sqrt(log p / n) times the median diagonal entry of the inverse correlation.
 
@@ -110,7 +110,7 @@ def penalty_rate(correlation: Array, n: int) -> float:
 
 
 def care_svd(problem: Problem) -> Aggregate:
-    """Estimate E[Q | J] along the quality factor of L (``care_svd``).
+    """Estimate E[Q | J] from the factor of L that represents quality (``care_svd``).
 
     Without labels, quality is the leading factor; labels choose factor and sign. The estimate has the location and
     spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal w'J (``weighted``), which has
@@ -159,7 +159,7 @@ def care_svd(problem: Problem) -> Aggregate:
 
 
 def weighted(scores: Array, weights: Array) -> Array:
-    """Return the paper's aggregate w'J with weights of sum one, as in its released code, shape (n,).
+    """Return the paper's aggregate w'J with weights that sum to one, as in its released code, shape (n,).
 
     Weights come from correlations and multiply raw scores. Judges with a wide scale therefore count for more, and
     negative weights move the location.

@@ -29,18 +29,18 @@ _K_MEANS_STARTS, _MORE_ROUNDS = 5, 4
 """Number of k-means starts in a round, and of further rounds if no two rounds find the same states."""
 
 _ITERATIONS, _START_TOLERANCE = 100, 1e-6
-"""Limits of EM if there are many items: iterations on all of them, and the rise of the mean log likelihood."""
+"""Stopping rule of EM on many items: number of iterations on all items, and rise of the mean log likelihood."""
 
 _FIRST_ROWS = 1_000
-"""Number of rows that are searched for different ones before all rows are sorted."""
+"""Number of rows in which to look for enough distinct rows before sorting all rows."""
 
 _FOLDS = 10
 
 _BY_CHANCE = 0.05
-"""Significance level at which the states predict labels better than the commoner label does."""
+"""Significance level of the test that the states predict labels better than the majority label."""
 
 _MAP_LABELS = 3.0
-"""Number of labels that the label-free guess of a state's quality counts for.
+"""Weight, in labels, of the label-free guess of a state's quality.
 
 Each state also starts with one imagined label of 0 and one of 1. A state that is guessed to be good then has four
 imagined labels of 1 among five, so that several real labels are needed to overturn the guess.
@@ -62,7 +62,7 @@ class States:
     score : (k,) array
         s_r = v' mu_r, where v is the quality direction of L (step E).
     details : dict
-        Facts about the fit, for the details of the aggregate.
+        Details of the fit for the aggregate.
     """
 
     fitted: Mixture
@@ -79,7 +79,7 @@ class States:
 
     @property
     def confounder(self) -> NDArray[np.intp]:
-        """C of each state up to its name, (k,): the rank by weight among the states of the same Q."""
+        """Confounder value C of each state, shape (k,): its rank by weight among the states of the same Q."""
         confounder = np.zeros(len(self.quality), dtype=np.intp)
         for q in np.unique(self.quality):
             same_quality = np.flatnonzero(self.quality == q)
@@ -100,7 +100,7 @@ def where_scored(problem: Problem, latent: Array) -> Array:
 
 
 def described(problem: Problem, states: States) -> dict[str, Any]:
-    """Describe views and states as plain values."""
+    """Return the views and states as plain values for the details of an aggregate."""
     return {
         "views": [[problem.scores.judges[j] for j in group] for group in states.views],
         **states.details,
@@ -210,7 +210,7 @@ def _k_means_starts(values: Array, rng: np.random.Generator) -> list[tuple[str, 
 
 
 def _two_agree(fits: list[Mixture]) -> bool:
-    """Return whether two rounds of starts reach the best likelihood; a single one may end at a local maximum."""
+    """Return whether the two best likelihoods agree; a single round may end at a local maximum."""
     likelihoods = sorted(fit.log_likelihood for fit in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
@@ -221,18 +221,18 @@ def direction_of(problem: Problem) -> Array:
 
 
 def label_free_map(score: Array) -> Array:
-    """Estimate Q of each state (k,) without labels: 1 for the upper half of the states by s_r."""
+    """Estimate Q of each state, shape (k,), without labels: 1 for the half of the states with the higher s_r."""
     quality = np.zeros(len(score))
     quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
     return quality
 
 
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
-    """Estimate Q of each state (k,) from labelled items (step F).
+    """Estimate the quality Q of each latent state, shape (k,), from labelled items (step F).
 
-    With two label values it is the label-free map if the labels do not contradict it (``evidence_for``), else the map
-    of states to {0, 1} whose P(Q = 1 | J) is nearest to the labels. With more values it is the mean label of a state,
-    by its posterior, shrunk to the mean of all labels with the weight of one item.
+    With two label values, the result is the label-free map, unless the labels contradict it (``evidence_for``). If they
+    do, it is the map of states to {0, 1} whose P(Q = 1 | J) is nearest to the labels. With more label values, Q is the
+    mean label of a state, weighted by the posterior and shrunk to the mean of all labels with the weight of one item.
     """
     k = posterior.shape[1]
     if len(np.unique(labels)) > 2:
@@ -286,12 +286,12 @@ def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> d
 
 
 def upper_label(labels: Array) -> Array:
-    """Return 1 for the upper one of two label values, else 0."""
+    """Return 1 for each label with the higher of two values, else 0."""
     return (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
 
 
 def _check_different_rows(values: Array) -> None:
-    """Raise ``FitError`` if there are fewer different rows than states: a state would be a single pattern."""
+    """Raise ``FitError`` if there are fewer distinct rows than states, because a state would then be a single row."""
     for rows in (values[:_FIRST_ROWS], values):
         different = len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))
         if different >= STATES:

@@ -1,4 +1,4 @@
-"""CARE-Tensor as the paper writes it: Algorithm 2 step by step, without EM."""
+"""CARE-Tensor by the paper's Algorithm 2, step by step and without EM."""
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -57,7 +57,7 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
 
 
 def four_states(problem: Problem, views: Views | None = None) -> States:
-    """Fit the four states, and map them to Q.
+    """Fit the four states of the paper's mixture, and map each state to a value of Q.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:
-    """Estimate Sigma of equation 1: the judges' covariance minus that of the states' means.
+    """Estimate the covariance within states (Sigma of equation 1): the judges' covariance minus that of the means.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
 
 
 def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
-    """Average the labelled items of the states (Q, C) = 00, 01, 10, 11 (step F), (4, p); None if a state has none.
+    """Average the labelled items of each state (Q, C) = 00, 01, 10, 11 (step F), shape (4, p).
 
-    Labels give Q. For C, the direction between the means of the two labels is removed from the states' means, and the
-    axis along which they then differ most is taken: items of one label on either side of their mean on that axis are
-    C = 0 and C = 1.
+    The result is None if a state has no labelled item. Labels give Q. For C, the direction between the means of the
+    two labels is removed from the states' means, and the axis along which they then differ most is taken: items of
+    one label on either side of their mean on that axis are C = 0 and C = 1.
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None
@@ -141,7 +141,7 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
 
 
 def aligned(means: Array, prototypes: Array) -> Array:
-    """Return Q of each state by the permutation with the least squares between means and prototypes (step F), (4,).
+    """Assign Q to each state, shape (4,), by the least-squares matching of means and prototypes (step F).
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ from care_ops.scores import Array, varies
 
 @dataclass(frozen=True)
 class Rules:
-    """Limits of the departures from the plain average.
+    """Limits on the departures of the label-free estimate from the plain average.
 
     The values were chosen on recorded panels, leaving out the data set that is reported (``make bench-real``).
 
@@ -77,8 +77,9 @@ class Rules:
 RULES = Rules()
 
 QUALITY_SHARE = 0.45
-"""Share of the common factor's variance that is quality and not a shared error, for the number of effective judges. The
-number is within a factor of 1.5 of the one by gold on four of five recorded panels (``make bench-real``)."""
+"""Share of the common factor's variance that is quality rather than shared error, for ``effective_judges``. That number
+is within a factor of 1.5 of the one by gold labels on four of five recorded panels (``make bench-real``).
+"""
 
 _CANCELLED = (
     "care: no item ranks above another, because the judges' scores cancel, as those of two opposite judges do; "
@@ -100,7 +101,7 @@ class _Panel:
 
 
 def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
-    """Estimate quality without labels.
+    """Estimate the quality of each item without labels.
 
     Raises
     ------
@@ -162,7 +163,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
 
 
 def additive_mean(values: Array) -> Array:
-    """Average each item over its judges, (n,), corrected for the severity of judges with missing scores.
+    """Average each item's scores, shape (n,), corrected for the severity of judges with missing scores.
 
     The model score = item + judge is fitted by least squares (the unbalanced two-way layout; Yates, 1934), so an item
     does not gain if a severe judge did not score it. Without missing scores the result is the plain mean. It is NaN for
@@ -208,7 +209,6 @@ def effective_judges(model: OneFactor, correlation: Array, quality: float = QUAL
 
 
 def _plain(problem: Problem) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the plain average, and a mask of the items with a score."""
     values = problem.scores.values / problem.scale.mean() if _in_own_units(problem) else problem.standardised
     mean = row_mean(values)
     scored: NDArray[np.bool_] = ~np.isnan(mean)
@@ -225,7 +225,6 @@ def _average_of(problem: Problem, standardised: Array, group: NDArray[np.intp]) 
 
 
 def _in_units(problem: Problem, standardised: Array) -> Array:
-    """Return standardised scores in the judges' own units relative to the mean unit, if they share a scale."""
     return standardised * (problem.scale / problem.scale.mean()) if _in_own_units(problem) else standardised
 
 
@@ -258,27 +257,24 @@ def _panel(units: Array, standardised: Array) -> _Panel:
 
 
 def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
-    """Find the judges (p,) that agree with no other judge."""
     agreement = (panel.correlation.sum(axis=1) - 1.0) / (len(panel.correlation) - 1)
     return agreement + 2.0 / np.sqrt(panel.items) < rules.weak * float(np.median(agreement))
 
 
 def _has_common_factor(model: OneFactor, panel: _Panel, kept: NDArray[np.bool_], weights: Array, rules: Rules) -> bool:
-    """Return whether one factor explains the judges' correlations, and its weights promise a gain."""
     spread = np.nanstd(panel.units, axis=0)
     gain = model.validity(spread * weights) - model.validity(spread * kept)
     return model.misfit <= rules.most_misfit and gain >= rules.least_gain
 
 
 def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
-    """Find the judges (p,) whose scores are nearly the mean of the others."""
     total = correlation.sum(axis=1)
     rest = correlation.sum() - 2.0 * total + 1.0
     return (total - 1.0) / np.sqrt(np.maximum(rest, 1e-12)) > rules.near_average
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to a sum of one; limit each to ``most`` equal weights, or to one where ``equal`` is true."""
+    """Scale weights to sum to one, and cap each at ``most`` equal weights, or at an equal weight where ``equal``."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)
@@ -294,7 +290,6 @@ def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
 
 
 def _without_nearest(problem: Problem, found: LabelFree) -> Array | None:
-    """Average the scores after regression on the feature that the estimate follows most."""
     name = found.nearest_feature
     if name is None:
         return None
@@ -303,12 +298,10 @@ def _without_nearest(problem: Problem, found: LabelFree) -> Array | None:
 
 
 def _by_judge(weights: Array, group: NDArray[np.intp]) -> Array:
-    """Divide the weight of each group equally among its duplicates."""
     return (weights / np.bincount(group))[group]
 
 
 def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
-    """Remove the effects of features that are declared as not quality."""
     standardised = problem.standardised
     for name, w in features.items():
         if name == POSITION:
@@ -322,13 +315,12 @@ def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
 
 
 def _families(problem: Problem) -> NDArray[np.intp]:
-    """Assign a number to each family of the judges, (p,)."""
+    """Return the number of each judge's family, shape (p,)."""
     names = [family_of(judge, problem.scores.families) for judge in problem.scores.judges]
     return np.unique(np.array(names), return_inverse=True)[1].astype(np.intp)
 
 
 def _items_behind(values: Array) -> float:
-    """Return the median number of items that two judges share."""
     seen = ~np.isnan(values)
     if seen.all():
         return len(values)
@@ -338,7 +330,7 @@ def _items_behind(values: Array) -> float:
 
 
 def _joined(values: Array, group: NDArray[np.intp]) -> Array:
-    """Average the scores present of each group's judges, (n, groups)."""
+    """Average the scores of each group of judges, shape (n, groups)."""
     count = int(group.max()) + 1
     if count == values.shape[1]:
         return values
@@ -355,7 +347,6 @@ def _weighted_mean(values: Array, weights: Array) -> Array:
 
 
 def _sd(model: OneFactor, panel: _Panel, latent: Array, scored: NDArray[np.bool_]) -> Array:
-    """Estimate the standard deviation (n,) of the estimate from the noise of its judges."""
     best = unit_score(_weighted_mean(panel.normal, model.weights), scored)
     one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1))
     sd = factor_analysis.posterior_sd(one, panel.normal)

@@ -41,7 +41,7 @@ def common_factor(problem: Problem) -> Aggregate:
 
 
 def mean_of_families(problem: Problem) -> Aggregate:
-    """Average the means of the declared families' standardised scores (``families``).
+    """Average the family means of the standardised scores (``families``).
 
     Raises ``FitError`` if a judge does not vary.
     """
@@ -52,7 +52,7 @@ def mean_of_families(problem: Problem) -> Aggregate:
 
 
 def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:
-    """Average the families' means of the scores present, shape (n,); NaN for an item without scores.
+    """Average the family means of each item, shape (n,); NaN for an item without scores.
 
     Parameters
     ----------
@@ -72,7 +72,6 @@ def family_of(judge: str, families: Mapping[str, str]) -> str:
 
 
 def _placed(problem: Problem, name: str, latent: Array, *, weights: Array | None = None) -> Aggregate:
-    """Build the aggregate of a latent quality with the location and spread of the panel's mean."""
     return Aggregate(
         name,
         to_panel_scale(latent, problem.panel_mean, problem.ends)[0],

@@ -1,4 +1,4 @@
-"""Aggregates on the scale, and with the threshold, that a fit declares."""
+"""Placement of aggregates on the declared scale, with the declared threshold."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from care_ops.scores import Array
 def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Aggregate:
     """Map an aggregate to the declared scale and threshold without changing the order of items.
 
-    Raises ``FitError`` if the scale of the labels is declared, but no label can set it.
+    Raises ``FitError`` if labels are to set the scale, but no label can.
     """
     declared = problem.config.calibration
     estimate = aggregate.estimate
@@ -48,7 +48,6 @@ def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Agg
 
 
 def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | None = None) -> Aggregate:
-    """Replace the estimate of an aggregate, map its threshold likewise, and scale its sd with the spread."""
     before, scored = aggregate.estimate, ~np.isnan(aggregate.estimate)
     threshold, sd = aggregate.threshold, aggregate.sd
     order = np.argsort(before[scored], kind="stable")
@@ -63,7 +62,7 @@ def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | 
 
 
 def _moved_threshold(threshold: float, before: Array, after: Array) -> float:
-    """Map a threshold as the estimates (n,), in rising order, were mapped; every item stays on its side."""
+    """Map a threshold as the sorted estimates (n,) were mapped, so that every item stays on its side of it."""
     negative = int(np.searchsorted(before, threshold, side="right"))
     if negative == len(after):
         return float(after[-1])

@@ -1,4 +1,4 @@
-"""All aggregators by the names that users type."""
+"""Registry of all aggregators by name."""
 
 from care_ops.aggregators.annotators import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
 from care_ops.aggregators.base import Aggregator

@@ -10,7 +10,7 @@ from care_ops.minimum_sizes import MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE
 from care_ops.models.duplicates import Duplicates
 
 SPARSE_SHARE = 0.5
-"""Share of the factor in the estimate of a sparse panel."""
+"""Share of the common factor in the estimate of a sparse panel; the rest is the mean of the judges."""
 
 
 def estimate_sparse_panel(problem: Problem) -> LabelFree:

@@ -30,13 +30,13 @@ def majority_vote(problem: Problem) -> Aggregate:
 
 
 def average(problem: Problem) -> Aggregate:
-    """Average the scores present of each item (``avg``)."""
+    """Average each item's scores (``avg``)."""
     p = problem.scores.shape[1]
     return Aggregate("avg", problem.panel_mean, threshold=problem.cut, weights=np.full(p, 1.0 / p))
 
 
 def median(problem: Problem) -> Aggregate:
-    """Take the median of the scores present of each item (``median``)."""
+    """Return the median of each item's scores (``median``)."""
     values = problem.scores.values
     ordered, count = np.sort(values, axis=1), (~np.isnan(values)).sum(axis=1)  # NaN go last
     rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
@@ -75,7 +75,7 @@ def _agreement(scores: Array, labels: Array) -> float:
 
 
 def modal_grade(values: Array) -> Array:
-    """Return the most frequent value of each row, (n,): the smallest in a tie, NaN for a row without values."""
+    """Return the most frequent value of each row, shape (n,): the smallest in a tie, NaN for a row without values."""
     ordered = np.sort(values, axis=1)  # NaN go last
     n, p = ordered.shape
     run, best_run = np.ones(n), np.ones(n)

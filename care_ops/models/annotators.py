@@ -24,12 +24,12 @@ _LABEL_SD = 0.1
 _RESTARTS, _MACE_ITERATIONS = 10, 50
 
 _MOST_STEPS, _SETTLED = 500, 1e-6
-"""Most steps of a fit, and the change of an item's log likelihood at which Dawid-Skene stops."""
+"""Maximum number of steps of a fit, and the change of the mean log likelihood at which Dawid-Skene stops."""
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """A fitted annotator model.
+    """Fitted annotator model.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Crowd:
 
     @property
     def posterior(self) -> Array:
-        """P(class | answers), (n, k), which is overconfident if judges share mistakes."""
+        """P(class | answers), shape (n, k), which is overconfident if judges share mistakes."""
         return softmax(self.log_odds)[0]
 
 
@@ -129,7 +129,7 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
     unit = np.sqrt(p / max(n, 1))
 
     def votes_of(given: NDArray[np.intp]) -> Array:
-        """Return 1 if a judge gave a class, else 0, (k, rows, p)."""
+        """Return 1 where a judge gave a class, else 0, shape (k, rows, p)."""
         return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from care_ops.scores import Array
 
 MOST_LEVELS = 10
-"""Largest number of different scores that count as grades; more are binned."""
+"""Maximum number of distinct scores that are used as grades; more scores are binned."""
 
 
 class Answers:
@@ -28,7 +28,7 @@ class Answers:
     ----------
     items, judges, classes : int
     owner : (p * classes,) array of int
-        Judge of each column: judges in order, the grades of each in order.
+        Judge of each column; columns are sorted by judge and then by grade.
     """
 
     def __init__(self, grades: NDArray[np.intp], classes: int) -> None:
@@ -41,7 +41,7 @@ class Answers:
         self._given = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
 
     def joint(self, by_column: Array) -> Array:
-        """Sum ``by_column`` (columns, k) over the answers present of each item; shape (n, k)."""
+        """Sum ``by_column`` (columns, k) over each item's answers, shape (n, k)."""
         return self._given @ by_column
 
     def counts(self, weights: Array) -> Array:
@@ -49,26 +49,26 @@ class Answers:
         return self._given.T @ weights
 
     def together(self) -> Array:
-        """Count the items that have both of two answers, (columns, columns)."""
+        """Count the items that have both of two answers, shape (columns, columns)."""
         return (self._given.T @ self._given).toarray()
 
     def of_rows(self, rows: NDArray[np.intp]) -> Answers:
-        """Return the answers to some items."""
+        """Return the answers to the items in ``rows``."""
         some = copy(self)
         some.items, some._given = len(rows), self._given[rows]
         return some
 
     def by_judge(self, by_column: Array) -> Array:
-        """Sum the columns (columns, ...) of each judge; shape (p, ...)."""
+        """Sum the columns (columns, ...) of each judge, shape (p, ...)."""
         return by_column.reshape(self.judges, self.classes, *by_column.shape[1:]).sum(axis=1)
 
     def own_class(self) -> Array:
-        """Return 1 where the grade of a column is the class, else 0; shape (columns, classes)."""
+        """Return 1 where the grade of a column is the class, else 0, shape (columns, classes)."""
         return np.tile(np.eye(self.classes), (self.judges, 1))
 
 
 def softmax(joint: Array) -> tuple[Array, Array]:
-    """Return exp(joint) with rows scaled to a sum of one, (n, k), and the log of each row's sum before, (n,).
+    """Return the softmax of each row, shape (n, k), and the log of each row's sum of exp(joint), shape (n,).
 
     Columns are copied to rows, over which numpy takes maxima and sums three times as fast.
     """

@@ -18,7 +18,7 @@ _ATTEMPTS = 10
 """Number of random contractions of a decomposition, or of its random starts."""
 
 _LEAST_WEIGHT = 1e-3
-"""Weight of a component that the moment gives less or a negative weight."""
+"""Minimum weight of a component, because the moment may give a smaller or negative weight."""
 
 
 def augmented_moment(moments: Moments, views: Views, scale: Array | None = None) -> Array:
@@ -193,7 +193,7 @@ def mixture_by_least_squares(
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
-    """Map whitened coordinates back to each augmented view, (1 + p_l, min(k, 1 + p_l)), from pair moments."""
+    """Compute maps (1 + p_l, min(k, 1 + p_l)) from whitened coordinates to each augmented view, by pair moments."""
     first, singular, second = np.linalg.svd(tensor[:, :, 0])
     third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
     back = [(first, singular), (second.T, singular), (third, third_singular)]
@@ -203,7 +203,7 @@ def _unwhitening(tensor: Array, k: int) -> list[Array]:
 
 
 def rebuilt(factors: Sequence[Array]) -> Array:
-    """Multiply three factors out to a tensor."""
+    """Return the tensor of three factors, which is the sum of the outer products of their columns."""
     return np.einsum("ar,br,cr->abc", *factors, optimize=True)
 
 

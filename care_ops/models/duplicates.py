@@ -17,7 +17,7 @@ from care_ops.models.one_factor import common_loadings
 from care_ops.scores import Array
 
 DUPLICATE = 0.97
-"""Value that the correlation of duplicates' normal scores, less two standard errors, exceeds."""
+"""Lower limit of the correlation of duplicates' normal scores, after subtracting two standard errors."""
 
 _UNRELATED = 0.2
 """Margin by which the correlation of duplicates exceeds the value that the other judges imply. A group of duplicates
@@ -30,7 +30,7 @@ if their mean loading is at least this share of the others' median; below it the
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Groups of judges that count as one.
+    """Groups of duplicate judges, each of which counts as one judge.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Duplicates:
 
 
 def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]) -> Duplicates:
-    """Find the judges whose near-identical scores their accuracy cannot explain.
+    """Find judges whose scores are more alike than their accuracy explains.
 
     Parameters
     ----------
@@ -93,17 +93,15 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
 
 
 def _groups(label: NDArray[np.intp]) -> list[list[int]]:
-    """Return the groups of at least two judges."""
     return [np.flatnonzero(label == k).tolist() for k in np.flatnonzero(np.bincount(label) > 1)]
 
 
 def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return whether two judges that are unlike a judge and each other agree, which implies its accuracy, (p, 1)."""
+    """Return whether two unrelated judges that agree imply the accuracy of each judge, shape (p, 1)."""
     count = int(related.max()) + 1
     return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
 
 
 def _numbered(label: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Assign numbers to the same groups in the order in which they first occur."""
     _, first, place = np.unique(label, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[place]

@@ -1,4 +1,4 @@
-"""Factor analysis of normal scores."""
+"""Factor analysis of scores that were mapped to normal quantiles."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ MIN_UNIQUENESS = 0.02
 """Minimum unique share of a judge's variance, without which a judge may become the factor (a Heywood case)."""
 
 _MOST_TURNS = 2_000
-"""Largest number of steps of a rotation."""
+"""Maximum number of steps of a rotation."""
 
 _NOISE_PRIOR = 0.5
 """Weight of the panel's mean noise against an item's own noise, as a share of the judges."""
@@ -69,7 +69,7 @@ def _by_rank(scores: Array) -> Array:
 
 
 def fit(correlation: Array, factors: int) -> FactorModel:
-    """Fit the model by maximum likelihood over the uniquenesses, which give the loadings (Joreskog, 1967).
+    """Fit the factor model by maximum likelihood over the uniquenesses, which determine the loadings (Joreskog, 1967).
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def number_of_factors(correlation: Array, n: int) -> int:
     """Count the eigenvalues above those of unrelated judges; return at least one and less than half of p.
 
     The limit is the upper edge of the Marchenko-Pastur law, (1 + sqrt(p / n))^2: parallel analysis for many
-    judges, without drawing (Dobriban, "Permutation methods for factor analysis and PCA", 2020).
+    judges, without simulation (Dobriban, "Permutation methods for factor analysis and PCA", 2020).
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def number_of_factors(correlation: Array, n: int) -> int:
 
 
 def oblimin(model: FactorModel) -> FactorModel:
-    """Rotate to direct quartimin, with correlated factors, by gradient projection (Bernaards and Jennrich, 2005).
+    """Rotate factors obliquely by direct quartimin and gradient projection (Bernaards and Jennrich, 2005).
 
     The step length is that of Barzilai and Borwein (IMA Journal of Numerical Analysis 1988).
     """

@@ -106,7 +106,7 @@ def controlled(standardised: Array, w: Array) -> Array:
 
 
 def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
-    """Find the judges (p,) whose correlation with a feature w (n,) is significant at 1 % for all judges together."""
+    """Find the judges (p,) whose correlation with a feature w (n,) is significant at a familywise level of 1 %."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     correlation = (w @ z) / np.sqrt(np.maximum((w**2 @ seen) * np.sum(z**2, axis=0), 1e-12))
@@ -114,7 +114,7 @@ def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
 
 
 def unit_feature(feature: Array) -> Array | None:
-    """Standardise a feature, with 0 for NaN; return None if it is the same for nearly all items."""
+    """Standardise a feature, with 0 for NaN; return None if nearly all items have the same value."""
     known = feature[~np.isnan(feature)]
     if len(known) < MIN_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
         return None

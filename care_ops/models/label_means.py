@@ -1,4 +1,4 @@
-"""The mean label of a system's items, given a few graded labels and one score for every item.
+"""Mean label of a system's items, estimated from a few graded labels and one score for every item.
 
 Each system gets its own regression estimate (Cochran, Sampling Techniques, 1977, chapter 7; "PPI++" in Angelopoulos,
 Duchi and Zrnic, 2023): the labels' mean, adjusted by the slope of labels on scores to the mean score of all items. Ten
@@ -35,7 +35,7 @@ def draw_means(
     system : System
         System with at least two labels, which may have any value.
     of_these_items : bool
-        Whether the mean is over the given items; otherwise it is over endless items, of which these are a sample.
+        Whether the mean is over the given items; otherwise it is over the population, of which they are a sample.
     within : float, optional
         Variance of the labels within systems (``variance_within``), towards which the system's variance is moved.
     """

@@ -1,4 +1,4 @@
-"""Quality given a few labels: a Gaussian process that starts from the label-free estimate.
+"""Quality estimated from a few labels by a Gaussian process that starts from the label-free estimate.
 
 A label is modelled as the sum of a slope on that estimate, a departure along the judges' common factors, a departure
 along single judges and features of the texts, and noise. The result is the posterior mean over a grid of scales of the
@@ -40,7 +40,7 @@ _FLAT = 10.0
 """Prior variance of the intercept, which is large so that only the labels determine it."""
 
 _MOST_STEPS, _STEP_ENDS, _MIN_CURVATURE = 50, 1e-6, 1e-12
-"""Limits of Newton's method: steps, the change to stop at, and the curvature, in standard deviations of the noise."""
+"""Limits of Newton's method: maximum number of steps, change at which it stops, and minimum curvature."""
 
 _DRAWS = 500
 """Number of posterior draws for the comparison of two rankings."""
@@ -51,7 +51,7 @@ NOT_WORSE = 0.01
 
 @dataclass(frozen=True)
 class Columns:
-    """Regressors of quality, for n items.
+    """Regressors for the quality of n items.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class LabelledFit:
-    """Estimate of quality from labels.
+    """Estimate of quality from labels, and its comparison with the plain average.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ def fit_labels(
     ----------
     columns : Columns
     rows : (m,) array of int
-        Labelled items.
+        Rows of the labelled items.
     labels : (m,) array
     counts : (m,) array
         Weight of each label: the noise of a label has the variance of a single label's noise divided by the weight.
@@ -163,7 +163,7 @@ def _compared(
     mean: Array,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """Return how often the posterior mean ranks the items at least as well as the plain average, and the mean gain.
+    """Return the probability that the estimate ranks items at least as well as the plain average, and the mean gain.
 
     Quality is drawn from the posterior of its coefficients. ``columns`` are its regressors, then the plain average.
     """
@@ -194,7 +194,7 @@ def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Arra
 
 
 def _on_sides(sides: Array, counts: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition on the sign, -1 or 1, of the process with its noise, by Laplace's approximation.
+    """Condition on the sign, -1 or 1, of the noisy process, by Laplace's approximation.
 
     Each step of Newton's method conditions on numbers (Rasmussen and Williams, "Gaussian processes for machine
     learning", 2006, chapter 3).

@@ -19,7 +19,7 @@ VARIANCE_FLOOR = 1e-3
 """Minimum variance of standardised scores within states, in any direction."""
 
 _RANKED_ITEMS, _RANKED_AFTER = 10_000, 30
-"""Number of items and of iterations by which starts of EM are ranked, which need no precision of ``SAME_STATES``."""
+"""Number of items and of EM iterations for the ranking of starts, which needs less precision than a fit."""
 
 _Step = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]
 
@@ -153,7 +153,7 @@ def _shares(joint: Array) -> tuple[Array, float]:
 
 
 def floored(covariance: Array) -> Array:
-    """Raise a covariance's variance to ``VARIANCE_FLOOR`` in each direction; it may be 0 for copies of a judge."""
+    """Raise the eigenvalues of a covariance to ``VARIANCE_FLOOR``, because copies of a judge give eigenvalues of 0."""
     off_diagonal = covariance - np.diag(np.diag(covariance))
     if not off_diagonal.any():
         return np.diag(np.maximum(np.diag(covariance), VARIANCE_FLOOR))

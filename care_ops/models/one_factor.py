@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from care_ops.scores import Array
 
 _STEPS, _SMALL = 200, 0.03
-"""Largest number of steps of the reweighting, and the residual up to which a pair costs its square."""
+"""Maximum number of reweighting steps, and the residual below which the loss is quadratic."""
 
 MAX_LOADING = 0.97
 """Largest loading, which leaves each judge some variance of its own."""
@@ -55,12 +55,12 @@ class OneFactor:
 
     @property
     def signal(self) -> float:
-        """Common signal of the judges: their median loading."""
+        """Median loading of the judges, which measures their common signal."""
         return float(np.median(self.raw_loadings))
 
 
 def fit(correlation: Array, items: float) -> OneFactor:
-    """Fit the factor by all pairs of judges.
+    """Fit the common factor to the correlations of all pairs of judges.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The share of items that people would pass, given a few yes-or-no labels and one score for every item.
+"""Share of items that people would pass, estimated from a few yes-or-no labels and one score for every item.
 
 Each system gets its own logistic regression of the label on the score, P(Y = 1) = expit(a + b x), because pooling would
 shrink the difference of a system that judges favour. Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps the
@@ -18,7 +18,7 @@ from scipy.special import expit, log_expit
 from care_ops.scores import Array
 
 _INTERCEPTS, _SLOPES, _BINS = 81, 41, 200
-"""Numbers of grid points of both parameters, and of bins for the scores of unlabelled items."""
+"""Numbers of grid points of the intercept and the slope, and of score bins for unlabelled items."""
 
 _REACH = 5.0
 """Half of the width of a grid, in standard deviations of a normal approximation."""
@@ -27,7 +27,7 @@ _MARGIN = 1.0
 """Additional half-width of the grid of intercepts, in logits, for the long tail of a share near 0 or 1."""
 
 _SCORING_STEPS = 500
-"""Largest number of scoring steps; few labels on skewed scores take many."""
+"""Maximum number of scoring steps; few labels on skewed scores take many."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_thes
     system : System
         System with at least one label.
     of_these_items : bool
-        Whether the share is among the given items, of which the labelled ones are known; otherwise it is among endless
-        items, of which these are a random sample.
+        Whether the share is among the given items, of which the labelled ones are known; otherwise it is in the
+        population, of which these items are a random sample.
     """
     grid = _grid(system)
     intercepts, slopes = _draw_parameters(_log_posterior(system, grid), grid, draws, rng)
@@ -149,7 +149,6 @@ def _log_posterior(system: System, grid: _Grid) -> Array:
 
 
 def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
-    """Group labels with equal score and answer; return (score, answer, sum of weights) of each group."""
     together: dict[tuple[float, float], float] = {}
     for at, label, weight in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
         together[at, label] = together.get((at, label), 0.0) + weight
@@ -184,7 +183,6 @@ def _draw_parameters(log_posterior: Array, grid: _Grid, draws: int, rng: np.rand
 def _shares(
     system: System, intercepts: Array, slopes: Array, rng: np.random.Generator, *, of_these_items: bool
 ) -> Array:
-    """Return the draws of one system's share, shape (draws,)."""
     n = len(system.scores)
     rest = np.delete(system.scores, system.labelled) if of_these_items and not system.chosen else system.scores
     if not len(rest):
@@ -201,7 +199,7 @@ def _shares(
 
 
 def _binned(scores: Array) -> tuple[Array, Array]:
-    """Reduce scores to at most ``_BINS`` values, the means of equal shares of the items; return these and counts."""
+    """Reduce scores to at most ``_BINS`` means of equally large groups of items; return the means and the counts."""
     values, count = np.unique(scores, return_counts=True)
     if len(values) <= _BINS:
         return values, count.astype(np.float64)

@@ -44,8 +44,6 @@ class SparseFactor:
 
 @dataclass(frozen=True)
 class _Scores:
-    """The scores present as three arrays: the item, the judge and the value of each score."""
-
     item: NDArray[np.intp]
     judge: NDArray[np.intp]
     score: Array
@@ -93,14 +91,14 @@ def fit(
 
 
 def _items(scores: _Scores, level: Array, loading: Array, variance: Array) -> tuple[Array, Array]:
-    """Return the mean and variance of each item's quality given its scores."""
+    """Return the posterior mean and variance of each item's quality (the E step)."""
     weight = (loading / variance)[scores.judge]
     precision = 1.0 + scores.by_item(weight * loading[scores.judge])
     return scores.by_item(weight * (scores.score - level[scores.judge])) / precision, 1.0 / precision
 
 
 def _judges(scores: _Scores, quality: Array, spread: Array, prior_scores: float) -> tuple[Array, Array, Array]:
-    """Return level, loading and variance of each judge by regressing its scores on quality, with the prior."""
+    """Return level, loading and variance of each judge by regression on quality with the prior (the M step)."""
     q, x = quality[scores.item], scores.score
     products = (np.ones(len(q)), q, q**2 + spread[scores.item], x, x * q, x**2)
     sums = [scores.by_judge(product) for product in products]

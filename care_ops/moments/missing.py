@@ -11,7 +11,7 @@ from care_ops.scores import Array
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """Replace missing scores by their conditional means given the scores present; return the remaining variance, too.
+    """Replace missing scores by their conditional means given the scores present, and return the remaining variance.
 
     Parameters
     ----------

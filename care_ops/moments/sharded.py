@@ -2,7 +2,7 @@
 
 A shard is a path and a range of rows, so that workers read the file themselves and memory is bounded. A worker without
 the file gets the rows. Moments are added in the order of the shards, so the result equals that of one process to the
-last digit, also if a worker dies.
+last digit, even if a worker dies.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 16_384
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Function that calls another one for each argument and yields the results in order, as ``map`` does."""
+"""Function like ``map`` that calls another function for each argument and yields the results in order."""
 
 
 class UnreadableError(Exception):
-    """Error for a shard whose file is missing, damaged or another file than the one that was cut."""
+    """Error for a shard whose file is missing, damaged or replaced by another file."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Shard:
 
 
 def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
-    """Cut a Parquet file into ranges of at most ``rows`` rows."""
+    """Divide a Parquet file into shards of at most ``rows`` rows."""
     import pyarrow.parquet as pq
 
     file = pq.read_metadata(path)
@@ -66,7 +66,6 @@ def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
 
 
 def _identity(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
-    """Return the number of rows and the metadata of a file."""
     return file.num_rows, tuple(sorted((file.metadata or {}).items()))
 
 
@@ -87,7 +86,7 @@ def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
 
 
 def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[RecordBatch]:
-    """Read the rows of a shard from its file, with a check of each page.
+    """Read the rows of a shard from its file, and verify the checksum of each page.
 
     Row groups are read one at a time, which bounds the memory.
 
@@ -169,7 +168,7 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
 
 
 def with_part(shard: Shard) -> Shard:
-    """Return the shard with its rows.
+    """Return the shard with its rows as an Arrow stream.
 
     Raises ``UnreadableError`` if the file cannot be read.
     """

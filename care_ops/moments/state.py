@@ -62,7 +62,7 @@ class Moments:
 
     @cached_property
     def sparse(self) -> bool:
-        """Whether pairs of judges share too few items (``sparsity.is_sparse``)."""
+        """Whether pairs of judges share too few items for correlations (``sparsity.is_sparse``)."""
         return is_crowd(self.count1, self.n) or lacks_pairs(self.count2)
 
     def __add__(self, other: Moments) -> Moments:
@@ -184,7 +184,7 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
 
 
 def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = True) -> Moments:
-    """Return the moments of scores in batches.
+    """Return the moments of scores that arrive in batches.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def of_panel(values: Array, *, third: bool = True) -> Moments:
 
 
 def empty(shift: Array, *, third: bool = True) -> Moments:
-    """Return the moments of no items."""
+    """Return the moments of zero items, to which the moments of batches are added."""
     p = len(shift)
     cube = p if third else 0
     one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((cube, cube, cube))
@@ -269,7 +269,7 @@ def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     ----------
     correlation : (p, p) array
     n : int
-        Number of items behind it.
+        Number of items behind the correlation.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Adjusted features of items, and their means by split unit."""
+"""Residual ranks of item features, and means by split unit."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Detection of a changed judge by sequential tests that hold over all runs.
+"""Detection of changed judges by sequential tests that are valid over all runs.
 
 In each run, a judge scores a few references again, which are items that it scored before. The difference is the new
 score minus the old one. If the judge has not changed, its distribution is symmetric about 0.
@@ -73,7 +73,7 @@ def log_capitals(runs: Sequence[Array]) -> Array:
 
 
 def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
-    """Find the change that is detected first, and estimate the run in which it began; None without evidence.
+    """Find the first detected change, and estimate the run in which it began; return None without evidence.
 
     Parameters
     ----------
@@ -105,6 +105,6 @@ def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -
 
 
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
-    """Return a sentence for each judge with evidence of a change."""
+    """Return a sentence for each judge that has changed."""
     message = "Judge {} changed: its scores of the same answers {} {}."
     return [message.format(name, one.direction, one) for name, one in changed.items()]

@@ -1,4 +1,4 @@
-"""Coverage of items by judges, and the meaning of missing scores, in numbers and sentences."""
+"""Coverage of items by judges, and messages about missing scores."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import components, is_sparse
 
 _NAMED = 3
-"""Most judges, and most groups, that a sentence names."""
+"""Maximum number of judges, and of groups, that a message names."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Coverage of a panel.
+    """Coverage of a panel: missing scores, items with few scores, and groups of judges.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Coverage:
     groups : tuple of Group
         Groups of judges that share no item.
     lost : str
-        The unscored items that had scores in the previous fit, in words.
+        Message about unscored items that had scores in the previous fit.
     """
 
     items: int
@@ -54,11 +54,11 @@ class Coverage:
 
     @property
     def mostly_few(self) -> bool:
-        """Whether half of the scored items have fewer than three scores."""
+        """Whether at least half of the scored items have fewer than three scores."""
         return self.few > 0 and 2 * self.few >= self.items - self.unscored
 
     def falls_into(self) -> str:
-        """Name the groups of judges that share no item."""
+        """Return a sentence that names the groups of judges that share no item."""
         named = [
             f"{listed(group.judges, _NAMED)} ({counted(len(group.judges), 'judge')}, {counted(group.items, 'item')})"
             for group in self.groups[:_NAMED]
@@ -106,7 +106,7 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
 
 
 def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
-    """Compute the coverage of a panel."""
+    """Compute the coverage of a panel from its scores."""
     present = ~np.isnan(scores.values)
     by_item = present.sum(axis=1)
     groups = tuple(

@@ -1,4 +1,4 @@
-"""Decide the verdict from the facts of a fit and from changes since it was built."""
+"""Decision on the verdict from the facts of a fit and the changes since the fit was built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -15,7 +15,7 @@ _BINS = 10
 
 @dataclass(frozen=True)
 class Drift:
-    """Differences between the estimates of an aggregator in two runs.
+    """Changes of an aggregator's estimates between two runs.
 
     Attributes
     ----------

@@ -132,7 +132,7 @@ class FitFacts(CareSummary):
     former_concerns : tuple of str
         Concerns of a fit that an older release stored.
     gates : tuple of GateAdvice
-        Whether the panel and each judge may gate; if empty, ``gate_needs`` names the missing input.
+        Whether the panel and each judge may gate a release; if empty, ``gate_needs`` names the missing input.
     """
 
     fit_version: str

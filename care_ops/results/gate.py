@@ -1,4 +1,4 @@
-"""Release gate, which decides whether a new system is better or worse than another, or evidence is lacking.
+"""Release gate, which decides whether a new system is better or worse than an old one, or leaves this undecided.
 
 The decision rests on the interval of the difference in mean label (``results.rates``) over the population of items.
 """
@@ -56,7 +56,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     Raises
     ------
     InputError
-        Both systems are the same, a system has no items, the two never met in a pair, the margin is negative or exceeds
+        The systems are the same, one has no items, the two never met in a pair, the margin is negative or exceeds
         every possible difference, or ``rates_at_looks`` raises it.
     TooFewLabelsError
         A system, or the common pairs, have fewer than ``MIN_LABELS``.
@@ -91,7 +91,6 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
 
 
 def _check_the_two(new: str, old: str, margin: float, width: float) -> None:
-    """Raise ``InputError`` if both systems are the same, or the margin is negative or accepts every loss."""
     if new == old:
         raise InputError(f"gate: {new!r} cannot be compared with itself; name another system")
     if margin < 0:

@@ -36,7 +36,7 @@ def text_features(texts: Sequence[str | None]) -> Array:
 
 
 COUNTED = ("words", "sentences", "list_items", "numbers")
-"""Counts in the texts whose effects on single judges ``care`` removes."""
+"""Text counts whose effects on individual judges ``care`` removes."""
 
 
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:

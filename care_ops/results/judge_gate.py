@@ -1,4 +1,4 @@
-"""Agreement of a judge with people, with intervals, and whether it may gate a release at a bar.
+"""Agreement of a judge with people, and the decision whether the judge may gate a release.
 
 Intervals use influence values, which allow unequal weights and split units, on Fisher's scale for kappa and the logit
 for AUC (Fleiss, Cohen and Everitt, Psychological Bulletin 1969; DeLong, DeLong and Clarke-Pearson, Biometrics 1988).
@@ -18,30 +18,30 @@ from care_ops.samples import MOST_ITEMS
 from care_ops.scores import Array, ScoreMatrix, rows_of
 
 Measure = Literal["kappa", "weighted_kappa", "auc"]
-"""Statistics that a bar may use."""
+"""Agreement statistics that can be compared with a bar."""
 
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 DEFAULT_BAR = 0.6
-"""Kappa from which agreement is commonly called substantial (Landis and Koch, Biometrics 1977)."""
+"""Default bar, the kappa from which agreement is commonly called substantial (Landis and Koch, Biometrics 1977)."""
 
 Outcome = Literal["yes", "not yet", "no"]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 Scale = Callable[[float], float]
-"""To the scale on which an interval is symmetric, or back."""
+"""Function to or from the scale on which an interval is symmetric."""
 
 _END = 0.25
-"""Share of the scores' range that gold may lack at either end and be grades on the same scale."""
+"""Maximum gap between the ends of gold and of scores on one scale, as a share of the scores' range."""
 
 GateNeeds = Literal["", "labels", "cut", "votes"]
-"""What is missing to answer whether judges may gate: labels, a pass mark, or labels of 0 and 1."""
+"""Missing input for the question whether judges may gate: labels, a pass mark, or labels of 0 and 1."""
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic with its interval."""
+    """Statistic with its confidence interval."""
 
     value: float
     lo: float
@@ -52,13 +52,13 @@ class Statistic:
         return f"{self.value:.2f} ({self.lo:.2f} to {self.hi:.2f})"
 
     def against(self, bar: float) -> Outcome:
-        """Return whether the whole interval is at or above the bar, below it, or on both sides."""
+        """Return ``yes`` if the interval is at or above the bar, ``no`` if it is below, and ``not yet`` otherwise."""
         return "yes" if self.lo >= bar else "no" if self.hi < bar else "not yet"
 
 
 @dataclass(frozen=True)
 class PeopleAgreement:
-    """How one judge, or the panel, agrees with people on the labelled items that it scored.
+    """Agreement of one judge, or of the panel, with people on the labelled items that it scored.
 
     Attributes
     ----------
@@ -92,10 +92,11 @@ class PeopleAgreement:
 
 @dataclass(frozen=True)
 class GateAdvice:
-    """Whether a judge may gate: its interval is at or above the bar (yes), below it (no), or on both sides (not yet).
+    """Advice whether a judge may gate a release, by the interval of its agreement with people.
 
-    ``more_labels`` would decide: 0 if decided, None if unknown or beyond any set. ``unlabelled`` items are left.
-    ``leans`` is the decision if more labels confirm the statistic; empty if there is none.
+    The outcome is "yes" if the interval is at or above the bar, "no" if it is below, and "not yet" otherwise.
+    ``more_labels`` is the number of labels that would decide: 0 if decided, None if unknown or beyond any set.
+    ``unlabelled`` counts the items that are left. ``leans`` is the decision if more labels confirm the statistic.
     """
 
     judge: str
@@ -108,7 +109,7 @@ class GateAdvice:
 
     @property
     def remedy(self) -> str:
-        """How many labels would decide, or that these items cannot; empty if decided or unknown."""
+        """Message on the number of labels that would decide, or that too few items are left; empty otherwise."""
         if not self.more_labels:
             return ""
         if self.more_labels <= self.unlabelled:
@@ -154,7 +155,7 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
 def gate_advice(
     scores: ScoreMatrix, estimate: Array, gold: Array, cut: float | None
 ) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-    """Return whether the panel's estimate and each judge may gate at the default bar, or what is missing.
+    """Return gate advice on the panel's estimate and each judge at the default bar, or the missing input.
 
     Votes (0 and 1), or a share of votes, pass above one half, and other scores above ``cut``. Grades are compared as
     such if gold has the judge's scale.
@@ -176,7 +177,7 @@ def gate_advice(
 
 
 def _on_one_scale(scores: Array, gold: Array) -> bool:
-    """Return whether both are votes, or gold lies within the scores' range and reaches both of its ends."""
+    """Return whether scores and gold are both binary, or gold spans nearly the whole range of the scores."""
     if np.isnan(gold).all() or is_binary(gold) or is_binary(scores):
         return is_binary(gold) == is_binary(scores)
     low, high = np.nanmin(scores), np.nanmax(scores)
@@ -188,7 +189,7 @@ _NAMES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kapp
 
 
 def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
-    """Return whether a judge may gate, and how many labels would decide."""
+    """Return a sentence on whether a judge may gate, and on the number of labels that would decide."""
     statistic, name = found.measure(advice.measure), _NAMES[advice.measure]
     shown = f"{name} is not defined ({found.undefined})" if statistic is None else f"{name} {statistic}"
     more = f"; {advice.remedy}" if advice.remedy else ""
@@ -196,7 +197,7 @@ def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
 
 
 def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:
-    """Return which of several judges may gate."""
+    """Return a sentence that lists the judges that may gate, may not, or are undecided."""
     groups = {outcome: [each.judge for each in advices if each.outcome == outcome] for outcome in OUTCOMES}
     parts = "; ".join(f"{outcome}: {listed(judges, named)}" for outcome, judges in groups.items() if judges)
     bar = f"{_NAMES[advices[0].measure]} {advices[0].bar:g}"
@@ -204,7 +205,7 @@ def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:
 
 
 def people_sentences(found: PeopleAgreement) -> list[str]:
-    """Return kappa, AUC and bias of a judge, each with its interval."""
+    """Return kappa, AUC and bias of a judge with their intervals, as two phrases."""
     shown = [f"{words} {value}" for name, words in _NAMES.items() if (value := found.measure(name)) is not None]
     bias, graded = found.bias, found.weighted_kappa is not None
     scale, unit = (1, "points of the scale") if graded else (100, "points of the pass rate")
@@ -224,14 +225,14 @@ def agreement_with_people(
     units: Sequence[str] | None = None,
     level: float = 0.9,
 ) -> PeopleAgreement:
-    """Estimate how a judge agrees with people, over the items that both scored.
+    """Estimate how a judge agrees with people, over the items that have a score and a label.
 
     Parameters
     ----------
     scores, labels : (n,) arrays
-        NaN is missing; a label of 1 passes and 0 fails, or is the share of several.
+        NaN is missing. A label is 1 for pass, 0 for fail, or the share of 1 among several labels.
     weights : (n,) array
-        Of the labels.
+        Weights of the labels.
     cut : float
         A score above it passes.
     grades : (n,) array, optional

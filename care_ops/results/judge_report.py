@@ -107,7 +107,6 @@ def report_of(
 
 
 def _share(weights: Array, holds: Array, level: float) -> Share | None:
-    """Return a weighted share with a Jeffreys interval; None if all weights are 0."""
     total = float(weights.sum())
     if total <= 0:
         return None

@@ -31,7 +31,7 @@ KINDS = {
 """Description of each kind of rate."""
 
 ALL = "all items"
-"""Name of the single system if no system is named."""
+"""Name of the only system if items name no systems."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Labelled:
     estimate : (n,) array
         Estimate fitted without the labels, or NaN; for labels of 0 and 1, only the order of the estimates is used.
     labels : (n,) array
-        NaN marks a missing label.
+        Label of each item; NaN marks a missing label.
     systems : sequence of n str or None, optional
-        None if the item belongs to no system. By default all items belong to one system.
+        System of each item, or None if it has none. By default all items belong to one system.
     units : sequence of n str, optional
-        Split units, for a design effect.
+        Split unit of each item, for a design effect.
     chance : (n,) array, optional
         Probability with which each labelled item was drawn; equal by default.
     repeats : Repeats, optional
@@ -234,7 +234,7 @@ def _checked(labels: Array, chance: Array | None, level: float) -> Array:
 
 
 def _weights(chance: Array) -> Array:
-    """Scale inverse probabilities to add to the effective number of labels (Kish, Survey Sampling, 1965)."""
+    """Scale inverse probabilities to sum to the effective number of labels (Kish, Survey Sampling, 1965)."""
     inverse = 1.0 / chance
     return inverse * inverse.sum() / np.sum(inverse**2)
 

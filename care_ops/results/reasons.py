@@ -1,4 +1,4 @@
-"""The state of a fit and its reasons, as plain sentences with the numbers in their details."""
+"""State of a fit and the reasons for it, as plain sentences with numbers in their details."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ _FEATURES_IN_WORDS = {
     "smog": "the reading grade (SMOG)",
     **{name: f"the number of {name}" for name in ("characters", "words", "sentences", "emoji")},
 }
-"""Names of the features of texts (``interpret.FEATURES``)."""
+"""Phrases for text features (``interpret.FEATURES``) in messages."""
 
 _UNCHANGED = 0.98
 """Correlation of the estimates with and without labels from which labels agree with a panel without concerns."""
@@ -32,7 +32,7 @@ _UNRELATED = 0.2
 """Probability that labels are unrelated to the scores (prior .05) from which they do not confirm the judges."""
 
 _NAMED = 4
-"""Judges that a sentence names; its detail has all of them."""
+"""Maximum number of judges that a sentence names; its detail names all of them."""
 
 
 def feature_in_words(feature: str) -> str:
@@ -45,21 +45,21 @@ def _in_words(features: Sequence[str]) -> str:
 
 
 def refused(facts: FitFacts) -> str | None:
-    """Return why a fit has no estimate; None if it has one."""
+    """Return the reason why a fit has no estimate; None if it has one."""
     if len(facts.admitted) < MIN_JUDGES:
         return capital(f"{refusal(facts.admitted)}.")
     return None if facts.failure is None else f"There is no estimate: {facts.failure}."
 
 
 def refusal(judges: Sequence[str]) -> str:
-    """Return why a panel of fewer than three judges is refused."""
+    """Return the reason why a panel of fewer than three judges is refused."""
     count = ("no judge", "one judge", "two judges")[len(judges)]
     named = f" ({', '.join(judges)})" if judges else ""
     return f"{count}{named} can be used, and a panel needs three: where two disagree, nothing shows which is wrong"
 
 
 def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Return why fewer than three judges are admitted, and what to do; options as in ``why_left_out``."""
+    """Return a message on why fewer than three judges are admitted, and what to do; see ``why_left_out``."""
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"
@@ -89,7 +89,7 @@ _STATES: dict[str, State] = {
     "feature": "clear if",
     "one family": "clear if",
 }
-"""The state by the first concern; the others lead to *ambiguous*."""
+"""State by the first concern; concerns that are not listed lead to *ambiguous*."""
 
 
 def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
@@ -117,7 +117,6 @@ def _reason(message: str, detail: str = "", judges: tuple[str, ...] = ()) -> Rea
 
 
 def _concern(facts: FitFacts, concern: Concern) -> Reason:
-    """Explain a concern: the consequence first, then what was measured."""
     independent = len(facts.admitted) - sum(len(names) - 1 for names in facts.duplicates)
     by = "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
     groups = [listed(group, _NAMED) for group in facts.groups]

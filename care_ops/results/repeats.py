@@ -61,7 +61,7 @@ def variance_split(
     values : (n, p) array
         Scores; NaN marks a missing score.
     systems, tasks : sequences of n str
-        Answers of one system to one task are its runs.
+        System and task of each answer; answers of one system to one task are its runs.
 
     Raises
     ------

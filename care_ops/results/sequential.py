@@ -1,4 +1,4 @@
-"""Confidence sequences for rates of systems: intervals that hold at all looks together while labels come in.
+"""Confidence sequences for rates of systems: intervals that hold simultaneously at all looks while labels arrive.
 
 Method: testing by betting, without replacement (Waudby-Smith and Ramdas, Journal of the Royal Statistical Society B
 2024). A capital of 1 is bet against each possible mean, label by label. Against the true mean the game is fair, and the
@@ -25,19 +25,19 @@ from care_ops.scores import Array
 Rows = NDArray[np.intp]
 
 _CANDIDATES = 1001
-"""Number of possible means of a system that are tested."""
+"""Number of candidate means that are tested for a system."""
 
 _LARGEST_BET = 0.5
 """Largest bet, as a share of the capital (Waudby-Smith and Ramdas)."""
 
 _MIXING = 4.0
-"""tau in ``_kept``; at the level .9 intervals of few items are narrowest with about 4."""
+"""Parameter tau in ``_kept``; at the level .9 intervals of few items are narrowest with about 4."""
 
 _PRIOR_LABELS = 2.0
 """Weight of the prior slope of 0, as a number of labels."""
 
 _PRIOR_VARIANCE = 0.25
-"""Variance of a prediction's error before any label: the largest of a number between 0 and 1."""
+"""Initial variance of a prediction error, the largest possible for a number between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,6 @@ class _Predictions:
         return self._errors / self._count if self._count else 0.0
 
     def of(self, scores: Array | float) -> Array:
-        """Return the predicted labels, clipped to 0 and 1."""
         if not self._count:
             return np.full(np.shape(scores), 0.5)
         x, y = self._x / self._count, (self._y + 0.5) / (self._count + 1)
@@ -110,7 +109,6 @@ class _Predictions:
         return np.clip(y + slope * (np.asarray(scores) - x), 0.0, 1.0)
 
     def learn(self, score: float, label: float, predicted: float) -> None:
-        """Update the regression with a label and its prediction."""
         self._count += 1
         self._x, self._y = self._x + score, self._y + label
         self._xx, self._xy = self._xx + score**2, self._xy + score * label
@@ -216,7 +214,6 @@ def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:
 
 
 def _within(value: float, evidence: Evidence, level: float, lo: float, hi: float) -> tuple[float, float, float]:
-    """Return a value, clipped to the interval, and the ends of the interval, in units of the labels."""
     least, largest = (lo + (hi - lo) * end for end in interval(evidence, level))
     return min(max(value, least), largest), least, largest
 

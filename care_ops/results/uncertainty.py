@@ -37,7 +37,7 @@ def weight_intervals(
 ) -> dict[str, Intervals]:
     """Compute 90 % bootstrap intervals for each aggregator that has weights, from ``config.resamples`` refits.
 
-    They cover the weight that the same method would find on infinitely many items, which may be biased.
+    The intervals cover the weight that the same method would find on infinitely many items, which may be biased.
 
     Parameters
     ----------

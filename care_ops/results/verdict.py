@@ -52,7 +52,7 @@ Topic = Literal[
 ]
 
 Pill = Literal["Use", "Check", "Don't use yet", "Waiting", "Failed"]
-"""What a reader does with the estimates."""
+"""Advice to a reader on the use of the estimates."""
 
 _PILLS: dict[State, Pill] = {
     "clear": "Use",
@@ -67,15 +67,15 @@ _PILLS: dict[State, Pill] = {
 }
 
 _CAUTIONS = ("few judges", "few scores", "not connected", "condition", "judge changed", "lost scores")
-"""Topics for which a clear estimate is to be checked."""
+"""Topics that change the advice on a clear estimate from *Use* to *Check*."""
 
 MOST_REASONS = 4
-"""Reasons on the first screen; ``--why`` and the page have the others."""
+"""Maximum number of reasons on the first screen; ``--why`` and the page show all reasons."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason: a plain sentence, the judges that it names, and the numbers behind it (often empty)."""
+    """Reason of a verdict: a plain sentence, the judges that it names, and the numbers behind it (often empty)."""
 
     topic: Topic
     sentence: str
@@ -89,7 +89,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Step:
-    """A next step, and its command if there is one."""
+    """Next step for the user, and its command if there is one."""
 
     sentence: str
     command: str | None = None
@@ -97,7 +97,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one fit.
+    """Verdict on one fit: its state, the reasons and the next steps.
 
     Attributes
     ----------
@@ -117,12 +117,12 @@ class Verdict:
     made_at: str | None = None
 
     def __str__(self) -> str:
-        """Return the first screen as text."""
+        """Return the headline, the first reasons and the first steps as text."""
         return "\n".join(self.lines())
 
     @property
     def pill(self) -> Pill:
-        """Whether to use the estimates."""
+        """Advice on the use of the estimates."""
         cautious = self.state == "clear" and any(reason.topic in _CAUTIONS for reason in self.reasons)
         return "Check" if cautious else _PILLS[self.state]
 
@@ -135,12 +135,12 @@ class Verdict:
 
     @property
     def headline(self) -> str:
-        """The pill and the sentence, which every place shows first."""
+        """Advice on the use of the estimates, followed by the sentence of the verdict."""
         return f"{self.pill.upper()}. {self.sentence}"
 
     @property
     def why(self) -> list[Reason]:
-        """The reasons; for the one in the headline only its detail."""
+        """All reasons; the reason in the headline is reduced to its detail."""
         others = [
             replace(reason, sentence=reason.detail, detail="") if reason.sentence == self.sentence else reason
             for reason in self.reasons
@@ -149,7 +149,7 @@ class Verdict:
 
     @property
     def first_reasons(self) -> list[str]:
-        """The first reasons after the headline, without their details."""
+        """Sentences of the first reasons after the headline, without their details."""
         others = [reason for reason in self.reasons if reason.sentence != self.sentence]
         if self.state == "clear":  # what makes it *Check* comes first
             others.sort(key=lambda reason: reason.topic not in _CAUTIONS)
@@ -157,14 +157,14 @@ class Verdict:
 
     @property
     def first_steps(self) -> tuple[Step, ...]:
-        """The steps up to the first one that has a command; all steps if none has one."""
+        """Steps up to the first one that has a command; all steps if none has one."""
         with_command = next(
             (k for k, step in enumerate(self.next_steps) if step.command is not None), len(self.next_steps) - 1
         )
         return self.next_steps[: with_command + 1]
 
     def lines(self, *, everything: bool = False) -> list[str]:
-        """Return headline, first reasons and first steps; with ``everything`` all of them, with details."""
+        """Return headline, first reasons and first steps; with ``everything``, all reasons, details and steps."""
         sentences, steps = [str(reason) for reason in self.why], self.next_steps
         if not everything:
             sentences, steps = self.first_reasons, self.first_steps
@@ -183,7 +183,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Remedies:
-    """The steps of one place: label items, use the estimates, fit again, and review a blocked fit.
+    """Next steps in the words of one user interface: label items, use the estimates, fit again, review a blocked fit.
 
     ``report`` is the command that compares judges with labels of 0 and 1, and ``cut`` declares the pass mark.
     """
@@ -202,5 +202,5 @@ def condition_in(sentence: str) -> str:
 
 
 def minute_of(moment: str | None) -> str:
-    """Return an ISO time to the minute."""
+    """Format an ISO time to the minute."""
     return (moment or "")[:16].replace("T", " ")

@@ -1,4 +1,4 @@
-"""The paper's theorems, evaluated on a model or a fit."""
+"""Evaluation of the paper's theorems on a model or a fit."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ _DISTINCT = 1e-8
 
 @dataclass(frozen=True)
 class Identifiability:
-    """Eigengaps of L, by which it determines its directions (prop:ident-stable, thm:exact).
+    """Eigengaps of L, which state whether L determines its directions (prop:ident-stable, thm:exact).
 
     Attributes
     ----------

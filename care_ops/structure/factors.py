@@ -27,7 +27,7 @@ _MIN_GAIN = 1e-3
 
 @dataclass(frozen=True)
 class Factors:
-    """Eigen-directions of L, strongest first (paper, Algorithm 1 step 3).
+    """Eigenvectors of L, strongest first (paper, Algorithm 1 step 3).
 
     Attributes
     ----------

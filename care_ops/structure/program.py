@@ -51,7 +51,7 @@ class Structure:
 
     @property
     def precision(self) -> Array:
-        """R = S - L, shape (p, p)."""
+        """Estimated precision matrix R = S - L, shape (p, p)."""
         return self.sparse - self.low_rank
 
 
@@ -205,7 +205,7 @@ class _Consensus:
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """Return the largest relative distance of a primal objective from the optimum, by the dual value."""
+    """Return the relative duality gap, which bounds the distance of a primal objective from the optimum."""
     return max(primal - dual, 0.0) / max(1.0, abs(primal))
 
 
@@ -224,7 +224,6 @@ def _symmetric(a: Array) -> Array:
 
 
 def _checked(sigma: Array) -> Array:
-    """Validate the matrix to decompose, and return it exactly symmetric."""
     sigma = np.asarray(sigma, dtype=np.float64)
     if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1]:
         raise InputError(f"structure: sigma must be a square matrix, got shape {sigma.shape}")
