@@ -283,8 +283,8 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
             if original is None or isinstance(original.source, VersionsSource):
                 names = ", ".join(name for name, t in testsets.items() if not isinstance(t.source, VersionsSource))
                 raise InputError(
-                    f"{folder}: {spec.name!r} cannot be versions of {spec.source.of!r}, which is not a test set with "
-                    f"its own items; in `of`, name one of {names}"
+                    f"{folder}: test set {spec.name!r} cannot contain versions of the items of {spec.source.of!r}, "
+                    f"because {spec.source.of!r} is not a test set with its own items; set `of` to one of {names}"
                 )
     return testsets
 

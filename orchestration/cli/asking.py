@@ -120,8 +120,8 @@ def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
         keys = {}
     if len(keys) < 2 or any(len(key) != 1 or key in (UNDO, SKIP, QUIT) for key in keys):
         raise InputError(
-            f"--answers is {wanted!r}; give single keys and their labels, as y=1,n=0 (not {UNDO}, {SKIP} or {QUIT}: "
-            f"{_COMMANDS}), or a range, as 1-5 or 0-100"
+            f"--answers {wanted!r} is not valid; give single keys with their labels (such as y=1,n=0) or a range (such "
+            f"as 1-5 or 0-100). The keys {UNDO}, {SKIP} and {QUIT} are reserved: {_COMMANDS}"
         )
     return keys, {key: f"{label:g}" for key, label in keys.items()}
 

@@ -306,7 +306,7 @@ def test_a_test_set_of_versions_is_scored_and_compared(tmp_path):
 
     (folder / "testsets" / "dressed.yaml").write_text("source: {kind: versions, of: nobody}\n")
     with pytest.raises(
-        InputError, match="versions of 'nobody', which is not a test set with its own items; in `of`, name one of one"
+        InputError, match="because 'nobody' is not a test set with its own items; set `of` to one of one"
     ):
         load_workspace(folder)
 

@@ -384,7 +384,7 @@ def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp
 
 def test_what_is_wrong_is_named(folder):
     cases = {
-        ("--answers", "q=1,n=0"): "--answers is 'q=1,n=0'; give single keys",
+        ("--answers", "q=1,n=0"): "--answers 'q=1,n=0' is not valid; give single keys",
         ("--answers", "12-1"): "--answers is '12-1', but a range must begin with its lowest label",
         (): "this command needs a terminal to ask in",
         ("--count", 50): "--count is 50, but there are only 40 items; lower it",
