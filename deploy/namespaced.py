@@ -1,8 +1,8 @@
-"""The wheel that is published: the same sources as one package, ``care_eval``.
+"""Builder of the published wheel, which holds all packages of CARE inside the package ``care_eval``.
 
-The index has packages called ``judges`` and ``assets``, and projects have their own. ``make wheel`` writes the five
-packages into a copy of the sixth, ``care_eval``, with every import of ours turned into one of ``care_eval``'s, and
-builds a wheel of that. Scores keep their keys and fits their code versions: a workspace is the same to both.
+Package indexes and users' projects have their own packages called ``judges`` and ``assets``. ``make wheel`` copies the
+five packages into a copy of the sixth, ``care_eval``, rewrites their imports of one another, and builds a wheel. Keys
+of scores and code versions of fits stay the same, so both distributions can use the same workspace.
 
     from care_eval.orchestration.definitions import build_defs
 """
@@ -23,12 +23,12 @@ PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
 
 
 def rewritten(text: str, where: str) -> str:
-    """A module's text with imports of our packages turned into imports of ``care_eval``'s.
+    """Return a module's source with imports of CARE's packages changed to imports of ``care_eval``'s subpackages.
 
     Raises
     ------
     SyntaxError
-        ``import judges`` and the like, which bind a name that would no longer be there.
+        The source has a statement such as ``import judges``, which binds a name that would no longer exist.
     """
     lines = text.splitlines(keepends=True)
     for node in ast.walk(ast.parse(text)):
@@ -43,7 +43,7 @@ def rewritten(text: str, where: str) -> str:
 
 
 def write(target: Path) -> None:
-    """The project of the namespaced distribution, in an empty folder."""
+    """Write the sources and the pyproject.toml of the wheel to a folder, whose previous contents are deleted."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(ROOT / NAME, target / NAME, ignore=shutil.ignore_patterns("__pycache__"))
     for package in PACKAGES:
@@ -56,7 +56,6 @@ def write(target: Path) -> None:
 
 
 def _project(text: str) -> str:
-    """Our pyproject.toml up to what tools read, for the one package."""
     text = text[: text.index("[tool.dg]")]
     for old, new in (
         ('care = "orchestration.', f'care = "{NAME}.orchestration.'),
@@ -79,7 +78,7 @@ def _ours(module: str) -> bool:
 
 
 def main() -> None:
-    """Write the project and build its wheel into ``dist``."""
+    """Write the sources of the wheel to ``build/namespaced``, and build the wheel in ``dist``."""
     target = ROOT / "build" / "namespaced"
     write(target)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(ROOT / "dist")]

@@ -1,7 +1,6 @@
-"""The documentation's site: `make docs` builds it into build/docs.
+"""Sphinx settings of the documentation, which ``make docs`` builds in build/docs.
 
-Belongs here: settings of Sphinx, and the reference pages that are printed from the code. Belongs elsewhere: the
-pages (``docs/*.md``).
+Functions in this module generate the reference pages from the code. The other pages are ``docs/*.md``.
 """
 
 from __future__ import annotations
@@ -56,11 +55,10 @@ _MODULES = {
     "Order and scale against gold": "metrics",
     "Draws from the paper's models": "simulate",
 }
-"""The modules of ``care_ops`` that the reference shows, by what they are for."""
+"""Modules of ``care_ops`` on the Python reference page, by heading."""
 
 
 def _commands() -> str:
-    """Every command with its options, as typer prints them."""
     typer = [sys.executable, "-m", "typer", "orchestration.cli.app", "utils", "docs", "--name", "care"]
     printed = subprocess.run(typer, capture_output=True, text=True, check=True).stdout
     without_lists = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+\n", "", html.unescape(printed))
@@ -68,12 +66,10 @@ def _commands() -> str:
 
 
 def _settings() -> str:
-    """care.yaml with every setting, its meaning and its default."""
     return f"# Settings: care.yaml\n\nEvery setting with its meaning and its default.\n\n```yaml\n{template()}\n```\n"
 
 
 def _python() -> str:
-    """Every public name of the mathematics, as its docstring has it."""
     head = (
         "# The mathematics in Python\n\nThe package `care_ops` takes arrays and gives arrays. It reads no files (but"
         " the shards of `care_ops.moments.sharded`) and\nuses no global state. Shapes, units, errors and sources stand"
@@ -86,7 +82,7 @@ def _python() -> str:
 
 
 def print_reference(_: Sphinx) -> None:
-    """Write the pages that are made from the code, so that they cannot differ from it."""
+    """Write the reference pages, which are generated from the code."""
     _PRINTED.mkdir(exist_ok=True)
     (_PRINTED / "commands.md").write_text(_commands())
     (_PRINTED / "settings.md").write_text(_settings())
@@ -94,7 +90,7 @@ def print_reference(_: Sphinx) -> None:
 
 
 def bring_results(_: Sphinx) -> None:
-    """Copy the tables of measurements, which lie beside the commands that wrote them, among the pages."""
+    """Copy the pages of benchmark results from ``benchmarks/results`` to ``docs/results``."""
     copies = Path(__file__).parent / "results"
     shutil.rmtree(copies, ignore_errors=True)
     copies.mkdir()
@@ -103,14 +99,14 @@ def bring_results(_: Sphinx) -> None:
 
 
 def link_results(_app: Sphinx, _name: str, source: list[str]) -> None:
-    """Links to the tables of measurements lead to their copies."""
+    """Change links to pages of benchmark results into links to their copies."""
     source[0] = source[0].replace(f"](../{_RESULTS}/", "](results/")
 
 
 def leave_out_the_plan(
     _app: Sphinx, _what: str, _name: str, _object: object, _options: object, lines: list[str]
 ) -> None:
-    """Take out of a module's docstring what only those need who change the module."""
+    """Remove the paragraph for maintainers, which begins with "Belongs here:", from a module's docstring."""
     for k, line in enumerate(lines):
         if line.startswith("Belongs here:"):
             end = lines.index("", k) if "" in lines[k:] else len(lines)
@@ -119,7 +115,7 @@ def leave_out_the_plan(
 
 
 def setup(app: Sphinx) -> None:
-    """What Sphinx calls when it starts."""
+    """Connect the functions of this module to Sphinx's events."""
     app.connect("builder-inited", print_reference)
     app.connect("builder-inited", bring_results)
     app.connect("source-read", link_results)

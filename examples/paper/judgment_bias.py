@@ -1,4 +1,4 @@
-"""Write the items of the test set judgment_bias: answers, and versions of these answers that GPT-4 restyled.
+"""Write the items of the test set judgment_bias: original answers, and the same answers restyled by GPT-4.
 
 ``python examples/paper/judgment_bias.py CLONE FOLDER`` reads a clone of the repository
 FreedomIntelligence/Humans_LLMs_Judgement_Bias and writes FOLDER/items.jsonl.
@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHANGED = {"beauty": "rich_content.json", "authority": "reference.json"}
-"""File with the changed answers for each change; in each pair, one of the two answers is changed."""
+"""File of restyled answers for each kind of change; in each pair, only one of the two answers is changed."""
 
 
 def answers(file: Path) -> dict[tuple[str, str], str]:
-    """Return the answers of a JSON lines file by question and place (answer1 or answer2)."""
+    """Return the answers in a JSON lines file by (question, place), where the place is answer1 or answer2."""
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     return {(row["question"], place): answer["answer"] for row in rows for place, answer in row["answers"].items()}
 
 
 def items(data: Path) -> Iterator[dict[str, str]]:
-    """Yield an item for each answer that a file changes, and for each changed version."""
+    """Yield an item for each original answer that has restyled versions, and for each of these versions."""
     originals = answers(data / "raw.json")
     changed = {change: answers(data / name) for change, name in CHANGED.items()}
     number = {question: k for k, question in enumerate(dict.fromkeys(question for question, _ in originals))}
@@ -41,7 +41,7 @@ def items(data: Path) -> Iterator[dict[str, str]]:
 
 
 def main(clone: Path, folder: Path) -> None:
-    """Write the items of a clone to ``items.jsonl`` in a folder."""
+    """Write the items from a clone of the repository to ``items.jsonl`` in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(item, ensure_ascii=False) for item in items(clone / "data")]
     (folder / "items.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")

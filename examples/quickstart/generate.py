@@ -1,8 +1,8 @@
-"""Write the tables of this example: ``python generate.py`` gives the same files on every machine.
+"""Write the tables of the quickstart example; ``python generate.py`` writes the same files on every machine.
 
-Two systems answer 50 questions, two runs each. The more of its five statements are correct, the better is an answer;
-its length does not matter. Eight judges of four vendors score each answer from 0 to 10. They see quality with noise,
-and the judges of cedar and delta also reward length. ``gold`` is the true quality, which no fit sees.
+Two systems answer 50 questions in two runs each. An answer is better if more of its five statements are correct; its
+length does not matter. Eight judges of four vendors score each answer from 0 to 10. The judges see quality with noise,
+and the judges of cedar and delta also reward length. ``gold`` is the true quality, which no fit uses.
 """
 
 import csv
@@ -10,10 +10,10 @@ import random
 from pathlib import Path
 
 LENGTH_BIAS = {"amber": 0.0, "birch": 0.2, "cedar": 1.0, "delta": 0.8}
-"""Points that each vendor's judges add for each standard deviation of length."""
+"""Points that the judges of each vendor add per standard deviation of length."""
 
 SKILL = {"v1": 0.45, "v2": 0.65}
-"""Probability that a statement of each system is correct."""
+"""Probability, by system, that a statement about a question of average difficulty is correct."""
 
 TOPICS = (
     "sourdough",
@@ -45,7 +45,7 @@ def answer(rng: random.Random, topic: str, right: int, fillers: int) -> str:
 
 
 def main() -> None:
-    """Draw the answers, their scores and 48 labels, and write four tables in the same folder."""
+    """Simulate the answers, their scores and labels, and write four tables to the folder of this script."""
     rng = random.Random(7)
     judges = [(f"{vendor}-{size}", vendor) for vendor in LENGTH_BIAS for size in ("small", "large")]
     items, scores = [], []
