@@ -1,4 +1,4 @@
-"""Dialogue of ``care label`` in a terminal: permitted answers, screen, keys and typed numbers."""
+"""Terminal dialogue of ``care label``: it shows an item, and reads a label as a key or a number."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ class Answers:
 
     Attributes
     ----------
+    question : str
+        Question that the rater answers.
     keys : mapping key -> label
         Label of each key; empty if raters type a number.
     words : mapping key -> str
-        Text of a key, by default its label.
+        Text that is shown for a key; by default, the key itself.
     scale : (lo, hi), optional
-        Bounds of a typed number.
+        Smallest and largest permitted label.
     """
 
     question: str
@@ -45,7 +47,7 @@ class Answers:
     scale: tuple[float, float] | None = None
 
     def offered(self) -> str:
-        """Return the permitted answers in one line, for the terminal."""
+        """Return a line of text that lists the permitted answers in the terminal."""
         if self.scale is not None and not self.keys:
             return f"type a number from {self.scale[0]:g} to {self.scale[1]:g}, then Enter; {_COMMANDS}"
         texts = [f"{key} = {self.words[key]}" if key in self.words else key for key in self.keys]
@@ -56,13 +58,13 @@ class Answers:
         return [(key, f"{label:g}", self.words.get(key, key)) for key, label in self.keys.items()]
 
     def written(self) -> str:
-        """Return the permitted labels in one line, for raters who fill in a table."""
+        """Return a line of text that lists the permitted labels for raters who fill in a table."""
         if self.scale is not None:
             return f"{self.scale[0]:g} to {self.scale[1]:g}"
         return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
 
     def permits(self, label: float) -> bool:
-        """Return whether a label is on the scale; without a scale, whether it is between the labels of the keys."""
+        """Return whether a label is on the scale or, without a scale, in the range of the keys' labels."""
         lo, hi = self.scale or (min(self.keys.values()), max(self.keys.values()))
         return lo <= label <= hi
 
@@ -81,11 +83,10 @@ class Answers:
 def answers_for(
     wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
 ) -> Answers:
-    """Return the answers that ``--answers`` permits; by default, answers that fit pairs or the scale of the scores.
+    """Return the permitted answers: those in ``--answers``, or the default for pairs or for the scale of the scores.
 
-    ``wanted`` has keys and labels, as y=1,n=0, or a range, as 1-5; ``scale`` is the scale of the scores. A higher
-    score of ``pairs`` favours the left answer, or the right one if ``higher_is_right``. Raises ``InputError`` if
-    ``wanted`` is neither keys nor a range.
+    ``wanted`` is the value of ``--answers``: keys with labels (y=1,n=0) or a range (1-5). For ``pairs``, a higher score
+    favours the left answer, or the right answer if ``higher_is_right``. Raises ``InputError`` if ``wanted`` is neither.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
@@ -127,9 +128,9 @@ def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def refuse_without_terminal(export: str, take_back: str) -> None:
-    """Refuse to run without a terminal, and name the commands that need none.
+    """Raise ``InputError`` if there is no terminal; the message names the commands that need no terminal.
 
-    Raises ``InputError``. Piped input does not come from a person who has read the item.
+    Piped input does not come from a person who has read the item.
     """
     if not sys.stdin.isatty():
         raise InputError(
@@ -139,7 +140,7 @@ def refuse_without_terminal(export: str, take_back: str) -> None:
 
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
-    """Ask for the label of one item after another; items that were skipped in earlier sessions come last."""
+    """Ask the rater for one label after another; items that were skipped in earlier sessions come last."""
     from warehouse.fits import now
 
     passed: list[int] = []
@@ -165,7 +166,6 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
 
 
 def _next(file: LabelFile, items: Container[str], passed: Sequence[int]) -> int | None:
-    """Return the index of the next row to label; rows that were skipped in earlier sessions come last."""
     known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]  # another session may add rows
     waiting = (k for k, row in known if row.waits)
     skipped = (k for k, row in known if row.skipped and k not in passed)
@@ -185,7 +185,6 @@ def _show(item: ItemRecord, progress: str, answers: Answers) -> None:
 
 
 def _answer(answers: Answers) -> str | float:
-    """Read a label, or a key that undoes, skips or ends; ask again after any other input."""
     while True:
         try:
             typed = click.getchar() if answers.keys else console.input("> ").strip()
@@ -201,6 +200,6 @@ def _answer(answers: Answers) -> str | float:
 
 
 def labelling_progress(file: LabelFile) -> str:
-    """Return the number of labelled and skipped items as text."""
+    """Return a text with the number of labelled and skipped items."""
     labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
     return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")

@@ -15,11 +15,10 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 class _Command(TyperCommand):
-    """Command that refuses a repeated option, because click would use only its last value."""
+    """Command that refuses a repeated option, because click would silently use only the last value."""
 
     @errors_as_messages()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command; raise ``InputError`` if an option with one value is repeated."""
         args = _one_word_a_scale(args)
         if not ctx.resilient_parsing:  # true while a shell completes a word
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
@@ -31,7 +30,6 @@ class _Command(TyperCommand):
 
     @errors_as_messages()
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
         return super().invoke(ctx)
 
 

@@ -71,7 +71,6 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
 
 
 def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
-    """Return a row for each damaged or repaired file of the data folder."""
     from assets.state.repair import findings
     from orchestration.locks import exclusive_lock, hold_daemon_lock
 
@@ -109,7 +108,6 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
 
 
 def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """Return a row for each file of a test set that describes how the file was read."""
     from assets.sources import readings
 
     return [
@@ -119,7 +117,6 @@ def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 
 def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[dict[str, str]]:
-    """Return a row for each problem that may stop a judge, and for each reason why it gave no score."""
     from assets.judge_keys import judge_key
     from assets.judging.failures import why_nothing_came
     from assets.judging.forecast import check_texts, scale_warning
@@ -151,7 +148,6 @@ def _ray(loaded: Workspace) -> dict[str, str]:
 
 
 def _store(loaded: Workspace) -> list[dict[str, str]]:
-    """Return a row that describes the store of the data; an empty list without a store."""
     if loaded.copy is None:
         return []
     lease = loaded.copy.lease.read()

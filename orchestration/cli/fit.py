@@ -49,7 +49,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON
 _WEIGHTS_SHOWN = 12
 
 _OF_A_REPORT = {"scores", "items", "judges", *tables.OF_FILES}
-"""Parameters that ``care judges report`` also has."""
+"""Parameters of ``care fit`` that ``care judges report`` also has."""
 
 
 @tables.with_settings
@@ -109,7 +109,6 @@ def fit(
 
 
 def _remedies(context: typer.Context, out: Path) -> Remedies:
-    """Return the possible next steps, with commands that can be copied unchanged."""
     from assets.report.to_label import FILE
     from care_ops.results.verdict import Remedies, Step
 
@@ -132,7 +131,6 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 
 
 def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: bool, everything: bool) -> None:
-    """Print the verdict and the path of the page; with ``everything``, print each method and the judge weights too."""
     from assets.table.files import PAGE
     from assets.table.rows import aggregate_rows, agreement_with_gold, in_words
 
@@ -157,7 +155,6 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
 
 
 def _print_weights(page: ReportData) -> None:
-    """Print the judges with the largest weights; judges.parquet and the page list all judges."""
     from assets.table.rows import judge_rows
 
     weighted = [row for row in judge_rows(page) if row["weight"] is not None]

@@ -36,7 +36,7 @@ def _load(workspace: Path) -> Workspace:
 
 
 def _update(loaded: Workspace, testset: str) -> Outcome:
-    """Review the test set again and update its results, so that its page shows the published fit."""
+    """Review a test set again and update its results, because its page must show the published fit."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
@@ -47,7 +47,6 @@ def _update(loaded: Workspace, testset: str) -> Outcome:
 
 
 def _end(outcome: Outcome, published: str) -> None:
-    """Print the published fit; exit with 1 if the pages could not be updated."""
     from assets.fit.made import FIT
 
     console.print(published)
@@ -72,7 +71,6 @@ def _publish(
     why: str,
     end: str,
 ) -> None:
-    """Publish the fit of a test set that ``publish`` chooses, and update the pages."""
     from orchestration.locks import locked_workspace
 
     with locked_workspace(workspace, command) as loaded:
@@ -126,7 +124,7 @@ def diff(
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
-    """Return the published and the latest fit; if they are the same, the previous fit and this one."""
+    """Return the published and the latest fit or, if the latest fit is published, the previous and the latest fit."""
     from assets.publication.fit_versions import latest
 
     versions, now = loaded.fits.fit_versions(loaded.testset(testset).name), latest(loaded, testset)

@@ -30,7 +30,6 @@ def history(workspace: Root = Path(), json: Json = False) -> None:
 
 
 def _steps_by_day(loaded: Workspace) -> dict[str, dict[str, Any]]:
-    """Return the number of finished and failed steps and their seconds by day, the latest first."""
     import dagster as dg
 
     from orchestration.instance import workspace_instance
@@ -51,7 +50,6 @@ def _steps_by_day(loaded: Workspace) -> dict[str, dict[str, Any]]:
 
 
 def _bills_by_day(loaded: Workspace) -> dict[str, dict[str, Any]]:
-    """Return what judges were asked and paid by day."""
     if not loaded.warehouse.usable():
         return {}
     sums = ", ".join(f"sum({name})" for name in _PAID)

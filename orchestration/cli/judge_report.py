@@ -1,4 +1,4 @@
-"""``care judges report``: agreement of judges with people, and whether they may gate a release."""
+"""Command ``care judges report``, which measures how well judges agree with people, and whether they may gate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEADINGS = (
     "kappa: agreement on which answers pass, 1 is full and 0 is chance. AUC: probability that an answer that people "
     "passed gets the higher score. bias: judge minus people. Intervals are in brackets."
 )
-"""Meaning of the figures of a report."""
+"""Explanation of the numbers in a report."""
 
 
 @tables.with_form
@@ -82,7 +82,6 @@ def judge_report(
 
 
 def _print_reports(found: Reports, orders: Path | None) -> None:
-    """Print the reports of the panel and of each judge."""
     from assets.table.judge_reports import PANEL, position_sentence, sentences
     from care_ops.results.judge_gate import people_sentences
     from warehouse.sources.files import read_orders

@@ -1,4 +1,4 @@
-"""Commands ``care judges``, which write, test and retest judges."""
+"""Commands ``care judges``, which write, pin, test and retest judges."""
 
 from __future__ import annotations
 
@@ -86,7 +86,6 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
 
 
 def _write_new(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the judge files that do not exist yet, and print the names of the existing ones."""
     from assets.report.names import refuse_alike
 
     if outside := [name for name in files if {"/", "\\"} & {*name}]:
@@ -116,7 +115,7 @@ def try_judge(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask a judge about a few answers of obvious quality; only its bill is kept."""
+    """Ask a judge about a few answers of obvious quality; only the cost is recorded."""
     from assets.judge_keys import effective_spec, engine_context
     from assets.judging.bill import Account, purses
     from judges.items import Score
@@ -166,7 +165,6 @@ def try_judge(
 
 
 def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
-    """Print whether a judge prefers the good answer to the bad one; exit with 1 if not."""
     if spread is None or spread <= 0:
         difference = "could not be compared" if spread is None else f"differ by {spread:g}"
         errors.print(
@@ -219,7 +217,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _launches(loaded: Workspace, name: str) -> list[Launch]:
-    """Return the launches of the canary and of the reports that show it, without blocked or stale fits."""
+    """Return the launches of the canary and of the reports that show it, except reports of blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

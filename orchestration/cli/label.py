@@ -30,10 +30,7 @@ _TABLE = Path("to_fill_in.csv")
 
 @dataclass(frozen=True)
 class _Subject:
-    """Items to label, with their scores (if any) and the scale of a score.
-
-    A higher score of a pair favours the right answer if ``higher_is_right``, otherwise the left one.
-    """
+    """Items to label; if ``higher_is_right``, a higher score of a pair means that the right answer is better."""
 
     items: Mapping[str, ItemRecord]
     panel: ScoreMatrix | None
@@ -43,7 +40,6 @@ class _Subject:
     higher_is_right: bool = False
 
     def answers(self, wanted: str | None) -> Answers:
-        """Return the permitted answers to the question about an item."""
         pairs = any(item.response_2 for item in self.items.values())
         return answers_for(wanted, self.scale, pairs=pairs, higher_is_right=self.higher_is_right)
 
@@ -131,7 +127,6 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
 
 
 def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int, seed: int) -> None:
-    """Add rows to a file of labels: newly drawn items, and items for second labels."""
     from assets.table.label_file import texts_of
     from assets.table.labelling import rows_to_label, second_labels
 
@@ -165,7 +160,6 @@ def _take(subject: _Subject, file: LabelFile, table: Path, answers: Answers, rat
 
 
 def _print_effect(subject: _Subject, file: LabelFile) -> None:
-    """Print how the labels changed the scores, if there are scores and labels."""
     from assets.labels import read_labels
     from assets.table.label_effect import label_effect
     from care_ops.fit_labels import FitLabels
@@ -180,7 +174,6 @@ def _print_effect(subject: _Subject, file: LabelFile) -> None:
 def _write_out(
     subject: _Subject, file: LabelFile, path: Path, answers: Answers, context: typer.Context, *, page: bool
 ) -> None:
-    """Write the items without a label to a page or a table."""
     from assets.report.label_page import returned, write_label_page
     from assets.table.label_file import COLUMNS, blinded, exported, texts_of
     from warehouse.storage import write_bytes
@@ -204,7 +197,7 @@ def _write_out(
 
 
 def _typed_with(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
-    """Return the current command line with other values of --export and --import."""
+    """Return the current command line without --html and with other values of --export and --import."""
     return typed_again(context, export=export, html=None, imported=imported)
 
 

@@ -52,7 +52,7 @@ class _Console(Console):
 
 console = _Console(width=_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=True)
 errors = _Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
-"""Consoles without markup or wrapping: texts hold foreign names and paths, and commands to be copied."""
+"""Consoles without markup or wrapping, because texts contain foreign names and paths, and commands to be copied."""
 
 PIPELINE = {
     *("dagster", "dagster_webserver", "alembic", "sqlalchemy", "duckdb", "ray", "dask", "distributed", "cvxpy"),
@@ -62,7 +62,7 @@ PIPELINE = {
 
 @contextmanager
 def errors_as_messages() -> Generator[None]:
-    """Print a ``CareError``, a disk error or a missing package as one message, and exit with its code."""
+    """Print a ``CareError``, a disk error or a missing package as one message, and exit with an error code."""
     try:
         yield
     except CareError as error:
@@ -99,7 +99,7 @@ def print_logs(*, verbose: bool) -> None:
 def keep_standard_error() -> None:
     """Print all later errors, logs and progress on the current standard error.
 
-    Dagster redirects standard error into a file during a step, so late warnings would be lost and progress would stop.
+    Dagster redirects standard error to a file during a step, so warnings would be lost and progress bars would stop.
     """
     now = sys.stderr
     if now is None:  # standard error is closed
@@ -108,8 +108,6 @@ def keep_standard_error() -> None:
 
 
 class _ConsoleHandler(logging.Handler):
-    """Handler that prints log records on the console for errors, above a progress bar."""
-
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
             text, style = f"warning: {record.getMessage()}", "yellow"
@@ -137,7 +135,7 @@ _STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waitin
 
 
 def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, everything: bool = False) -> None:
-    """Print a verdict, wrapped on a terminal, after the ``name`` of the test set if there are several."""
+    """Print the lines of a verdict, after the ``name`` of its test set if given; wrap them on a terminal."""
     first, *more = verdict.lines(everything=everything)
     commands = {f"        {step.command}" for step in verdict.next_steps}
     for number, line in enumerate([first if name is None else f"{name}: {first}", *more]):
@@ -149,7 +147,7 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, 
 
 @contextmanager
 def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
-    """Show a progress bar on standard error if it is a terminal.
+    """Show a progress bar if standard error is a terminal.
 
     Text that is printed meanwhile appears above the bar, unless ``prints_above`` is False because Dagster captures it.
     """
@@ -173,7 +171,7 @@ def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
 
 @contextmanager
 def watching(what: str) -> Generator[Watch]:
-    """Show a progress bar that begins with the text ``what``; yield the function that updates it."""
+    """Show a progress bar with the description ``what``, and yield the function that updates it."""
     with progress_bar() as progress:
         task = progress.add_task(what, total=None)
 
@@ -243,7 +241,7 @@ def show_systems(page: ReportData, title: str) -> None:
 
 
 def cell(value: Any) -> str:
-    """Return a value as text: floats with three decimals, empty for None."""
+    """Format a value for a table: floats with three decimals, and an empty text for None and NaN."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     return f"{value:.3f}" if isinstance(value, float) else str(value)

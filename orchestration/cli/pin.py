@@ -11,7 +11,7 @@ from care_ops.errors import CareError, InputError
 from orchestration.cli.output import Root, console, errors
 
 _OF = {"model": "judge", "dataset": "test set"}
-"""Part of a workspace that names a repository of each kind."""
+"""Word for the file that names each kind of repository, for messages."""
 
 
 def pin(
@@ -82,7 +82,7 @@ def _pin(
 
 
 def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = "model") -> str:
-    """Return the YAML text with a revision after its repository; comments and all else stay unchanged."""
+    """Insert a revision after the repository in a YAML text, and leave comments and all other text unchanged."""
     found = re.search(
         rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
     )

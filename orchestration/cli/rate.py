@@ -1,4 +1,4 @@
-"""Commands ``care rate`` and ``care gate``: rates of systems from scores and a few labels."""
+"""Commands ``care rate`` and ``care gate``, which estimate rates of systems from scores and a few labels."""
 
 from __future__ import annotations
 
@@ -119,7 +119,6 @@ def rate(
 
 
 def _print_checks(table: ScoreTable, labels: LabelRecord, config: TableConfig) -> None:
-    """Print how pairs are read, and a warning if labels contradict the judges."""
     from assets.table.rating import contradiction_of_labels, pair_reading
 
     if message := pair_reading(table, config):
@@ -187,7 +186,6 @@ def gate(
 
 
 def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: bool) -> None:
-    """Print the difference of each system from the best system, by the published scores."""
     from assets.report.gather import gather
     from assets.results.comparison import compared_in
     from orchestration.stores import read_workspace
@@ -220,7 +218,7 @@ def _of_workspace(
     *,
     gate: bool = False,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's panel, labels and settings; exit if judges or labels differ from those of a kept fit.
+    """Return a test set's scores, labels and settings; exit if judges or labels differ from those of a kept fit.
 
     A ``gate`` also exits if a judge has changed.
     """
@@ -274,7 +272,7 @@ def read_with_labels(
     form: tables.Form,
     cut: float | None = None,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Read the tables of a command that uses labels; print how each was read."""
+    """Read the tables of scores, labels, items and judges, and print how each table was read."""
     from assets.table.rating import read_rated_table
 
     if labels is None:
@@ -285,7 +283,7 @@ def read_with_labels(
 
 
 def variance_sentence(split: VarianceSplit) -> str:
-    """Describe the sources of a score's variance in one sentence."""
+    """Return a sentence about the sources of a score's variance."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
     return f"variance of a score: {parts}; judges' noise: its share in the variance of the difference to the best"
@@ -297,7 +295,6 @@ _HEADINGS = {
     "judges alone": "judges' mean",
     "judge noise": "judges' noise",
 }
-"""Headings of the table for a person, by field."""
 
 
 def _row(rate: Rate) -> dict[str, Any]:
@@ -312,7 +309,6 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
 
 
 def _sentence(decision: Decision, config: TableConfig, options: RatingOptions) -> str:
-    """Return the decision as one line for a terminal or a pull request."""
     interval = (
         f"{options.get('level', 0.9):.0%} interval{' at all looks together' if options.get('sequential') else ''}"
     )

@@ -1,4 +1,4 @@
-"""Commands ``care admin backup``, ``restore``, ``gc`` and ``forget``."""
+"""Commands ``care admin backup``, ``restore``, ``gc`` and ``forget``, which back up and clean a workspace."""
 
 import shlex
 from contextlib import nullcontext, suppress

@@ -95,7 +95,6 @@ def run(
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Print a message and exit with 130 if the user interrupts the block."""
     try:
         yield
     except KeyboardInterrupt:
@@ -104,7 +103,6 @@ def _interruptible() -> Generator[None]:
 
 
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
-    """Send alerts about failures, conditions that need a person, and resolved alerts."""
     from assets.judging.bill import latest_bill_message
     from orchestration.alert_causes import failure_cause, notifier_of, report_conditions, report_failures
     from orchestration.instance import workspace_instance
@@ -123,7 +121,7 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
 
 
 def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
-    """Store the failures of a run, and return the verdict on every test set; update pages and index if they differ."""
+    """Store a run's failures, update pages and index if verdicts differ, and return the verdict on every test set."""
     from assets.report.report_index import write_verdicts
     from assets.report.verdicts import current_verdicts, index_differs, note_failures
     from orchestration.alert_causes import testset_of_failure
@@ -140,7 +138,6 @@ def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> 
 
 
 def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:
-    """Print the verdicts, and how the aggregates compare with gold."""
     for name, verdict in verdicts.items():
         print_verdict(verdict, errors if as_json else console, name, everything=everything)
     rows = results(loaded) if loaded.warehouse.usable() else []
@@ -155,7 +152,6 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
 
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
-    """Print what remains for Dagster or batches, how much was materialised, and the path of the report."""
     from assets.judging.batches import batch_messages
 
     if outcome.left_to_daemon:
@@ -175,7 +171,6 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
-    """Materialise all stale assets, with progress on standard error."""
     from orchestration.definitions import build_defs
     from orchestration.instance import delete_old_runs, launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
@@ -207,9 +202,9 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
 
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the latest evaluation of every test set: one row per aggregator, and the best judge by gold.
+    """Return the latest evaluation of every test set: a row for each aggregator, and a row for the best judge by gold.
 
-    Metrics that no row has are left out.
+    Metrics that are missing in all rows are omitted.
     """
     from assets.results.evaluation import BEST_JUDGE
     from care_ops.records import Evaluation
@@ -235,7 +230,6 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each test set: AUC or tau of each aggregator, and the labels that it has used."""
     by_testset: dict[str, dict[str, Any]] = {}
     for row in rows:
         order = row.get("tau") if row.get("auc") is None else row["auc"]
@@ -246,7 +240,7 @@ def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_json: bool) -> None:
-    """Print a row for each judge and test set with items to score, and the total."""
+    """Print the expected requests, tokens, cost and time for each judge and test set, and their totals."""
     from assets.judging.forecast import forecast
     from orchestration.stores import read_workspace
 
@@ -296,7 +290,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
 
 
 def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[str]:
-    """Describe each spend limit that stops questions before its period ends."""
+    """Yield a sentence about each spend limit that the forecast exceeds."""
     from assets.judging.bill import purses
 
     dollars = defaultdict[str, float](float)
@@ -312,7 +306,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
 
 
 def duration(seconds: float) -> str:
-    """Format a duration in the largest unit in which it is at least 1."""
+    """Format a duration in hours, minutes or seconds, whichever is the largest unit that gives at least 1."""
     for length, unit in ((3600, "h"), (60, "min")):
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"

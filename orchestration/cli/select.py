@@ -1,4 +1,4 @@
-"""``care select``: choose penalties by the labels of some split units."""
+"""Command ``care select``, which chooses penalties by means of the gold labels of some items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _NOT_OF_FIT = ("criterion", "share", "seed", "json")
-"""Options that ``care fit`` has not, or of another meaning."""
+"""Options that ``care fit`` does not have, or that have another meaning in ``care fit``."""
 
 
 @tables.with_form

@@ -87,7 +87,7 @@ def testset_of(
     form: tables.Form,
     name: str | None,
 ) -> None:
-    """Write the file of a test set from a table of scores."""
+    """Write the YAML file of a test set whose scores are recorded in a table."""
     from assets.table.as_testset import testset_name, testset_yaml
 
     name, of_scales = testset_name(scores, name), tables.declared_scales(scale)

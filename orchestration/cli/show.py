@@ -1,4 +1,4 @@
-"""Commands ``care status``, ``report``, ``ui`` and ``care admin daemon``."""
+"""Commands ``care status``, ``report`` and ``ui``, which show a workspace, and ``care admin daemon``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def status(
         typer.Option("--exit-code", help="For probes: exit with 1 if something failed, with 3 if something is stale."),
     ] = False,
 ) -> None:
-    """Show verdicts, each judge's scores, missing, stale and failed assets, and the bill."""
+    """Show verdicts, each judge's scores, missing, stale and failed assets, and the cost of judges."""
     from assets.report.staleness import states
     from assets.report.verdicts import current_verdicts
     from orchestration.stores import read_workspace
@@ -97,7 +97,7 @@ def _print_status(
 
 
 def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
-    """Return for each judge and test set the number of scores, or ``missing``, ``stale`` or ``failed``."""
+    """Return a text for each judge and test set: the number of scores, or ``missing``, ``stale`` or ``failed``."""
     from assets.judging.failures import why_nothing_came
 
     counts: dict[tuple[str, str], tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""Options that commands for tables share, and functions that print how a table was read."""
+"""Command-line options that the commands for tables share, and functions that read the tables."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ OF_FILES = {
     **{name: (str, f"{words} By default found.") for name, words in explained(ReadingOptions).items()},
     "decimal": (str, "Decimal mark of numbers in a text file: '.' or ','."),
 }
-"""Options for the columns and the format of a table, with type and help."""
+"""Options for the columns and the format of a table, each with its type and help text."""
 
 _OTHERWISE = ("aggregators", "scale", "calibration", "structure", "resamples", "placement")
-"""Settings of a fit whose options have another name or form; see ``care fit``."""
+"""Settings of a fit whose options have other names or forms, which ``care fit`` defines itself."""
 
 SETTINGS = {
     entry.name: (hints[entry.name], words[entry.name].replace("``", ""))
@@ -70,7 +70,7 @@ SETTINGS = {
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
 } | {"profile": (Literal["care", "paper"], "paper: the paper's algorithms as written, and its baselines.")}
-"""Options with the names of settings of a fit or of judge admission, with type and help."""
+"""Options that set a field of the settings of a fit or of judge admission, each with its type and help text."""
 
 _SEVERAL = {
     "not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature.",
@@ -78,17 +78,17 @@ _SEVERAL = {
 """Repeatable options, with additional help."""
 
 _OFTEN = ("not_quality", "cut", "seed")
-"""Settings that every help shows; ``--help-all`` shows the others."""
+"""Settings that ``--help`` shows; ``--help-all`` also shows the others."""
 
 READING, METHODS = "How a table is read", "Settings of the methods"
-"""Panels of a command's help."""
+"""Titles of the groups of options in a command's help."""
 
 Settings = dict[str, Any]
 R = TypeVar("R")
 
 
 class Form(NamedTuple):
-    """Columns and format of a table, and the names of the given options."""
+    """Columns and format of a table, and the names of the options that the user gave."""
 
     columns: ScoreColumns
     reading: ReadingOptions
@@ -96,7 +96,7 @@ class Form(NamedTuple):
 
 
 def with_form(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options ``OF_FILES`` to a command, and pass their values to it as ``form``."""
+    """Add the options ``OF_FILES`` to a command, and pass their values to the command as the argument ``form``."""
 
     def form(given: dict[str, Any]) -> Form:
         columns = score_columns(given["item"], given["judge"], given["score"], given["drop"])
@@ -108,7 +108,7 @@ def with_form(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def with_settings(command: Callable[..., R]) -> Callable[..., R]:
-    """Add the options ``SETTINGS`` to a command, and pass the given values to it as the dict ``settings``."""
+    """Add the options ``SETTINGS`` to a command, and pass the given values to the command as the dict ``settings``."""
 
     def settings(given: dict[str, Any]) -> Settings:
         return {name: value for name, value in given.items() if value is not None and name != "help_all"}
@@ -140,7 +140,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """Add options to a command, and pass it ``together(values)`` as its argument ``name``."""
+    """Add options to a command, combine their values with ``together``, and pass the result as argument ``name``."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:
@@ -156,7 +156,7 @@ def _with_options(
 
 
 def _plain(name: str, hint: Any) -> Any:
-    """Return the type of an option for typer; the settings class checks permitted words."""
+    """Return the type as which typer parses an option; the settings class checks the permitted values."""
     if name in _SEVERAL:
         return list[str]
     first = next(iter(get_args(hint)), hint)
@@ -164,7 +164,6 @@ def _plain(name: str, hint: Any) -> Any:
 
 
 def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
-    """Return the signature parameter of an option, with None as its default."""
     text = f"{text} {_SEVERAL.get(name, '')}".rstrip()
     word = f"--{name.replace('_', '-')}"
     option = Annotated[kind | None, typer.Option(word, help=escape(text), show_default=False, **shown)]
@@ -179,7 +178,7 @@ def refuse_given(why: str, form: Form, **options: object) -> None:
 
 
 def output_folder(out: Path | None, scores: Path, command: str) -> Path:
-    """Return the folder to write to; by default it is named after the scores, such as ``scores-fit``.
+    """Return the output folder, by default one named after the scores and the command, such as ``scores-fit``.
 
     Raises ``InputError`` if a file has that name.
     """
@@ -197,7 +196,7 @@ def read_table(
     form: Form,
     scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
 ) -> ScoreTable:
-    """Read every file and print how each was read; ``scales`` are the scales of the panel and the judges."""
+    """Read a table of scores with its optional tables and scales, and print how each table was read."""
     inputs = TableInputs(scores, items, judges, labels, *scales)
     return read_inputs(inputs, form.columns, form.reading, print_reading)
 
