@@ -1,4 +1,4 @@
-"""Causes of alerts: failed runs, and the state of test sets, judges and nightly runs.
+"""Causes of alerts: failed runs, fits that await review, changed judges and late nightly runs.
 
 ``care run`` reports all causes when it ends. Runs of Dagster's daemon end at different times, so sensors report their
 failures and the state of the workspace.
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from orchestration.workspace import NightlySettings
 
 _PATIENCE_S = 30.0
-"""Seconds for which a sensor waits for a store that another machine writes to; its next tick tries again."""
+"""Seconds that a sensor waits while another machine writes to the store; the next tick tries again."""
 
 _log = logging.getLogger(__name__)
 
 _NOT_IN_VERDICT = ("scores", "judge_inference", "canary")
-"""Assets whose failures no verdict mentions: a failed judge only lacks scores, and no fit needs a canary."""
+"""Assets whose failures are left out of verdicts, because a fit can be computed without them."""
 
 _CONDITIONS = ("held back", "model changed", "night late")
-"""Kinds of alerts that describe the state of the workspace; alerts of other kinds report failures."""
+"""Kinds of alerts about the state of the workspace; alerts of the other kinds report failures."""
 
 _KIND_OF = {
     **dict.fromkeys(("items", "gold"), "source failed"),
@@ -56,29 +56,29 @@ _KIND_OF = {
     "canary": "canary failed",
     **dict.fromkeys((*EXPERIMENTS, "experiments"), "experiment failed"),
 }
-"""Kind of the alert for a failure of each asset or step."""
+"""Kind of the alert for a failure of each asset or Dagster step."""
 
 _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
-"""Assets of each step whose name is not the name of an asset."""
+"""Assets of each Dagster step whose name differs from the names of its assets."""
 
 _UNMADE = " could not be made: "
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """Return the partition of a run, or the first partition of its range; an empty string if it has none."""
+    """Return the partition key of a Dagster run, the first key of its range, or an empty string if it has none."""
     return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
 
 
 def testset_of_failure(asset: str, partition: str | None) -> str | None:
-    """Return the test set whose verdict mentions the failure of an asset's partition; None if no verdict does."""
+    """Return the test set whose verdict mentions the failure of an asset's partition, or None."""
     if not partition or asset in _NOT_IN_VERDICT:
         return None
     return split_partition(asset, partition)[1]
 
 
 def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
-    """Store the failures of a Dagster run for the verdicts on the failed test sets."""
+    """Store the failures of a Dagster run, which the verdicts on the failed test sets then mention."""
     from assets.report.verdicts import note_failure
 
     for cause in causes:
@@ -101,7 +101,6 @@ def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -
 
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:
-    """Return a context manager that holds the write lease of the workspace's remote store, if it has one."""
     return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S)
 
 
@@ -113,9 +112,9 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 
 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
-    """Report failures that do not follow from a failure that is already reported.
+    """Report failures, except the consequences of a failure that has an open alert.
 
-    Failed scores are omitted if their judge failed; a failed judge is omitted if an open alert has the same reason.
+    A failure of scores is omitted if their judge failed, and a judge's failure if an open alert has the same reason.
     """
     causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
     for cause in _grouped_by_reason(causes):
@@ -129,7 +128,6 @@ def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
 
 
 def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
-    """Yield the alerts, with a single alert for all judges that failed for the same reason."""
     alike: dict[tuple[str, str], list[Alert]] = {}
     for cause in causes:
         reason = _unnamed(cause.what.partition(_UNMADE)[2]) if cause.kind == "judge failed" else cause.what
@@ -141,16 +139,16 @@ def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
 
 
 def _unnamed(reason: str) -> str:
-    """Return the reason for a failure without numbers and quoted text, such as names of judges and models."""
+    """Remove numbers and quoted text, such as names of judges and models, from the reason for a failure."""
     return without_counts(re.sub(r"'[^']*'|\"[^\"]*\"", "''", reason))
 
 
 def failures_of_run(
     workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]
 ) -> list[Alert]:
-    """Return an alert for each failed partition of a run, with its own reason.
+    """Return an alert for each failed partition of a run, with the reason for the failure.
 
-    If no step failed, the process of the run was lost, and its first unfinished asset gets the alert.
+    If no step failed, the process of the run was killed, and the alert names the run's first unfinished asset.
     """
     found: list[Alert] = []
     for event in failures:
@@ -172,14 +170,13 @@ def failures_of_run(
 
 
 def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether a run materialises an asset of this workspace; other projects may share its Dagster instance."""
+    """Return whether a run materialises an asset of this workspace; other projects may share the Dagster instance."""
     keys = [key.to_user_string() for key in run.asset_selection or ()]
     names = keys or [name for name, _ in materialisations(instance, run.run_id, planned=True)]
     return any(workspace_mount.asset(name) in ASSETS for name in names)
 
 
 def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
-    """Yield an alert for each fit that awaits review and whose report is written."""
     from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import HeldDocument
 
@@ -194,7 +191,6 @@ def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Itera
 
 
 def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Alert]:
-    """Yield an alert for each judge whose latest canary check found that its model has changed."""
     for judge in watched(workspace):
         records = dg.AssetRecordsFilter(workspace.mount.key("canary"), asset_partitions=[judge])
         latest = instance.fetch_materializations(records, limit=1).records
@@ -205,7 +201,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 
 
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
-    """Yield an alert if the deadline of the nightly run after the ``last`` one (seconds since 1970) has passed."""
+    """Yield an alert if the deadline of the nightly run after time ``last`` (seconds since 1970) has passed."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
         yield Alert("night late", f"The last nightly run began {(time.time() - last) / 3600:.0f} hours ago.")
 
@@ -217,7 +213,7 @@ def report_conditions(
     current: Mapping[str, Verdict],
     nightly: NightlySettings | None,
 ) -> None:
-    """Report late nightly runs, blocked fits and changed judges; resolve alerts whose cause is over."""
+    """Report late nightly runs, blocked fits and changed judges, and resolve alerts whose cause no longer exists."""
     from orchestration.instance import last_nightly_run
     from orchestration.plan import find_stale
 
@@ -250,5 +246,5 @@ def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, 
 
 
 def notifier_of(workspace: Workspace, settings: AlertSettings) -> Notifier:
-    """Build the notifier of a workspace; it holds the lease of the remote store while it changes the alert log."""
+    """Build a workspace's notifier, which holds the remote store's write lease while it changes the alert log."""
     return Notifier(settings, workspace.root, workspace.data, partial(_store, workspace))

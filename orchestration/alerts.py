@@ -1,4 +1,4 @@
-"""Alerts to people: a JSON document when a person must act, and another document when the cause is resolved.
+"""Alerts to people, sent as JSON documents when a person must act and when the cause is resolved.
 
 An alert is sent once, and again if its reason changes. ``alerts.json`` in the data folder holds the open alerts.
 """
@@ -49,33 +49,35 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
     "experiment failed": ("warning", "Correct what the message names; no fit waits for an experiment."),
 }
-"""Severity of each kind of alert, and the advice if the alert has no specific advice."""
+"""Severity and default advice for each kind of alert."""
 
 
 class AlertError(CareError):
-    """Error raised if a webhook does not accept an alert; ``answered`` is True if the server sent a response."""
+    """Error raised if a webhook does not accept an alert; ``answered`` is True if the webhook sent a response."""
 
     answered = False
 
 
 @dataclass(frozen=True)
 class Alert:
-    """Alert with the fields of its JSON document; the document also has ``text`` for a chat.
+    """Alert to a person; its JSON document has the same fields, and ``text`` for a chat.
 
     Attributes
     ----------
     kind : str
         Key of ``KINDS``.
     what, what_to_do : str
-        Sentence about the cause, and advice.
+        Sentences about the cause, and advice.
     testset, judge : str or None
+        Names of the test set and the judge that the alert concerns.
     link : str or None
-        URL of the test set's page.
+        URL of the test set's report page.
     asset, partition : str or None
-        The failed asset and partition.
+        Failed asset and its partition key. If a fit awaits review, ``asset`` is the fit version.
     workspace, severity, since, key : str
-        Name of the folder; critical, error or warning; time in ISO 8601; identifier of the cause.
+        Name of the workspace's folder; critical, error or warning; time in ISO 8601; identifier of the cause.
     state : {"open", "resolved"}
+        Whether the cause still exists.
     """
 
     kind: str
@@ -94,7 +96,7 @@ class Alert:
 
     @property
     def text(self) -> str:
-        """Alert in one line, for a chat or an email."""
+        """Text of the alert in one line, for a chat or an email."""
         if self.state == "resolved":
             return f"CARE: {self.workspace}: resolved: {self.what}"
         return f"CARE: {self.workspace} needs a person. {self.what} {self.what_to_do}"
@@ -102,7 +104,7 @@ class Alert:
 
 @dataclass
 class AlertLog:
-    """Contents of ``alerts.json``: open alerts and unsent states by key, and the start of the last reported run."""
+    """Contents of ``alerts.json``: open alerts and unsent states by key, and start of the last run with a heartbeat."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
     unsent: dict[str, str] = field(default_factory=dict[str, str])
@@ -110,7 +112,7 @@ class AlertLog:
 
 
 class Notifier:
-    """Sender of alerts: it sends each alert when it opens and when it is resolved, if care.yaml names a recipient."""
+    """Sender of opened and resolved alerts to the recipients that care.yaml names."""
 
     def __init__(
         self,
@@ -135,7 +137,7 @@ class Notifier:
 
     @property
     def has_recipient(self) -> bool:
-        """Return whether care.yaml names a file, a webhook or a heartbeat."""
+        """Whether care.yaml names a file, a webhook or a heartbeat URL."""
         return any((self._settings.file, self._settings.webhook, self._settings.heartbeat))
 
     @property
@@ -145,9 +147,10 @@ class Notifier:
         return {key: alert for key, alert in self._log.open.items() if unsent.get(key) != "resolved"}
 
     def report(self, cause: Alert) -> bool:
-        """Record an alert unless it is already open, and return whether it must be sent.
+        """Record an alert unless it is already open, and return whether the alert must be sent.
 
-        An open alert gets the new reason. A failure must be sent again if its reason differs in more than numbers.
+        An alert that is already open gets the new reason. An alert about a failure must be sent again if its reason
+        differs in more than numbers.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self.has_recipient:
@@ -172,7 +175,7 @@ class Notifier:
             log.unsent[alert.key] = alert.state
 
     def send(self) -> None:
-        """Send the unsent alerts of all processes to the webhook.
+        """Send all unsent alerts to the webhook, including the alerts that other processes recorded.
 
         Raises ``AlertError`` if an alert was not accepted; the next call sends the remaining alerts.
         """
@@ -189,7 +192,6 @@ class Notifier:
             raise failed
 
     def _mark_sent(self, alert: Alert) -> None:
-        """Record that an alert was sent, and remove the alert from the log if it is resolved."""
         with self._changed() as log:
             log.unsent.pop(alert.key, None)
             if alert.state == "resolved":
@@ -200,7 +202,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve the open alerts for which ``is_over`` returns True; an alert that was never sent is not sent."""
+        """Resolve the open alerts for which ``is_over`` returns True, without messages about alerts never sent."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -209,12 +211,12 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a nightly run needs a heartbeat: none was sent, nothing failed, and no fit awaits review."""
+        """Return whether a run without open failures and blocked fits has not yet sent its heartbeat."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
     def send_heartbeat(self, began: float, bill: str = "") -> None:
-        """Report a successful nightly run and the cost of its judges to the heartbeat URL."""
+        """Send a message about a successful run and the cost of its judges to the heartbeat URL."""
         document = {"workspace": self._root.name, "night": began, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
         with self._changed() as log:
@@ -222,7 +224,7 @@ class Notifier:
 
     @contextmanager
     def _changed(self) -> Generator[AlertLog]:
-        """Read the alert log again, because another process may have changed it; yield it, then write it."""
+        """Yield the alert log, read again because another process may have changed it, and write it afterwards."""
         with self._hold():
             self._log = self._read()
             yield self._log
@@ -230,12 +232,12 @@ class Notifier:
 
 
 def without_counts(reason: str) -> str:
-    """Return the reason for an alert without its numbers, except the status code of an HTTP response."""
+    """Remove the numbers from the reason for an alert, except the status codes of HTTP responses."""
     return re.sub(r"(?<!HTTP )\b\d[\d.,]*", "", reason)
 
 
 def opened(cause: Alert, workspace: str) -> Alert:
-    """Return a cause completed with the severity, advice, time and key of its alert."""
+    """Return an alert with its workspace, severity, advice, time and key filled in."""
     severity, advice = KINDS[cause.kind]
     return replace(
         cause,
@@ -248,7 +250,7 @@ def opened(cause: Alert, workspace: str) -> Alert:
 
 
 def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
-    """Append an alert as a line of JSON to the file that care.yaml names, if it names one."""
+    """Append an alert as a line of JSON to the file of alerts, if care.yaml names a file."""
     if settings.file is not None:
         path = resolve(settings.file, root)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -258,7 +260,7 @@ def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
 
 
 def post(settings: AlertSettings, alert: Alert) -> None:
-    """Send an alert to the webhook that care.yaml names, if it names a webhook.
+    """Send an alert to the webhook, if care.yaml names a webhook.
 
     Raises ``AlertError`` after three attempts without success.
     """
@@ -298,7 +300,7 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Return why a step failed, without a stack trace: CARE's own message, or the message of the first error."""
+    """Return the reason for a step's failure: CARE's own message, or the message of the original exception."""
     failure = event.step_failure_data
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         return str(failure.user_failure_data.description)
@@ -314,5 +316,4 @@ def failure_message(event: dg.DagsterEvent) -> str:
 
 
 def _class_names(kind: type[Exception]) -> set[str]:
-    """Return the names of an exception class and of all its subclasses."""
     return {kind.__name__}.union(*(_class_names(derived) for derived in kind.__subclasses__()))

@@ -12,16 +12,16 @@ from orchestration.workspace import CARE_YAML
 
 
 class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
-    """Component of a CARE workspace, with its assets, sensors, schedules and asset checks.
+    """Dagster component that provides the assets, sensors, schedules and asset checks of a CARE workspace.
 
     Attributes
     ----------
     workspace : str
         Folder of care.yaml; a relative path begins at the folder of the component's ``defs.yaml``.
     key_prefix : str or tuple of str
-        Prefix of its asset keys, for several workspaces in one project.
+        Prefix of the workspace's asset keys, for several workspaces in one project.
     watch : bool
-        Start the sensors of partitions and alerts also without `nightly` or `on_change` in care.yaml.
+        Whether to start the sensors of partitions and alerts even without `nightly` or `on_change` in care.yaml.
     """
 
     workspace: str
@@ -30,7 +30,7 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """Components of ``key_prefix`` as a tuple."""
+        """Components of the asset key prefix, as a tuple."""
         return (self.key_prefix,) if isinstance(self.key_prefix, str) else self.key_prefix
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

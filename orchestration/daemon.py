@@ -1,7 +1,7 @@
-"""``python -m orchestration.daemon``: the process of ``care admin daemon`` and ``care ui``.
+"""Process of ``care admin daemon`` and ``care ui``, started by ``python -m orchestration.daemon``.
 
-Dagster's daemon runs in this process; a child starts a code server and, given arguments, a webserver. Dagster documents
-all three commands for deployments.
+This process becomes Dagster's daemon. A child process starts a code server and, if arguments are given, a webserver.
+Dagster documents these three commands for deployments.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Calls of undocumented interfaces of Dagster, each with its reason and its upstream issue.
+"""Calls of Dagster's undocumented interfaces, each with its reason and its upstream issue.
 
 ``tests/orchestration/test_dagster_internals.py`` tests each call, and ``test_house.py`` checks that no other module
 imports ``dagster._*`` or ``dagster_shared``.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dagster._core.launcher import CheckRunHealthResult as RunHealth
 
 IMPLICIT_ASSET_JOB = "__ASSET_JOB"
-"""Name of Dagster's job of all assets: a sensor needs a job whose assets have different partitions.
+"""Name of Dagster's implicit job of all assets, which a sensor needs to request assets with different partitions.
 
 https://github.com/dagster-io/dagster/issues/10404
 """
@@ -32,7 +32,8 @@ _CLAIM_AGAIN_S = 0.5
 def sqlite_storages() -> tuple[Any, Any, Any]:
     """Return Dagster's three SQLite storage classes: the whole storage, the event log and the runs.
 
-    The module ``storage`` derives from them, to keep engines open: https://github.com/dagster-io/dagster/issues/30172.
+    Classes of ``orchestration.storage`` derive from these classes to keep engines open:
+    https://github.com/dagster-io/dagster/issues/30172.
     """
     from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
     from dagster._core.storage.runs.sqlite import SqliteRunStorage
@@ -42,9 +43,9 @@ def sqlite_storages() -> tuple[Any, Any, Any]:
 
 
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
-    """Return the decorated function of an asset, because a mount renames the asset's step and not only its key.
+    """Return the function that an asset's decorator wraps.
 
-    No upstream issue is known.
+    A key prefix must rename the asset's step, not only its key. No upstream issue is known.
     """
     compute: Any = asset.op.compute_fn
     return compute.decorated_fn
@@ -77,7 +78,7 @@ def pool_slots(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Gener
 def materialisations(
     instance: dg.DagsterInstance, run_id: str, *, planned: bool = False
 ) -> list[tuple[str, str | None]]:
-    """Return (asset, partition) of all that a run materialised or, if ``planned``, will materialise.
+    """Return the (asset, partition) pairs that a run has materialised or, if ``planned``, will materialise.
 
     A planned range has no partition. Events that a step logs itself are not in ``ExecuteInProcessResult.all_events``.
     ``fetch_materializations`` has no filter for one run: https://github.com/dagster-io/dagster/pull/14237.

@@ -60,7 +60,7 @@ JOBS = {
     "judge": (("judge_inference",), "Asks one judge about all items without a score, in all its test sets."),
     "refit": (FIT, "Fits a test set again, from its panel to its page, even if nothing is stale."),
 }
-"""Jobs by name, each with its assets, which have the same partitions, and a description."""
+"""Assets and description of each job; the assets of a job have the same partitions."""
 
 
 def build_defs(
@@ -75,15 +75,16 @@ def build_defs(
     Parameters
     ----------
     root : str or Path, optional
-        Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads it
-        again, so a new judge needs no restart; changes of `nightly`, `on_change` or `owners` need a reload.
+        Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads the
+        folder again, so a new judge needs no restart; changes of `nightly`, `on_change` or `owners` need a reload.
     workspace : Workspace or WorkspaceResource, optional
-        Workspace that the assets get instead of reading the folder.
+        Workspace that the assets use instead of reading the folder.
     key_prefix : str or sequence of str
-        Prefix of all asset keys, and of the names of sensors, schedules, jobs, resource, pools and partitions, for
+        Prefix of all asset keys, and of the names of sensors, schedules, jobs, resources, pools and partitions, for
         several workspaces in one code location.
     watch : bool
-        Start the sensors of partitions and alerts also without `nightly` or `on_change`. These sensors ask no judge.
+        Whether to start the sensors of partitions and alerts even without `nightly` or `on_change`. These sensors ask
+        no judge.
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
     folder = Path(root or os.environ.get("CARE_WORKSPACE", ".")).absolute()
@@ -111,7 +112,7 @@ def build_defs(
 
 
 def nightly_schedule(mount: Mount, nightly: NightlySettings | None) -> dg.ScheduleDefinition:
-    """Return the schedule that begins nightly runs; it is stopped if care.yaml has no `nightly`."""
+    """Return the schedule of nightly runs, which is stopped if care.yaml has no `nightly`."""
     status, settings = dg.DefaultScheduleStatus, nightly or NightlySettings.model_construct()
     return dg.ScheduleDefinition(
         name=mount.name("nightly"),

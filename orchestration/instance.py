@@ -1,4 +1,4 @@
-"""Dagster instance of a workspace, either its own or a deployment's, and the runs of the instance."""
+"""Dagster instance of a workspace, either its own or a deployment's, and the runs in this instance."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ from orchestration.plan import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from warehouse.refusals import refusal
 
 _BEGINNING_S = 30.0
-"""Seconds for which a silent run counts as starting: it imports modules, then waits for the lock."""
+"""Seconds without an update for which a run counts as starting, because it imports modules and waits for the lock."""
 
 _SETTINGS = (
     "telemetry:\n  enabled: false\n"
@@ -52,7 +52,7 @@ _SETTINGS = (
 """``dagster.yaml`` of a workspace's own instance."""
 
 _MOST_LEFT_OUT = 300
-"""Largest number of partitions of scores reported as left out; each event takes some milliseconds."""
+"""Number of omitted partitions of scores above which none is reported; each report takes some milliseconds."""
 
 KEEP_RUNS_DAYS = 90
 """Number of days after which Dagster's record of a run is deleted."""
@@ -80,7 +80,7 @@ def instance_home(workspace: Workspace) -> Path:
 
 
 def dagster_home(workspace: Workspace) -> Path:
-    """Write the settings of the workspace's own Dagster instance if they differ, and return its folder."""
+    """Return the folder of the workspace's own Dagster instance, after writing its dagster.yaml if necessary."""
     from warehouse.storage import write_bytes
 
     home = workspace.data / "dagster"
@@ -92,10 +92,10 @@ def dagster_home(workspace: Workspace) -> Path:
 
 @contextmanager
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
-    """Open the Dagster instance of this process's deployment or, without a deployment, the workspace's own instance.
+    """Open the Dagster instance of this process's deployment or, without a deployment, of the workspace.
 
-    Raises ``WarehouseError`` if its settings or storage are damaged or cannot be read or written, or its database
-    does not answer.
+    Raises ``WarehouseError`` if the instance's settings or storage are damaged or cannot be read or written, or if its
+    database does not answer.
     """
     previous = os.environ.get("DAGSTER_HOME")
     home, deployed = instance_home(workspace), deployed_home(workspace) is not None
@@ -120,7 +120,6 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 
 def _unreachable_storage() -> tuple[type[Exception], ...]:
-    """Return a tuple with the exception class of an unreachable database; empty without dagster-postgres."""
     try:
         from dagster_postgres.utils import DagsterPostgresException
     except ImportError:
@@ -167,7 +166,6 @@ def _holds(database: Path, table: str) -> bool:
 
 
 def _unset_variables(error: Exception) -> list[str]:
-    """Return the unset environment variables that Dagster's settings name."""
     found = [
         re.search(r'environment variable "(\w+)" which is not set', e.message) for e in getattr(error, "errors", ())
     ]
@@ -186,17 +184,17 @@ def _unusable(home: Path, reason: str, *, deployed: bool = False) -> str:
 
 
 def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> set[tuple[str, str | None]]:
-    """Mark runs whose process was killed as failed.
+    """Mark runs as failed if their process was killed.
 
-    Unmarked, they count as in progress, block dependent assets, and keep their slots in pools. The caller holds
-    the workspace's lock, so an unfinished run of another ``care run`` was killed. Other runs belong to the daemon: they
-    are abandoned once no daemon is alive, unless they wait for the caller or have just started.
+    Otherwise, these runs count as in progress, block dependent assets, and keep their slots in pools. The caller
+    holds the workspace's lock, so an unfinished run of another ``care run`` was killed. Runs of the daemon are
+    abandoned if no daemon is alive, unless they wait for the caller or have just started.
 
     Returns
     -------
     set of (asset, partition)
-        Partitions that the runs should materialise and have not reported. They are still stale, or were written without
-        an event.
+        Partitions that the runs were to materialise but did not report. These partitions are still stale, or were
+        written without an event.
     """
     unreported: set[tuple[str, str | None]] = set()
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
@@ -282,8 +280,8 @@ def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int = KEEP_RUNS_DAYS) -> int:
     """Delete runs of this workspace that ended more than ``days`` ago, once per UTC day; return their number.
 
-    Dagster deletes a run together with its materialisations. A run stays while one of its materialisations has the
-    data version of its partition's latest one, because Dagster uses that version to find stale assets downstream.
+    Dagster deletes a run together with its materialisations. A run is kept while one of its materialisations has the
+    same data version as its partition's latest one, because Dagster uses that version to find stale assets downstream.
     """
     done_on, today = workspace.data / "dagster" / "old_runs_deleted", f"{datetime.now(UTC):%F}"
     if done_on.exists() and done_on.read_text() == today:
@@ -306,7 +304,6 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
 
 
 def _holds_current_version(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Return whether a run has a partition's latest materialisation, or a materialisation with its data version."""
     for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
         if (event := entry.asset_materialization) is None:
             continue

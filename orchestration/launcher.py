@@ -1,9 +1,9 @@
 """Run launcher of a deployment, which ``deploy/dagster.yaml`` names.
 
-Dagster's own launcher starts a run as a process of the code server and never checks it again. If the code server
-is killed, with all of its processes, the run counts as started for ever. This launcher lets Dagster's run monitoring
-ask the code server whether it still works on a run. A run that it does not know is marked as failed, and Dagster's run
-retries start it again; ``max_runtime_seconds`` ends the runs of a code server that never answers.
+Dagster's own launcher starts a run as a process of the code server and never checks the run again. If the code server
+is killed with all of its processes, the run counts as started for ever. This launcher lets Dagster's run monitoring
+ask the code server whether a run is still in progress. A run that the code server does not know is marked as failed,
+and Dagster's run retries start it again. ``max_runtime_seconds`` ends the runs of a code server that never answers.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher, which also checks whether the code server still works on a run."""
+    """Dagster's default launcher with a check whether the code server still works on a run."""
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """True, which lets Dagster's run monitoring call ``check_run_worker_health``."""
+        """Whether Dagster's run monitoring may call ``check_run_worker_health``; always True."""
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> RunHealth:
-        """Return the health of a run, as its code server reports it."""
+        """Return the health of a run, as reported by its code server."""
         return run_health(run)

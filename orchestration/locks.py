@@ -1,12 +1,12 @@
-"""Locks of a workspace: exclusive for a command, shared for runs of Dagster, and one for the daemon.
+"""Locks of a workspace: an exclusive lock for a command, a shared lock for Dagster's runs, and a lock for the daemon.
 
-The system releases a lock when its process dies. A command holds ``workspace.lock`` exclusively; runs of Dagster share
-it. Each takes ``turnstile.lock`` first, and a command that waits for the workspace keeps it: later runs queue behind
-the command, so a busy daemon cannot block it for ever. Each process that holds the workspace or waits for it keeps a
-note, a file with its name.
+The operating system releases the locks of a process that dies. A command holds ``workspace.lock`` exclusively, and
+Dagster's runs share it. Each process acquires ``turnstile.lock`` first, and a waiting command keeps it. Later runs
+queue behind the command, so a busy daemon cannot block the command for ever. Each process that holds the workspace or
+waits for the workspace keeps a note: a file with the name of the process.
 
-A process holds ``opening.lock`` while it opens Dagster's storage. Where the data lie in a store, the holder of the
-workspace has the store's lease too (``stores``), which excludes other machines.
+A process holds ``opening.lock`` while it opens Dagster's storage. If the data are in a remote store, the process that
+holds the workspace also holds the store's write lease (``stores``), which excludes other machines.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ _WORKING, _WAITING = "working", "waiting"
 """Folders for notes of processes that hold the workspace, and of processes that wait for it."""
 
 Say = Callable[[str], object]
-"""Function that prints a sentence for a person."""
+"""Function that prints or logs a message for a person."""
 
 _logger = logging.getLogger(__name__)
 
@@ -67,9 +67,9 @@ def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
 
 @contextmanager
 def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
-    """Hold the workspace's lock together with other Dagster runs; wait while a command holds it.
+    """Hold the workspace's lock together with other Dagster runs, after waiting for any command that holds the lock.
 
-    ``say`` is called once, with the command that this run waits for. ``run_id`` may be empty.
+    ``say`` is called once, with the name of that command. ``run_id`` may be empty.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _held(workspace, fcntl.LOCK_SH, who, say, run_id):
@@ -82,9 +82,9 @@ def runs_that_wait(workspace: Workspace) -> set[str]:
 
 
 def hold_daemon_lock(workspace: Workspace) -> int:
-    """Acquire the lock of a workspace's daemon until this process, or the program that it executes, ends.
+    """Acquire the lock of the workspace's daemon for the lifetime of this process and of a program that replaces it.
 
-    Returns the lock's descriptor, which that program inherits. Raises ``WarehouseError`` if there is a daemon.
+    Returns the lock's file descriptor, which that program inherits. Raises ``WarehouseError`` if there is a daemon.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not locks_at_once(descriptor, fcntl.LOCK_EX):
@@ -98,7 +98,7 @@ def hold_daemon_lock(workspace: Workspace) -> int:
 def opening(home: Path) -> Generator[None]:
     """Hold a lock that keeps other processes from opening Dagster's storage.
 
-    If two processes create the storage at once, it is broken permanently.
+    Two processes that create the storage at the same time damage it permanently.
     """
     with ExitStack() as until_opened:
         with suppress(OSError):  # a read-only folder already has its storage, or cannot get one
@@ -112,11 +112,6 @@ def opening(home: Path) -> Generator[None]:
 def _held(
     workspace: Workspace, mode: int, who: str, say: Say, run_id: str = "", patience: float | None = None
 ) -> Generator[bool]:
-    """Wait for the workspace's lock and hold it; yield whether the caller had to wait.
-
-    ``say`` is called once, with the holders. The note of a wait stays until the lock is taken. Raises
-    ``WarehouseError`` after ``patience`` seconds.
-    """
     folder, started, waited = _folder(workspace), time.monotonic(), False
     with (folder / "workspace.lock").open("a+") as lock:
         with (folder / "turnstile.lock").open("a+") as turnstile, ExitStack() as until_taken:
@@ -144,13 +139,12 @@ def _held(
 
 
 def _holders(folder: Path) -> str:
-    """Return the names of the processes that hold the workspace; ``another command`` if no note names them."""
     return ", ".join(note["who"] for note in _living(folder / _WORKING)) or "another command"
 
 
 @contextmanager
 def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
-    """Write a note with the name of this process, and keep the note locked until the block ends."""
+    """Keep a locked note with the name of this process; an unlocked note belongs to a process that has ended."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
@@ -176,14 +170,12 @@ def _living(folder: Path) -> list[dict[str, Any]]:
 
 
 def _folder(workspace: Workspace) -> Path:
-    """Return the folder of locks and notes, and create the folder on first use."""
     folder = workspace.data / "dagster" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _patience() -> float:
-    """Return the number of seconds that a command waits for the lock."""
     text = os.environ.get(PATIENCE, str(_PATIENCE_S))
     with suppress(ValueError):
         if float(text) >= 0:

@@ -1,7 +1,7 @@
-"""Assets of a workspace under a prefix of their asset keys.
+"""Function ``mounted``, which adds a workspace's key prefix and resources to a Dagster asset.
 
-Each asset is defined once, without a prefix. Here it gets its key and a step that reads the workspace from a resource,
-claims the pools of its judges and returns only what is selected.
+Each asset is defined once, without a prefix. ``mounted`` wraps the asset in a step that gets the workspace from a
+Dagster resource, waits for slots in the pools of its judges, and returns only the selected assets and checks.
 """
 
 import inspect
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 RESOURCE, PUBLISHED = "care_workspace", "care_published"
 
 GPU = "gpu"
-"""Pool of runs whose judges load a model on this machine; all its workspaces share the pool."""
+"""Pool of runs whose judges load a model; all workspaces of a Dagster instance share the pool."""
 
 
 def mounted(
     asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = (), *, in_pool: bool = True
 ) -> dg.AssetsDefinition:
-    """Return an asset with the key prefix of a mount and with its owners, for the workspace at ``root``.
+    """Return an asset of the workspace at ``root`` with the mount's key prefix and the given owners.
 
-    Without ``in_pool`` its steps do not wait for a slot in its pool, because DuckDB's own lock separates writers.
+    If ``in_pool`` is False, steps do not wait for a slot in the asset's pool, because DuckDB's lock separates writers.
     """
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.getargs(body.__code__).args
@@ -95,7 +95,6 @@ def _check(spec: dg.AssetCheckSpec, mount: Mount, partitions: dg.PartitionsDefin
 
 
 def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -> dg.PartitionsDefinition[Any] | None:
-    """Return an asset's partitions definition with the key prefix of a mount."""
     if definition is None or not mount.prefix:
         return definition
     judges, testsets = (dg.DynamicPartitionsDefinition(name=mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
@@ -107,10 +106,7 @@ def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -
 def _pool_slots(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition
 ) -> AbstractContextManager[None]:
-    """Hold a slot in the pool of each judge of a step, and in the GPU's pool if a judge loads a model.
-
-    Two runs never ask the same judge at once, and a judge behind an endpoint does not wait for a GPU.
-    """
+    """Hold pool slots during a step: no two runs ask the same judge at once, and only local models wait for a GPU."""
     judges = context.partition_keys if asset.partitions_def == JUDGES else []
     pools = [workspace.mount.name(f"judge_{judge}") for judge in judges]
     if any(workspace.judge(judge).engine.needs.model for judge in judges if judge in workspace.judges):
@@ -121,7 +117,7 @@ def _pool_slots(
 def _selected(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition, result: dg.MaterializeResult
 ) -> Iterable[dg.MaterializeResult | dg.AssetCheckResult]:
-    """Return the selected part of an asset's result: the asset with its checks, or only its checks."""
+    """Return the result of an asset with its selected checks, or only the checks if the asset is not selected."""
     name = result.asset_key.path[-1] if result.asset_key else asset.key.path[-1]
     key, chosen = workspace.mount.key(name), {check.name for check in context.selected_asset_check_keys}
     checks = [check for check in result.check_results or () if check.check_name in chosen]

@@ -26,13 +26,13 @@ ASSETS = (*ORDER, "night")
 """All assets of a workspace."""
 
 INDEX = ("report_index", None)
-"""The index of all pages, which is written last."""
+"""Asset and partition of the index of all pages, which is written last."""
 
 RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 """Tags of a run that materialises a range of partitions."""
 
 REASON = "care/reason"
-"""Tag of a run with the reason for building its first partition."""
+"""Tag of a run that holds the reason for building the run's first partition."""
 
 _LONGEST_TAG = 200
 
@@ -40,7 +40,7 @@ TRIED_AGAIN = "care/tried_again"
 """Tag of runs whose failed partitions the daemon requests once more; its value is "true"."""
 
 LAUNCHED_BY, CARE_RUN = "care/launched_by", "care run"
-"""Tag of the runs that ``care run`` starts, and its value."""
+"""Tag of the runs that ``care run`` starts, and the value of this tag."""
 
 NO_RETRY = {"dagster/max_retries": "0"}
 """Tags of runs that Dagster must not retry, because ``care run`` or the sensor retries them."""
@@ -56,7 +56,7 @@ _INPUTS = {
 """Direct inputs of each asset of a test set's fit, without inputs from outside the fit."""
 
 _STAGES, _FIT_STAGE = {"items": 0, "gold": 0, "judge_inference": 1, "canary": 1, "scores": 2}, 3
-"""Stages of a test set in their order; all other assets belong to the stage of the fit."""
+"""Stage number of each asset that precedes the fits; all other assets belong to the stage of the fit."""
 
 _KNOWN_AFTER_RUN = ""
 """Placeholder for the version of a partition that is requested in one run with its inputs, until the run ends."""
@@ -64,9 +64,9 @@ _KNOWN_AFTER_RUN = ""
 
 @dataclass(frozen=True)
 class Launch:
-    """Run to be started: assets that share a partition or a range of partitions (None if unpartitioned).
+    """Run to be started: assets with a common partition or range of partitions, and the reason for the first one.
 
-    ``why`` is the reason for its first partition.
+    The only partition of unpartitioned assets is None.
     """
 
     assets: tuple[str, ...]
@@ -75,19 +75,19 @@ class Launch:
 
     @property
     def is_range(self) -> bool:
-        """Return whether the partitions are given as a range."""
+        """Whether the partitions are given as a range."""
         return self.assets[0] in _RANGES
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags of the run: its range of partitions, its reason, and the tag that prevents retries by Dagster."""
+        """Dagster tags of the run: range of partitions, reason, and the tag that prevents retries by Dagster."""
         why = {REASON: self.why[:_LONGEST_TAG]} if self.why else {}
         ends = {RANGE_START_TAG: str(self.partitions[0]), RANGE_END_TAG: str(self.partitions[-1])}
         return {**(ends if self.is_range else {}), **why, **NO_RETRY}
 
     @property
     def keys(self) -> list[Partition]:
-        """Partitions that the run materialises, as (asset, partition)."""
+        """Pairs (asset, partition) that the run materialises."""
         return [(asset, partition) for asset in self.assets for partition in self.partitions]
 
     @property
@@ -100,7 +100,7 @@ class Launch:
 
 
 def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]:
-    """Return (judge, test set) of a partition key; None for a dimension that the asset lacks."""
+    """Return the judge and the test set in a partition key, with None for a dimension that the asset does not have."""
     if asset == "scores":
         judge, _, testset = partition.partition("|")
         return judge, testset
@@ -117,8 +117,8 @@ def plan(
 ) -> list[Launch]:
     """Group partitions into runs, sorted by ``ORDER``, and omit deleted partitions.
 
-    Judges that wait for a GPU do not share a run with others. Assets of the same test set share a run. Each experiment
-    has its own run, so finished experiments are kept if a later one fails.
+    Judges that wait for a GPU do not share a run with other judges. Assets of the same test set share a run. Each
+    experiment has its own run, so finished experiments are kept if a later one fails.
     """
     asked: dict[str, set[str | None]] = {}
     for asset, partition in keys:
@@ -140,12 +140,11 @@ def plan(
 
 
 def _neighbours(names: Sequence[str], wanted: Set[str | None]) -> list[list[str]]:
-    """Return each longest stretch of consecutive names that are all wanted."""
     return [[*stretch] for is_wanted, stretch in groupby(names, wanted.__contains__) if is_wanted]
 
 
 def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
-    """Return the partitions that a run will materialise, as its tags state."""
+    """Return the (asset, partition) pairs that a run will materialise according to its tags."""
     assets = [asset for key in run.asset_selection or () if (asset := mount.asset(key.to_user_string()))]
     if RANGE_START_TAG not in run.tags:
         return {(asset, run.tags.get("dagster/partition")) for asset in assets}
@@ -160,28 +159,26 @@ def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = 
 
 
 def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names of a workspace's judges and test sets for which Dagster has partitions."""
     judges, testsets = (instance.get_dynamic_partitions(mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
     return judges, testsets
 
 
 def _between(names: Sequence[str], first: str | None, last: str | None) -> Sequence[str]:
-    """Return the names from ``first`` to ``last``; an empty list if either name was deleted."""
     return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
 
 
 @dataclass
 class Tried:
-    """Counts of the requests for each stale partition under its version, with ``most`` as the limit.
+    """Number of requests for each version of a stale partition, with ``most`` as the limit.
 
-    ``asked`` maps "asset partition" to (version, times).
+    ``asked`` maps the text "asset partition" to the pair (version, number of requests).
     """
 
     most: int
     asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
     def look(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
-        """Forget partitions that are no longer stale; update the version of partitions still stale after their run."""
+        """Forget partitions that are no longer stale; update the version of partitions that their run left stale."""
         by_name = {_name(key): one for key, one in stale.items()}
         lasting = ("judge_inference", "canary")  # a judge that has answered may lack the items that failed
         self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
@@ -195,12 +192,12 @@ class Tried:
         return self.times(one) < (1 if one.only_waits else self.most)
 
     def times(self, one: StalePartition) -> int:
-        """Return the number of requests for a partition under its version."""
+        """Return the number of requests for the current version of a partition."""
         version, times = self.asked.get(_name(one.key), (one.version, 0))
         return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
 
     def note(self, asked: Sequence[StalePartition]) -> None:
-        """Count one more request for each of these partitions."""
+        """Add one to the number of requests for each of the given partitions."""
         keys = {one.key for one in asked}
         for one in asked:
             with_inputs = any((asset, one.partition) in keys for asset in _INPUTS.get(one.asset, ()))
@@ -214,7 +211,7 @@ def _name(key: Partition) -> str:
 def find_stale(
     workspace: Workspace, known: Mapping[str, State] | None = None, *, canaries: bool = False
 ) -> dict[Partition, StalePartition]:
-    """Return all stale partitions, including the index if a verdict has changed, and optionally today's canaries.
+    """Return all stale partitions, with the index if a verdict has changed and, optionally, with today's canaries.
 
     ``known`` holds the states of the test sets, computed if None. A judge with missing scores gets no canary.
     """

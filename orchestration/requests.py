@@ -20,7 +20,7 @@ from orchestration.instance import (
 from orchestration.plan import TRIED_AGAIN, Tried, find_stale, plan, ready
 
 _ATTEMPTS = 2
-"""Largest number of requests for a partition under the same version."""
+"""Largest number of requests for the same version of a partition."""
 
 _IS_NEW_S = 3600.0
 """Age in seconds above which the first tick of a sensor ignores a nightly run."""
@@ -33,11 +33,11 @@ class Cursor:
     Attributes
     ----------
     tried : dict name -> (version, times)
-        Value of ``Tried.asked``.
+        Value of ``Tried.asked`` after the last tick.
     run_began : float or None
-        Start of the last nightly run; partitions that failed before it may be requested once more.
+        Start of the last nightly run; partitions that failed before this time may be requested once more.
     at_work : bool
-        Whether partitions of that run were still to be requested or in progress.
+        Whether partitions of that nightly run were still to be requested or in progress.
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
@@ -60,8 +60,8 @@ def request_stale(
     Parameters
     ----------
     only_nightly : bool
-        Request nothing outside of a nightly run. The run begins with the asset `night`, and ends when no partition
-        is left to be requested, in progress or in a batch of an endpoint.
+        Whether to request partitions only during a nightly run, which begins with the asset `night`. The run ends when
+        no partition is left to be requested, in progress or in a batch of an endpoint.
     """
     follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)

@@ -1,4 +1,4 @@
-"""Dagster resources: the workspace, read while no command changes it, and its published scores."""
+"""Dagster resources that provide a workspace and its published scores."""
 
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -36,7 +36,7 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Workspace]:
-        """Hold the workspace's lock together with other runs, and yield the workspace."""
+        """Yield the workspace while holding its shared lock."""
         from assets.state.rebuild import needs_rebuild
 
         root = Path(self.folder)

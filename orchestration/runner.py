@@ -1,7 +1,7 @@
 """Runner of ``care run``, which materialises stale partitions until no partition is stale.
 
-Runs go to the workspace's own Dagster instance, so the UI shows them. ``plan`` decides which partitions are
-ready, as for the daemon.
+Runs are recorded in the workspace's own Dagster instance, so the UI shows them. The module ``plan`` decides which
+partitions are ready, for ``care run`` and for the daemon.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from orchestration.plan import (
 )
 
 _MOST_STEPS = 40
-"""A run has about five steps. One that reaches this number requests the same work again and again."""
+"""Largest number of steps of a ``care run``; it needs about five, and more would request the same work repeatedly."""
 
 _INDEPENDENT = (*EXPERIMENTS, INDEX[0])
-"""Assets that wait for no stage of a fit."""
+"""Assets that are not materialised again because a run was killed."""
 
 Progress = Callable[[Launch, int, int], None]
 
@@ -72,12 +72,13 @@ class Outcome:
     Attributes
     ----------
     materialised : list of (asset, partition)
+        Materialised partitions in the order of their runs.
     left_to_daemon : int
-        Unfinished runs of Dagster's daemon or UI.
+        Number of unfinished runs of Dagster's daemon or UI.
     failures : dict (asset, partition) -> message
         Failures without a later success.
     unselected : list of str
-        Stale assets that the selection leaves out although selected assets follow them; only if nothing was run.
+        Stale assets that the selection omits although they precede selected assets; empty if anything was run.
     known : dict test set -> State
         State of the test sets at the end.
     """
@@ -219,7 +220,6 @@ def _steps(
 
 
 def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
-    """Return the assets that Dagster's selection syntax selects; all except experiments without a selection."""
     if selection is None:
         return {*ORDER} - {*EXPERIMENTS}
     try:
@@ -270,7 +270,6 @@ class _Executor:
         return _executor_of_worker, (replace(self._workspace, dask=DaskConfig(workers=0)),)
 
     def __call__(self, launch: Launch) -> tuple[list[Partition], dict[Partition, str]]:
-        """Run one launch; return the materialised partitions, and the reason for each failed partition."""
         _logger.info("Running %s.", launch.label)
         result = self._job.execute_in_process(
             instance=self._instance,
@@ -296,11 +295,10 @@ class _Executor:
 
 _of_worker: dict[Path, _Executor] = {}
 _until_worker_ends = ExitStack()
-"""Executors of this process by workspace, if it is a worker of a run, and the open Dagster instance."""
+"""Executors of a worker process by workspace, and the Dagster instances that stay open until the process ends."""
 
 
 def _executor_of_worker(workspace: Workspace) -> _Executor:
-    """Return the executor of this worker process for a workspace."""
     if workspace.root not in _of_worker:
         workspace.workers.place = f"Dask ({LOCAL})"
         instance = _until_worker_ends.enter_context(workspace_instance(workspace))
@@ -313,7 +311,7 @@ def _executing(
 ) -> Generator[Launch]:
     """Yield each launch, then add its result to the outcome; fits use local workers if that saves time.
 
-    If the workspace has a store, this process holds its lease and does all the work.
+    If the workspace has a store, this process holds the store's lease and does all the work.
     """
     may_spread = workspace.workers.are_local and workspace.store is None
     for are_fits, group in groupby(launches, lambda launch: launch.assets[0] in FIT):

@@ -1,4 +1,4 @@
-"""Sensors of Dagster's daemon: partitions and alerts, stale assets, failed runs."""
+"""Dagster sensors that update partitions, send alerts, request stale assets and report failed runs."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _WATCHED_EVERY_S = 30
 """Seconds between two ticks of `workspace_sensor`."""
 
 _REQUESTED_EVERY_S = 10
-"""Seconds between two ticks of `stale_assets_sensor`, so that each stage soon follows the stage before it."""
+"""Seconds between two ticks of `stale_assets_sensor`; each stage of a fit waits for the next tick."""
 
 
 def build_sensors(
@@ -41,8 +41,8 @@ def build_sensors(
 ) -> list[dg.SensorDefinition]:
     """Build the sensors of the workspace in a folder; each tick reads care.yaml and the workspace again.
 
-    They are stopped by default. `nightly` or `on_change` in care.yaml starts all of them; ``watch`` starts all except
-    `stale_assets_sensor`.
+    The sensors are stopped by default. `nightly` or `on_change` in care.yaml starts all sensors; ``watch`` starts all
+    except `stale_assets_sensor`.
     """
     runs = settings.nightly is not None or settings.on_change
     of_stale, of_others = (
@@ -90,7 +90,6 @@ def _workspace_sensor(
 
 
 def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
-    """Send new and resolved alerts, and the heartbeat of a successful nightly run."""
     from assets.judging.bill import latest_bill_message
     from assets.report.verdicts import current_verdicts
     from orchestration.instance import last_nightly_run, partitions_under_way

@@ -1,4 +1,4 @@
-"""Storage of a workspace's Dagster instance: SQLite files that stay open."""
+"""Dagster storage of a workspace in SQLite files whose engines stay open."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ class _Engines:
             yield connection
 
     def dispose(self) -> None:
-        """Close all engines and their files."""
         with self._lock:
             while self._kept:
                 self._kept.popitem()[1].dispose()
@@ -90,7 +89,7 @@ class _Runs(_RunsOfDagster):
 
 
 class Storage(_StorageOfDagster):
-    """Dagster's storage on SQLite with engines that stay open, and commits that do not wait for the disk.
+    """Dagster's SQLite storage with engines that stay open, and commits that do not wait for the disk.
 
     Dagster's own storage creates an engine for every event, compiles each statement again, and writes SQLite's log back
     when the last connection closes. This takes a quarter of the CPU time of the demo's `care run`.
@@ -105,7 +104,7 @@ class Storage(_StorageOfDagster):
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> Storage:
-        """Build the storage that ``dagster.yaml`` names."""
+        """Build the storage from its settings in ``dagster.yaml``."""
         return cls(inst_data=inst_data, **config_value)
 
     def register_instance(self, instance: dg.DagsterInstance) -> None:
@@ -117,10 +116,10 @@ class Storage(_StorageOfDagster):
 
     @property
     def event_log_storage(self) -> _EventLog:
-        """Storage of events."""
+        """Storage of Dagster's events."""
         return self._events
 
     @property
     def run_storage(self) -> _Runs:
-        """Storage of runs."""
+        """Storage of Dagster's runs."""
         return self._runs

@@ -1,4 +1,4 @@
-"""Workspaces whose data lie in a remote store; commands first fetch new data into a local copy.
+"""Functions for workspaces whose data are in a remote store, with a local copy that is updated before each command.
 
 Dagster's record of runs stays on the machine that writes it.
 """
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_workspace(root: Path) -> Workspace:
-    """Read a workspace for a read-only command, after fetching new data from its store.
+    """Read a workspace for a command that changes nothing, and fetch new data from its store.
 
     Raises ``InputError`` if care.yaml or a file that it names is missing or invalid, and ``WarehouseError`` if the
     store does not answer.
@@ -44,10 +44,10 @@ def read_workspace(root: Path) -> Workspace:
 def store_lease(
     workspace: Workspace, who: str, say: Callable[[str], object], patience: float | None
 ) -> Generator[None]:
-    """Hold the write lease of the workspace's store, if it has one, because one machine may write at a time.
+    """Hold the write lease of the workspace's store, if the workspace has a store.
 
-    ``who`` names this process to other machines. ``say`` is called once with the holder's name, and after ``patience``
-    seconds, if given, the wait is given up.
+    Only one machine may write at a time. ``who`` names this process to other machines. ``say`` is called once with the
+    name of the process that holds the lease. The wait fails after ``patience`` seconds, if given.
     """
     copy = workspace.copy
     if copy is None:

@@ -17,7 +17,7 @@ _WIDTH = 110
 
 
 def template() -> str:
-    """Return a care.yaml with every setting, its default and its description."""
+    """Return the text of a care.yaml with every setting, its default and its description."""
     return _HEAD + "".join(f"\n{block}" for block in _blocks())
 
 
@@ -36,7 +36,6 @@ def schema() -> dict[str, Any]:
 
 
 def _blocks() -> Iterator[str]:
-    """Yield the lines of each top-level setting as one block of text."""
     for name, entry in Settings.model_fields.items():
         value = entry.get_default(call_default_factory=True)
         kind: Any = entry.annotation if value is None else type(value)
@@ -68,7 +67,6 @@ def _lines_of(kind: Any, value: Any, indent: str) -> Iterator[str]:
 
 
 def _line(name: str, value: Any, description: str, indent: str) -> str:
-    """Return the YAML of a setting: its description as comments, and its value."""
     comments = textwrap.wrap(description, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
     plain = json.loads(TypeAdapter(Any).dump_json(value))
     text = yaml.safe_dump(plain, default_flow_style=True, width=_WIDTH * 10).removesuffix("...\n").strip()

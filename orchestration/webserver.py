@@ -1,4 +1,4 @@
-"""``python -m orchestration.webserver``: Dagster's UI for browsers of this machine."""
+"""Dagster's UI for browsers on this machine, started by ``python -m orchestration.webserver``."""
 
 import sys
 from functools import partial
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def own_pages(app: Any) -> Any:
-    """Wrap an ASGI app to refuse requests from foreign pages, changes by GET, and display in foreign frames."""
+    """Wrap an ASGI app to refuse requests from other sites, changes by GET, and display in other sites' frames."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 
@@ -30,7 +30,7 @@ def own_pages(app: Any) -> Any:
 
 
 def refusal_of(scope: Any) -> str:
-    """Return why to refuse a request; an empty string for requests by this server's own pages and by programs.
+    """Return the reason for refusing a request; an empty string for requests by this server's pages and by programs.
 
     Dagster answers requests of any origin, so a foreign page could launch runs through a person's browser. Only parsed
     headers, methods and paths are compared: an encoded URL or a second header changes nothing.
@@ -59,7 +59,7 @@ def refusal_of(scope: Any) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run Dagster's webserver with command-line arguments, for browsers of this machine only."""
+    """Run Dagster's webserver with the given command-line arguments, for browsers on this machine only."""
     from dagster_webserver.cli import cli
     from dagster_webserver.webserver import DagsterWebserver
     from starlette.middleware import Middleware

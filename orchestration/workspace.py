@@ -36,7 +36,7 @@ S = TypeVar("S", TestsetSpec, JudgeSpec)
 
 CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
-"""Environment variable that runs experiments at full size."""
+"""Environment variable that makes experiments run at the paper's size."""
 
 
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
@@ -101,7 +101,7 @@ class NightlySettings(_Declared):
         return f"{begins.minute} {begins.hour} * * *"
 
     def deadline_after(self, last: float) -> float:
-        """Return the deadline of the nightly run after one that ended at ``last`` (seconds since 1970)."""
+        """Return the deadline of the first nightly run that starts after ``last``, both in seconds since 1970."""
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
             start = datetime.combine(day, time.fromisoformat(self.at), ZoneInfo(self.zone)).timestamp()
@@ -219,15 +219,15 @@ def load_workspace(root: Path) -> Workspace:
 
 
 def data_folder(root: Path, settings: Settings) -> Path:
-    """Return the data folder on this machine; it is a copy if the data lie in a store."""
+    """Return the data folder on this machine, which is a local copy if the data are in a remote store."""
     return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
 
 
 @guards_settings
 def read_settings(root: Path) -> Settings:
-    """Read care.yaml without judges and test sets.
+    """Read the settings in care.yaml, without the judges and test sets.
 
-    Raises ``InputError`` if it is missing or invalid, or names an environment variable that is not set.
+    Raises ``InputError`` if care.yaml is missing or invalid, or names an environment variable that is not set.
     """
     path = root / CARE_YAML
     if not path.exists():
@@ -323,7 +323,6 @@ def _judges_of_last_panel(root: Path, settings: Settings, testset: TestsetSpec) 
 
 
 def _with_absolute_model(spec: JudgeSpec, root: Path) -> JudgeSpec:
-    """Replace a model folder that is relative to the workspace by its absolute path."""
     if isinstance(spec.engine, LocalModel) and (root / spec.engine.model).is_dir():
         engine = spec.engine.model_copy(update={"model": str(root / spec.engine.model)})
         return spec.model_copy(update={"engine": engine})
@@ -331,7 +330,6 @@ def _with_absolute_model(spec: JudgeSpec, root: Path) -> JudgeSpec:
 
 
 def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
-    """Return the names of the judges in a file of scores, or in another tool's files."""
     if isinstance(declared, ImportSource):
         from warehouse.importers.registry import read_unchanged
 

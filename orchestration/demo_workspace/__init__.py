@@ -1,6 +1,6 @@
-"""The demo workspace: three small test sets, one for each kind of verdict, and simulated judges.
+"""Demo workspace with simulated judges and three small test sets, one for each kind of verdict.
 
-``tests/orchestration/test_demo_testsets.py`` draws the judges again with other seeds and checks the verdicts.
+``tests/orchestration/test_demo_testsets.py`` simulates the judges with other seeds and checks the verdicts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ JUDGES: dict[str, dict[str, Any]] = load_yaml(_FOLDER / "judges.yaml")
 
 
 def testset_files() -> dict[str, str]:
-    """Return the text of each test set's file, by its name."""
+    """Return the YAML text of each test set by the name of the test set."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted((_FOLDER / "testsets").glob("*.yaml"))}
 
 
 def judge_files(seed: int = 0) -> dict[str, str]:
-    """Return the texts of each simulated judge's settings and program, by file name.
+    """Return the texts of the simulated judges' YAML files and programs by file name.
 
-    The ``seed`` determines the random beliefs and moods of the judges.
+    The ``seed`` determines the judges' random beliefs and the noise in their scores.
     """
     files: dict[str, str] = {}
     for name, judge in JUDGES.items():
