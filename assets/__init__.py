@@ -1,1 +1,1 @@
-"""Dagster assets in a folder for each asset group, with a module for each asset and the pages of the report."""
+"""Dagster assets, in a folder for each asset group, and the pages of the report."""

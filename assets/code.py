@@ -12,7 +12,7 @@ _KINDS = frozenset({".py", ".sql", ".html", ".css", ".js", ".yaml"})
 def code_version(*places: str) -> str:
     """Hash the code, templates and schemas of packages.
 
-    Every byte counts, also of comments. The hash therefore covers more than the asset runs, and never less.
+    Every byte counts, including comments. The hash therefore covers more than the asset runs, and never less.
 
     Parameters
     ----------

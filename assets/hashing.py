@@ -14,12 +14,12 @@ _BYTES = "bytes"
 
 
 def content_hash(value: object) -> str:
-    """Hash any value that can be written as JSON; other values count as their text."""
+    """Hash a JSON-serializable value; values of other types are hashed as their text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 class FileHashes:
-    """A cache of hashes of file contents, by the size and times of each file.
+    """Cache of values computed from files, which detects a changed file by its size and times.
 
     A file of the same size and times, or the same bytes, is not parsed again. A document of the data folder keeps the
     hashes from one process to the next; it can be deleted at any time, and the files are then read once.
@@ -27,7 +27,7 @@ class FileHashes:
     Parameters
     ----------
     path : Path
-        The document, which need not exist yet.
+        JSON document of the cache, which need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,9 +40,9 @@ class FileHashes:
         Parameters
         ----------
         about : object
-            What else the result depends on, as a plain value, such as the settings for reading the file.
+            Everything else on which the value depends, such as the settings for reading the file.
         compute : callable
-            Reads the file and returns a plain value. Its errors are passed on, and nothing is remembered.
+            Function that reads the file and returns a plain value; if it raises, nothing is cached.
         """
         from warehouse.storage import file_state, is_settled
 
@@ -60,13 +60,13 @@ class FileHashes:
         return value
 
     def of_bytes(self, file: Path) -> str:
-        """Return the hash of a file's bytes; raises ``InputError`` if it cannot be read."""
+        """Return the hash of a file's bytes; raise ``InputError`` if the file cannot be read."""
         from warehouse.testsets import hash_of_file
 
         return self.of(file, _BYTES, lambda: hash_of_file(file))
 
     def save(self) -> None:
-        """Store the computed hashes for the next process, without those of deleted files."""
+        """Store the cache for the next process, without entries of deleted files."""
         if not self._changed or not self._path.parent.is_dir():
             return
         from warehouse.storage import write_document
@@ -81,7 +81,6 @@ class FileHashes:
 
     @cached_property
     def _entries(self) -> dict[str, dict[str, Any]]:
-        """Return the hashes stored by earlier processes and those computed by this one."""
         from warehouse.storage import find_sound, read_document
 
         return (find_sound(self._path, read_document) or {}).get("files", {})

@@ -1,4 +1,4 @@
-"""Keys of judges on test sets, from a judge's complete specification and its engine's context."""
+"""Keys of judges' scores on test sets: hashes of everything on which the scores depend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def judge_item(record: ItemRecord) -> Item:
-    """Return the part of an item that a judge sees: its texts, without the gold label."""
+    """Return an item as a judge sees it, with all texts but without gold."""
     return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
 
 
@@ -77,7 +77,7 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Return the keys of a test set's judges, without recorded ones.
+    """Return the key of each judge of a test set, except judges with recorded scores.
 
     A judge whose file is broken is left out, and the other judges continue.
     """
@@ -102,7 +102,6 @@ def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
-    """Return the version of a judge's model or program, or of its recorded scores."""
     if spec.engine.recorded_as is None:
         return revision_of(spec, engine_context(workspace))
     from judges.engines.recorded import NOTHING_RECORDED
@@ -114,7 +113,7 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
 
 
 def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, str]:
-    """Return the versions of recorded scores by the file's judge names, cached until the file changes."""
+    """Return the versions of recorded scores by judge name in the file, cached until the file changes."""
     from judges.engines.recorded import fingerprints
 
     def revisions() -> dict[str, str]:

@@ -73,7 +73,6 @@ def _sampling(word: str | None, unstated: Drawn) -> Drawn:
 
 
 def _refuse_copies(where: str, labels: Labels) -> None:
-    """Raise ``InputError`` if one rater gave an item two labels at one time."""
     seen = Counter((x.item_id, x.rater, x.labelled_at) for x in labels.given if x.rater and x.labelled_at)
     twice = next((key for key, count in seen.items() if count > 1), None)
     if twice is not None:

@@ -19,7 +19,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 _POINTER = "dagster/input_event_pointer/"
 _EVER = str(2**53)
-"""An event that never comes."""
+"""Storage id that no event reaches."""
 
 
 def made_from(instance: dg.DagsterInstance, inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
@@ -38,7 +38,7 @@ def never_stale(inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
 
 
 def is_behind(event: dg.AssetMaterialization, key: dg.AssetKey, storage_id: int) -> bool:
-    """Return whether an event is older than the event of an input."""
+    """Return whether an event was built from an earlier event of an input than ``storage_id``."""
     pointer = (event.tags or {}).get(f"{_POINTER}{key.to_user_string()}", _EVER)
     return pointer == "NULL" or int(pointer) < storage_id
 
@@ -69,7 +69,7 @@ def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
 
 
 def is_blocked(failed: dg.StepFailureData) -> bool:
-    """Return whether a step failed because of a blocking asset check: its fit awaits review, nothing is broken."""
+    """Return whether a step failed only because a blocking asset check did not pass."""
     return failed.error is not None and failed.error.cls_name == "DagsterAssetCheckFailedError"
 
 
@@ -100,5 +100,5 @@ def _cell(value: Any) -> Any:
 
 
 def as_text(text: str) -> str:
-    """Escape a text for Markdown, so no link, image or tag in it takes effect."""
+    """Escape a text for Markdown, including links, images and tags."""
     return re.sub(r"([\\`*_{}\[\]()<>#!|~&])", r"\\\1", " ".join(text.split()))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mount:
-    """A prefix of asset keys, which also determines all other names in Dagster.
+    """Prefix of asset keys, from which all other names in Dagster are derived.
 
     Attributes
     ----------
@@ -22,17 +22,17 @@ class Mount:
     prefix: tuple[str, ...] = ()
 
     def key(self, asset: str) -> dg.AssetKey:
-        """Return the key of an asset."""
+        """Return the Dagster key of an asset."""
         import dagster as dg
 
         return dg.AssetKey([*self.prefix, asset])
 
     def name(self, what: str) -> str:
-        """Return the name of a step, group, job, sensor, schedule, resource, pool or kind of partitions."""
+        """Return the prefixed Dagster name of a step, group, job, sensor, schedule, resource, pool or partitions."""
         return "__".join([*self.prefix, what])
 
     def asset(self, name: str) -> str | None:
-        """Return the asset of a key as Dagster writes it, or of a step; None for a name under another prefix."""
+        """Return the asset that a key or step of Dagster names; None for a name under another prefix."""
         for separator in ("/", "__"):
             prefix = "".join(part + separator for part in self.prefix)
             if name.startswith(prefix) and "/" not in name.removeprefix(prefix):
@@ -41,4 +41,4 @@ class Mount:
 
 
 UNMOUNTED = Mount()
-"""The only workspace of a Dagster."""
+"""Mount without a prefix, for a deployment with a single workspace."""

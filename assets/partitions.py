@@ -1,4 +1,4 @@
-"""Partition dimensions: test sets and judges. Both are dynamic: adding one needs no code."""
+"""Dynamic partitions of assets: test sets, judges, and pairs of a judge and a test set."""
 
 import dagster as dg
 

@@ -39,7 +39,7 @@ def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
 
 def flagged(items: Iterable[ItemRecord | Item]) -> dict[str, tuple[str, ...]]:
-    """Return, by item id, the rules that flag items which address their judge or hold invisible characters."""
+    """Find items that address their judge or hold invisible characters; return the matching rules by item id."""
     found: dict[str, tuple[str, ...]] = {}
     for item in items:
         responses = [item.response, item.response_2]
@@ -62,12 +62,12 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
 
 def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
-    """Return how the files of a test set were read in this process: ``items``, ``scores``."""
+    """Return records of how this process read the files of a test set, by kind (``items``, ``scores``)."""
     return workspace.memory.readings.get(testset, {})
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read the recorded scores of a test set on its scale, once; None if it has none.
+    """Read the recorded scores of a test set on its scale, once; return None if there are none.
 
     A judge's own scale comes from its range, its file, or the test set (``care_ops.scales``).
     """
@@ -94,7 +94,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
 
 def has_all_scored(workspace: Workspace, testset: str) -> bool:
-    """Return True; raise ``InputError`` if a scored item is neither in the test set nor forgotten."""
+    """Raise ``InputError`` if a scored item is neither in the test set nor forgotten; otherwise return True."""
     table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
     if table is not None and isinstance(source, FilesSource) and not source.where:
         records, forgotten = _read_unforgotten(workspace, testset), workspace.forgotten_items()
@@ -105,7 +105,7 @@ def has_all_scored(workspace: Workspace, testset: str) -> bool:
 
 
 def recorded_scales(workspace: Workspace, testset: str) -> dict[str, tuple[float, float]]:
-    """Return scales other than the test set's that recorded judges declare, by the names in the score file."""
+    """Return the scales of recorded judges that differ from the test set's scale, by name in the score file."""
     panel = workspace.testset(testset).scale
     return {
         spec.engine.recorded_as: spec.scale

@@ -13,7 +13,7 @@ from warehouse.testsets import VersionsSource
 
 
 def source_version(workspace: Workspace, testset: str) -> str:
-    """Hash a test set's source, or the reason why it cannot be read."""
+    """Hash a test set's source, or the error message of an unreadable source."""
     try:
         return readable_source_version(workspace, testset)
     except CareError as error:  # `items` fails with this message, and other sources go on
@@ -21,7 +21,7 @@ def source_version(workspace: Workspace, testset: str) -> str:
 
 
 def readable_source_version(workspace: Workspace, testset: str) -> str:
-    """Hash a test set's source; raises a ``CareError`` if it cannot be read."""
+    """Hash a test set's source; raise a ``CareError`` if the source cannot be read."""
     spec = workspace.testset(testset)
     fingerprint = spec.fingerprint(workspace.root, workspace.file_hashes.of_bytes)
     if isinstance(spec.source, VersionsSource):
@@ -37,7 +37,7 @@ def items_code() -> str:
 
 
 def judge_version(workspace: Workspace, judge: str) -> str:
-    """Hash the keys of a judge over its test sets, or the reason why it is broken."""
+    """Hash the keys of a judge over all test sets, or the error message of a broken judge."""
     try:
         return content_hash({testset: judge_key(workspace, judge, testset) for testset in workspace.testsets_of(judge)})
     except CareError as error:  # `judge_inference` fails with this message, and other judges go on

@@ -23,19 +23,19 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
-"""Environment variable that names a Dask scheduler, for this and for every other program that uses Dask."""
+"""Environment variable with the address of a Dask scheduler."""
 
 WORTH_S = 30.0
-"""Seconds of work from which local workers pay for their start: two take 2 s to connect and 10 CPU-s to import."""
+"""Forecast of the remaining work, in seconds, from which starting local workers saves time."""
 
 _MOST_PROCESSES = 8
-"""Local workers where care.yaml does not set their number: each takes half a gigabyte."""
+"""Default maximum number of local workers; each takes half a gigabyte."""
 
 HERE, LOCAL = "this process", "local cluster"
 
 _CONNECT_TIMEOUT_S = 10
 _TASKS_A_THREAD = 4
-"""Tasks that each thread of a worker has at a time: one that it does, others to go on with."""
+"""Number of submitted tasks for each thread of a worker, so that no thread waits for its next task."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class DaskConfig:
         return os.environ.get(_SCHEDULER) or self.address
 
     def source(self) -> str:
-        """Return where the scheduler's address was given."""
+        """Return the name of the setting that gives the scheduler's address."""
         return _SCHEDULER if os.environ.get(_SCHEDULER) else "dask.address in care.yaml"
 
 
 class Workers:
-    """Map functions over the workers of one run, with one client that is started on first use.
+    """Dask workers of one run, whose client is started on first use.
 
     Workers of the scheduler that care.yaml or the environment names get all work. Local workers are started if
     the forecast for the remaining work, by the mean time of the finished work, exceeds ``WORTH_S``.
@@ -75,7 +75,7 @@ class Workers:
     Attributes
     ----------
     place : str
-        Where the last calls ran.
+        Description of the place where the last calls ran.
     """
 
     def __init__(self, dask: DaskConfig) -> None:
@@ -84,7 +84,7 @@ class Workers:
 
     @property
     def are_local(self) -> bool:
-        """Return whether the workers are processes of this machine that can use its folders."""
+        """Whether the workers are processes of this machine that can use its folders."""
         return self._dask.scheduler() is None
 
     def map(self, function: Callable[[A], R], arguments: Iterable[A], total: int | None = None) -> Iterator[R]:
@@ -93,7 +93,7 @@ class Workers:
         Parameters
         ----------
         function : callable
-            Depends on its argument only, and can be pickled.
+            Function that depends only on its argument and can be pickled.
         total : int, optional
             Number of arguments, if they are not a sequence.
 
@@ -116,7 +116,7 @@ class Workers:
             yield result
 
     def close(self) -> None:
-        """Disconnect, and end local workers."""
+        """Disconnect from the scheduler, and end local workers."""
         self._client = None
         self._until_closed.close()
 
@@ -169,7 +169,6 @@ class Workers:
 
 
 def _client_of(dask: DaskConfig) -> Client:
-    """Return a client of the scheduler at an address; raise ``InputError`` if none answers."""
     from distributed import Client
 
     address, source = dask.scheduler(), dask.source()

@@ -1,4 +1,4 @@
-"""A workspace: the folders, specifications and settings that the stages use."""
+"""Workspace: the folders, specifications and settings that all stages use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from warehouse.sources.reading import Reading
 
 FORGOTTEN = "forgotten.jsonl"
-"""File of the data folder: hashes of the items that `care admin forget` removed."""
+"""File in the data folder with hashes of the items that ``care admin forget`` removed."""
 
 
 def forgotten_key(testset: str, item_id: str) -> str:
@@ -45,7 +45,7 @@ def forgotten_key(testset: str, item_id: str) -> str:
 
 @dataclass(frozen=True)
 class Memory:
-    """A cache of the values that were read or hashed since the workspace was loaded.
+    """Cache of the values that were read or hashed since the workspace was loaded.
 
     It holds how each file of a test set was read, by kind; recorded scores, their versions and labels by test set; and
     keys by judge and test set.
@@ -99,26 +99,26 @@ class CanaryConfig:
 
 @dataclass(frozen=True)
 class Workspace:
-    """One team's judges, test sets and settings.
+    """Judges, test sets and settings of one team.
 
     Attributes
     ----------
     root : Path
         Folder of care.yaml; relative paths start here.
     data : Path
-        Parts, warehouse, fits and reports.
+        Folder of the parts, warehouse, fits and reports.
     store : str, optional
         Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
     testsets, judges : mapping name -> specification
-        Includes the judges of recorded score files.
+        Specifications by name, including the judges of recorded score files.
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
     mount : Mount
-        Names of its assets in Dagster.
+        Names of the workspace's assets in Dagster.
     labels : mapping name -> str
         Files of the labels that fits may see, by test set.
     memory : Memory
-        Empty in a copy by ``dataclasses.replace``.
+        Cached values; empty in a copy by ``dataclasses.replace``.
     """
 
     root: Path
@@ -140,7 +140,7 @@ class Workspace:
 
     @property
     def copy(self) -> StoreCopy | None:
-        """Return ``data`` as the copy of a store; None without a store."""
+        """Folder ``data`` as a copy of a store; None without a store."""
         if self.store is None:
             return None
         from warehouse.remote.copy import copy_of
@@ -149,7 +149,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Return the option ``--workspace FOLDER`` for a command in a message.
+        """Option ``--workspace FOLDER`` for a command in a message.
 
         Empty with a store, because each machine has another folder.
         """
@@ -157,45 +157,45 @@ class Workspace:
 
     @cached_property
     def parts(self) -> PartStore:
-        """Return the store of parts."""
+        """Store of items and scores in Parquet parts."""
         from warehouse.parts import PartStore
 
         return PartStore(self.data / "parts")
 
     @cached_property
     def workers(self) -> Workers:
-        """Return the Dask workers of this run."""
+        """Dask workers of this run."""
         return Workers(self.dask)
 
     @cached_property
     def bills(self) -> Bills:
-        """Return the bills of the judges."""
+        """Store of the judges' cost records."""
         from warehouse.bills import Bills
 
         return Bills(self.data / "parts" / "bills")
 
     @cached_property
     def fits(self) -> FitStore:
-        """Return the store of kept fits and publications."""
+        """Store of kept fits and publications."""
         from warehouse.fits import FitStore
 
         return FitStore(self.data / "parts" / "fits")
 
     @cached_property
     def file_hashes(self) -> FileHashes:
-        """Return cached hashes of sources and recordings, which detect changes without reading every file."""
+        """Cached hashes of sources and recordings, which detect changes without reading every file."""
         return FileHashes(self.data / "hashes.json")
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        """Return the database over the parts."""
+        """Database that is built from the parts."""
         from warehouse.database import Warehouse
 
         return Warehouse(self.data / "care.duckdb")
 
     @property
     def report_folder(self) -> Path:
-        """Return the folder of the pages."""
+        """Folder of the report pages."""
         return self.data / "report"
 
     def experiment_file(self, key: str) -> Path:

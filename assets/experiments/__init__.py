@@ -1,1 +1,1 @@
-"""Experiments of the paper; each table or figure has a module and a page of the report."""
+"""Experiments that reproduce the tables and figures of the paper."""

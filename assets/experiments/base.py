@@ -1,6 +1,6 @@
 """Records of the paper's experiments and of their stored findings.
 
-Findings are stored as JSON, from which the page is drawn. They are stale when the code, the size or the inputs change.
+Findings are stored as JSON, from which the page is rendered. They are stale when code, size or inputs change.
 """
 
 import json
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 def by_seed(workspace: Workspace, seeds: int, draws: Mapping[K, Callable[[int], R]]) -> dict[K, list[R]]:
-    """Call each function with each seed, on the run's workers if that saves time."""
+    """Call each function with the seeds from 0 to ``seeds - 1``, and return its results in that order."""
     calls = [partial(draw, seed) for draw in draws.values() for seed in range(seeds)]
     found = workspace.workers.map(call, calls)
     return {key: [*islice(found, seeds)] for key in draws}
@@ -35,20 +35,20 @@ def by_seed(workspace: Workspace, seeds: int, draws: Mapping[K, Callable[[int], 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of numbers and words; a missing cell is shown as a dash."""
+    """Table of numbers and text, in which a missing cell is shown as a dash."""
 
     title: str
     rows: Sequence[Mapping[str, Any]]
 
     @property
     def columns(self) -> list[str]:
-        """Return the columns of all rows, in the order in which they appear."""
+        """Column names of all rows, in order of first appearance."""
         return list(dict.fromkeys(name for row in self.rows for name in row))
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one axis."""
+    """Line chart of one or more curves over a common x axis."""
 
     title: str
     x: str
@@ -59,7 +59,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Values between -1 and 1, (rows, columns); None if undefined."""
+    """Heat map of values between -1 and 1 by row and column; undefined values are None."""
 
     title: str
     rows: Sequence[str]
@@ -70,7 +70,7 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class ExperimentFindings:
-    """Findings of an experiment: conclusions, tables, figures, and the measures that the ledger reads, by name."""
+    """Findings of an experiment: conclusions, tables, figures and named measures."""
 
     conclusions: Sequence[str]
     tables: Sequence[Table] = ()
@@ -79,7 +79,7 @@ class ExperimentFindings:
 
 
 def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
-    """Join findings; ``otherwise`` is the only conclusion if they have none."""
+    """Concatenate findings, with ``otherwise`` as the only conclusion if there is no other."""
     parts = [*parts]
     return ExperimentFindings(
         [line for part in parts for line in part.conclusions] or [otherwise],
@@ -92,7 +92,7 @@ def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> Experime
 def for_each(
     panels: Iterable[Any], find: Callable[[Any], ExperimentFindings | None], otherwise: str
 ) -> ExperimentFindings:
-    """Join the findings on every panel; a panel that cannot be fitted contributes the reason."""
+    """Join the findings on all panels; for a panel that cannot be fitted, report the reason instead."""
     parts = list[ExperimentFindings]()
     for panel in panels:
         try:
@@ -104,19 +104,19 @@ def for_each(
 
 
 def ascending(values: Mapping[str, float], digits: int) -> str:
-    """Format names and values in ascending order of value."""
+    """Format the names and values of a mapping as text, in ascending order of value."""
     return ", ".join(f"{name} {values[name]:.{digits}f}" for name in sorted(values, key=lambda name: values[name]))
 
 
 Value = int | Sequence[Number]
-"""A parameter: a number, or the values that an experiment goes through."""
+"""Parameter of an experiment: an integer, or the sequence of values that the experiment goes through."""
 
 Size = Literal["small", "full"]
 
 
 @dataclass(frozen=True)
 class StoredExperiment:
-    """Stored findings of an experiment's last run; ``version`` is of its code and of each input."""
+    """Findings of an experiment's last run, with the versions of its code and of each input."""
 
     version: Mapping[str, str]
     size: Size
@@ -125,7 +125,7 @@ class StoredExperiment:
 
 
 def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
-    """Return the stored findings of an experiment, or None if there are none that this release can read."""
+    """Return the stored findings of an experiment, or None without findings that this release can read."""
     document = find_sound(workspace.experiment_file(key), read_document)
     try:
         return None if document is None else record_of(StoredExperiment, document)
@@ -136,7 +136,7 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One of the paper's tables or figures: the paper's result, our procedure, and how to run it.
+    """Experiment that reproduces a table, a figure or claims of the paper.
 
     ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns findings, with
     the parameters ``small`` by default and ``full`` at the paper's own size.
@@ -151,18 +151,18 @@ class Experiment:
     full: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
     def parameters(self, size: str) -> Mapping[str, Value]:
-        """Return the parameters of a size."""
+        """Return the parameters of a run at the size ``small`` or ``full``."""
         return self.full if size == "full" else self.small
 
     def is_current(self, workspace: Workspace, version: Mapping[str, str]) -> bool:
-        """Return whether the stored findings are of this version and at least of the configured size."""
+        """Return whether the stored findings match this version, at the configured or the full size."""
         stored = read_stored(workspace, self.key)
         return stored is not None and stored.version == version and stored.size in ("full", _size(workspace))
 
     def store(
         self, workspace: Workspace, findings: ExperimentFindings, version: Mapping[str, str], *, seconds: float
     ) -> None:
-        """Store the findings with the versions of code and inputs."""
+        """Store findings with the versions of the code and inputs that gave them."""
         stored = StoredExperiment(version, _size(workspace), seconds, findings)
         write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(stored), default=float)))
 

@@ -37,7 +37,7 @@ _WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
 
 
 def run_quality(workspace: Workspace) -> ExperimentFindings:
-    """Measure the order that each factor gives, with its sign set by the panel's mean."""
+    """Measure how well each factor orders the items of each panel by gold."""
     found = for_each(panels(workspace), _orders, NO_PANEL)
     best = [value for name, value in found.measures.items() if name.endswith("/best factor")]
     if not best:
@@ -80,7 +80,7 @@ def _orders(panel: ExperimentPanel) -> ExperimentFindings:
 
 
 def run_features(workspace: Workspace) -> ExperimentFindings:
-    """Correlate every factor, and the tensor's confounder, with every feature of the texts."""
+    """Correlate each factor, and the confounder of CARE-Tensor, with each feature of the items."""
     return for_each(panels(workspace), partial(_correlations, workspace), NO_PANEL)
 
 
@@ -130,7 +130,7 @@ def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
 
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
-    """Return names and values, (n, f), of text features and of declared columns."""
+    """Return the names and the values, (n, f), of text features and declared columns."""
     features: dict[str, Array] = {}
     if any(panel.responses):
         text_columns = text_features(panel.responses)
@@ -142,7 +142,7 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Return Pr(C = 1 | J), (n,), of a mixture; None if it has no fit or no confounder.
+    """Return Pr(C = 1 | J), (n,), of a fitted mixture, or None without a fit or a confounder.
 
     The values of C are ordered: from C = 0 to C = 1 the judges move the same way in both classes of Q, and their mean
     rises.
@@ -169,7 +169,7 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
 
 
 def run_dummies(workspace: Workspace) -> ExperimentFindings:
-    """Add dummy judges to each panel: two programs that read only length and keywords, and declared raters."""
+    """Measure the loadings of dummy judges and declared raters that are added to each panel."""
     return for_each(panels(workspace), partial(_loadings, workspace), NO_PANEL)
 
 
@@ -201,7 +201,7 @@ def _loadings(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
 
 
 def _with_dummies(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
-    """Return the panel with dummies and raters added, and the names of both."""
+    """Add dummy judges and raters to a panel; return the panel, its dummies, and the raters that were added."""
     items = items_of(workspace, panel)
     added: dict[str, Array] = {
         dummy: scored_by(dummy, items)

@@ -17,12 +17,12 @@ from assets.workspace import Workspace
 NUMBERS = Path(__file__).with_name("paper_numbers.yaml")
 
 _NONE = "--"
-"""How the paper prints a cell without a number."""
+"""Cell without a number in the paper's tables."""
 
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table of the paper; ``paper_numbers.yaml`` describes the fields."""
+    """Table of the paper; ``paper_numbers.yaml`` describes the fields."""
 
     label: str
     about: str
@@ -40,7 +40,7 @@ class PrintedTable:
     because: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def cells(self) -> Iterator[tuple[str, str, float, float]]:
-        """Yield row, column, number and printed standard deviation of every cell with a number."""
+        """Yield the row, column, number and standard deviation of each cell that holds a number."""
         for row, numbers in self.printed.items():
             for column, text in zip(self.printed_columns, numbers, strict=True):
                 if text != _NONE:
@@ -48,7 +48,7 @@ class PrintedTable:
                     yield row, column, float(number), float(spread or 0.0)
 
     def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
-        """Return the names of a cell's measures by our procedure and by the paper's (``PaperNumbers.written``)."""
+        """Return the names of a cell's measure by this project's procedure and by the paper's."""
         row, column = self.rows[row], self.columns[column]
         literal = {"row": written.get(row, row), "column": written.get(column, column)}
         return self.ours.format(row=row, column=column), self.as_written.format(**literal)
@@ -56,7 +56,7 @@ class PrintedTable:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the text or of a figure; ``paper_numbers.yaml`` describes the fields."""
+    """Claim of the paper's text or of a figure; ``paper_numbers.yaml`` describes the fields."""
 
     place: str
     claim: str
@@ -73,7 +73,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class PaperNumbers:
-    """The content of ``paper_numbers.yaml``."""
+    """Content of ``paper_numbers.yaml``."""
 
     written: Mapping[str, str]
     within: float
@@ -96,14 +96,14 @@ def paper_numbers() -> PaperNumbers:
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Return the measure of this name, or of the first test set whose name contains the part before the slash."""
+    """Return the measure of this name; ``SET/NAME`` also finds a test set whose name contains ``SET``."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)
 
 
 def as_printed(asset: str, measures: Mapping[str, float]) -> list[Table]:
-    """Lay out an experiment's measures as the paper prints its tables."""
+    """Lay out an experiment's measures like the printed tables of the paper."""
     numbers, laid_out = paper_numbers(), list[Table]()
     for table in (table for table in numbers.tables if table.asset == asset):
         rows = list[dict[str, str]]()
@@ -128,13 +128,13 @@ _SCORING, _CLASSES = "tab:results_scoring", "tab:results_mix"
 
 
 def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
-    """Return the relative reduction of MAE by CARE-SVD on each scoring set, in percent."""
+    """Return by how many percent CARE-SVD's MAE is below the baseline's, by scoring set."""
     table = numbers.table(_SCORING)
     return {s: 100 * (1 - table["CARE-SVD"][s] / value) for s, value in table[against].items()}
 
 
 def _best_rows(numbers: PaperNumbers, label: str, choose: Callable[..., str] = min) -> list[str]:
-    """Return, for each column, the row with the lowest (or the highest) number."""
+    """Return the row with the lowest number in each column, or with the highest if ``choose`` is ``max``."""
     table = numbers.table(label)
     columns = next(iter(table.values()))
     return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
@@ -178,7 +178,7 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
         "1st Factor"
     ),
 }
-"""Claims about the paper's own tables, computed from them."""
+"""Functions that compute claims of the text from the paper's own tables, by claim."""
 
 
 REPRODUCED, BY_OURS = "reproduced by the paper's procedure as written", "reproduced only by our procedure"
@@ -189,15 +189,15 @@ VERDICTS = (REPRODUCED, BY_OURS, FOLLOWS, NOT_REPRODUCED, NEEDS_MODELS, NOT_RUN)
 _UNEXPLAINED = "not explained"
 
 Measures = Mapping[str, Mapping[str, float]]
-"""Stored measures, by experiment."""
+"""Stored measures by experiment and name."""
 
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """One number or claim of the paper with its verdict.
+    """Number or claim of the paper, with the measured values and a verdict.
 
-    It is measured by the paper's procedure as written, by this project's procedure (the same unless they differ), and
-    by the authors' released code; None if not measured.
+    ``as_written`` is the value by the paper's own procedure, ``ours`` by this project's procedure, and ``released`` by
+    the authors' code; None if not measured.
     """
 
     place: str
@@ -212,7 +212,7 @@ class LedgerRow:
 
 
 def ledger_rows(measures: Measures) -> list[LedgerRow]:
-    """Return a row for every number of the paper's tables and for every claim."""
+    """Return a row for each number of the paper's tables and for each claim."""
     numbers = paper_numbers()
     rows = [_cell(table, *cell, measures, numbers) for table in numbers.tables for cell in table.cells()]
     return rows + [_claim(claim, measures, numbers) for claim in numbers.claims]
@@ -221,7 +221,6 @@ def ledger_rows(measures: Measures) -> list[LedgerRow]:
 def _cell(
     table: PrintedTable, row: str, column: str, number: float, spread: float, measures: Measures, numbers: PaperNumbers
 ) -> LedgerRow:
-    """Compare a number of a table with the measured one."""
     found, (name, literal) = measures.get(table.asset, {}), table.names(row, column, numbers.written)
     ours, written = measure(found, name), measure(found, literal)
     limit = max(numbers.within * abs(number), 2 * hypot(spread, measure(found, f"{literal}, sd") or 0.0))
@@ -244,7 +243,6 @@ def _cell(
 
 
 def _is_scored(found: Mapping[str, float], name: str) -> bool:
-    """Return whether any measure belongs to the same test set."""
     return any(name.partition("/")[0] in key.partition("/")[0] for key in found)
 
 
@@ -253,7 +251,6 @@ def _verdict(as_written: bool, ours: bool) -> str:
 
 
 def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow:
-    """Compare a claim with the paper's own tables or with a measure."""
     found = measures.get(claim.asset, {})
     ours = float(FROM_TABLES[claim.printed](numbers)) if claim.printed else measure(found, claim.measure)
     written = measure(found, claim.as_written) if claim.as_written else ours
@@ -273,7 +270,6 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
 
 
 def _holds(claim: Claim, ours: float) -> bool:
-    """Return whether a number rounds to the printed number, or lies within the claim's bounds."""
     if claim.value is not None:
         digits = len(f"{claim.value:g}".partition(".")[2])
         return abs(ours - claim.value) <= 0.5 * 10.0**-digits + 1e-9
@@ -281,7 +277,7 @@ def _holds(claim: Claim, ours: float) -> bool:
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Compare every number and claim with the stored measures of the other experiments."""
+    """Compare the paper's numbers and claims with the stored measures of the other experiments."""
     numbers = paper_numbers()
     stored = {key: read_stored(workspace, key) for key in {each.asset for each in (*numbers.tables, *numbers.claims)}}
     rows = ledger_rows({key: found.findings.measures for key, found in stored.items() if found is not None})

@@ -1,4 +1,4 @@
-"""Panels of the workspace in the form that the experiments use."""
+"""Panels of a workspace in the form that experiments read."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ from judges.items import Item
 from warehouse.items import numbers_in
 
 DUMMIES = ("length", "keyword")
-"""Programs that ignore the content of a response."""
+"""Programs that judge a response only by its length or its keywords."""
 
 NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: nothing was run."
 
 
 @dataclass(frozen=True)
 class ExperimentPanel:
-    """An admitted panel with gold, (n,), NaN if unknown; units are split units."""
+    """Panel of admitted judges, with gold, (n,), NaN if unknown, and split units of its items."""
 
     testset: str
     scores: ScoreMatrix
@@ -46,19 +46,19 @@ class ExperimentPanel:
 
     @property
     def binary(self) -> bool:
-        """Return whether gold is known and has exactly two classes."""
+        """Whether gold is known and has exactly two classes."""
         known = self.gold[~np.isnan(self.gold)]
         return len(known) > 0 and is_binary(known)
 
     def order(self, estimate: Array, rows: NDArray[Any] | None = None) -> float:
-        """Return the AUC for binary gold, otherwise Kendall's tau; NaN if undefined."""
+        """Return the AUC of an estimate for binary gold, otherwise Kendall's tau; NaN if undefined."""
         e, g = (estimate, self.gold) if rows is None else (estimate[rows], self.gold[rows])
         known = ~np.isnan(e) & ~np.isnan(g)
         statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
         return float("nan") if statistic is None else statistic
 
     def filled(self) -> Array:
-        """Return the raw scores, judges sorted, missing ones replaced by the judge's mean; (n, p)."""
+        """Return the raw scores, (n, p), with judges sorted and missing scores replaced by the judge's mean."""
         ordered = self.scores.select_judges(sorted(self.scores.judges)).values
         return np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
 
@@ -68,7 +68,7 @@ class ExperimentPanel:
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return the panels with gold for at least fifty items, without versions, which are not independent."""
+    """Return the panels with gold for at least fifty items, except test sets of changed answers."""
     declared = workspace.testsets
     return [
         panel
@@ -78,7 +78,7 @@ def panels(workspace: Workspace) -> list[ExperimentPanel]:
 
 
 def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return every panel of the workspace."""
+    """Return all panels of the workspace whose items are stored."""
     panels_read: list[ExperimentPanel] = []
     for testset in sorted(workspace.testsets):
         folder, stored = workspace.fit_folder(testset), workspace.parts.items_file(testset)
@@ -92,13 +92,13 @@ def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
 
 
 def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
-    """Return the items that judges see, in the panel's order."""
+    """Return the items of a panel as judges see them, in the panel's order."""
     items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
     return [items[item] for item in panel.scores.item_ids]
 
 
 def named(values: Array) -> ScoreMatrix:
-    """Return simulated scores with names for the items and judges."""
+    """Build a score matrix from simulated scores, with generated names of items and judges."""
     n, p = values.shape
     return ScoreMatrix(values, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
 
@@ -112,14 +112,14 @@ def with_columns(
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
-    """Return declared numeric columns of a panel's items by name; raise ``InputError`` for other values."""
+    """Return numeric columns of the items' metadata by name; raise ``InputError`` for other values."""
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
     rows = [metadata[item] for item in panel.scores.item_ids] if names else []
     return {name: numbers_in(rows, name, f"test set {panel.testset!r}") for name in names}
 
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
-    """Score items by a built-in program; NaN if it gives no score."""
+    """Score items with a built-in program; items without a score are NaN."""
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
 
@@ -137,13 +137,13 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
 
 
 def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
-    """Build the input of the aggregators from scores."""
+    """Build the aggregators' input, with moments and structure, from a score matrix."""
     problem = panel_problem(scores, config)
     return replace(problem, structure=try_structure(problem.moments, config.structure, problem.scores.judges)[0])
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
-    """Return a version for each test set: a hash of its items, gold, declaration, scores and settings."""
+    """Return a version of each panel's items, test set declaration, scores and settings, by test set."""
     versions: dict[str, str] = {}
     for panel in every_panel(workspace):
         content = (

@@ -1,4 +1,4 @@
-"""The paper's aggregation tables by its own protocol, on the available data."""
+"""The paper's aggregation tables, computed by the paper's protocol on the available data."""
 
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from warehouse.catalog import names
 from warehouse.matrix import read_scores
 
 _TUNED: dict[Penalised, str] = {"care_svd": "care_svd as written", "care_tensor_paper": "care_tensor_paper"}
-"""Algorithms 1 and 2 as written, whose penalties labels choose, and their names in the table."""
+"""Names in the table of the paper's Algorithms 1 and 2, whose penalties are chosen by labels."""
 
 _LABEL_FREE = tuple(n for n in LABEL_FREE if n in (*PAPER_PROFILE["aggregators"], "care", "care_tensor"))
 
@@ -75,7 +75,7 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
 
 
 def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str]]:
-    """Return the scores of judges that left at most a tenth of the items unscored, and the other judges.
+    """Return the scores of judges that scored at least 90 % of the items, and the names of the other judges.
 
     This is the paper's only rule: judges that CARE's admission leaves out for other reasons stay.
     """
@@ -87,12 +87,12 @@ def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix,
 
 
 def complete(scores: ScoreMatrix) -> ScoreMatrix:
-    """Return the items that every judge scored."""
+    """Return the scores of the items that all judges scored."""
     return scores.select_items(np.asarray(~np.isnan(scores.values).any(axis=1)))
 
 
 def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict[str, float]:
-    """Return every aggregator's error at its default settings over all items; the fit uses no label."""
+    """Return each aggregator's error, or accuracy for binary gold, in a fit without labels."""
     aggregates = fit_panel(scores, replace(panel.config, aggregators=_LABEL_FREE)).aggregates
     decided = {n: a for n, a in aggregates.items() if not panel.binary or a.threshold is not None}
     everything = np.ones(len(gold), dtype=bool)
@@ -100,7 +100,7 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 
 
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
-    """Return the errors of an algorithm as written on random splits; empty if no point of the grid has an estimate.
+    """Return the held-out errors of an algorithm on random splits; empty if no penalties give an estimate.
 
     The paper's grid of penalties is chosen on 15 % of the items and measured on the others. A judge with one score for
     all items has no correlation and is left out.
@@ -120,7 +120,7 @@ def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: 
 
 
 def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.bool_]) -> float:
-    """Return the accuracy at the aggregate's threshold, or the mean absolute error, over these items."""
+    """Return the accuracy for binary gold, otherwise the mean absolute error, over the items of ``rows``."""
     known = rows & ~np.isnan(aggregate.estimate) & ~np.isnan(gold)
     if binary:
         assert aggregate.threshold is not None

@@ -1,4 +1,4 @@
-"""Experiment that adds programs to a panel one by one by a few labels, and measures the remaining error."""
+"""Experiment that adds programs to a panel one by one, chosen by a few labels."""
 
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ _PATIENCE = 4
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Add programs to the panel of each test set with texts and graded gold, and measure the error."""
+    """Measure the error of each panel with graded gold as programs are added one by one."""
     nothing = "No test set of this workspace has graded gold and texts on which a further program varies."
     return for_each(panels(workspace), partial(_of_panel, workspace), nothing)
 
@@ -38,7 +38,7 @@ def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
 
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
-    """Score the programs that the panel lacks on its scale, without dummies and constant programs."""
+    """Return the scores, on the panel's scale, of programs that the panel lacks and that vary."""
     engines = [workspace.judges[judge].engine for judge in panel.scores.judges if judge in workspace.judges]
     already_judging = {engine.program for engine in engines if isinstance(engine, ProgramEngine)}
     items, columns = items_of(workspace, panel), dict[str, Array]()
@@ -56,7 +56,7 @@ def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
 def greedy(
     panel: ExperimentPanel, programs: ScoreMatrix, validation: NDArray[np.bool_]
 ) -> tuple[list[str], list[float]]:
-    """Add programs greedily (``care_ops.selection.forward``); return them in order, and the guide's errors.
+    """Add programs by greedy forward selection; return their names in order, and the errors of ``care_svd``.
 
     ``validation``, (n,), marks the rows whose gold the choice may use.
     """
@@ -78,7 +78,6 @@ def _with(panel: ExperimentPanel, programs: ScoreMatrix, added: list[str]) -> Sc
 
 
 def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> ExperimentFindings:
-    """Measure every aggregator's error after each added program, on the rows that were not used to choose."""
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([0, 61])) & ~np.isnan(panel.gold)
     path, errors = greedy(panel, programs, validation)
     rest, kept = ~validation & ~np.isnan(panel.gold), int(np.argmin(errors))

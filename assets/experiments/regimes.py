@@ -1,4 +1,4 @@
-"""Accuracy at recovering Q as a simulated confounder grows: the paper's two synthetic regimes."""
+"""The paper's two synthetic regimes: accuracy at recovering Q as a simulated confounder grows."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,14 +36,14 @@ COMPARED = (*BASELINES, "care", "care_svd", WRITTEN, "care_tensor", FOUND, ORACL
 LABELS = 150
 
 Draws = Mapping[float, Sequence[Mapping[str, float]]]
-"""Accuracies by aggregator, for each draw at each strength of the confounder; an aggregator that refused is absent."""
+"""Accuracy by aggregator for each draw, by strength of the confounder; absent if the aggregator refused."""
 
 
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
-    """Return each aggregator's accuracy outside a validation split, whose labels map states to Q as in the paper.
+    """Return each aggregator's accuracy at recovering Q, outside a validation split.
 
-    An aggregator that refuses has no accuracy. Baselines and CARE-SVD decide at the mean of all scores; mixtures decide
-    at even odds.
+    The labels of the validation split map states to Q, as in the paper. An aggregator that refuses is left out.
+    Baselines and CARE-SVD decide at the mean of all scores; mixtures decide at even odds.
     """
     scores, cut = named(draw.scores), float(draw.scores.mean())
     rest = np.ones(len(draw.scores), dtype=bool)
@@ -62,7 +62,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
 
 
 def measures_of(draws: Draws) -> dict[str, float]:
-    """Return each aggregator's lowest mean accuracy and its refusal rate above zero strength."""
+    """Return each aggregator's lowest mean accuracy and refusal rate over positive strengths of the confounder."""
     confounded = [found for c, found in draws.items() if c > 0]
     measures: dict[str, float] = {}
     for name in COMPARED:
@@ -73,12 +73,11 @@ def measures_of(draws: Draws) -> dict[str, float]:
 
 
 def _available(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    """Return the accuracies of the draws on which the aggregator gave an estimate."""
     return [one[name] for one in found if name in one]
 
 
 def sentence(measures: Mapping[str, float]) -> str:
-    """Format the lowest mean of each aggregator above zero strength, with how often it refused."""
+    """Format each aggregator's lowest mean accuracy and refusal rate as text."""
     parts = list[str]()
     for name in COMPARED:
         lowest, refused = measures.get(f"{name}, lowest mean"), measures[f"{name}, refused"]
@@ -88,7 +87,7 @@ def sentence(measures: Mapping[str, float]) -> str:
 
 
 def swept(draws: Draws, axis: str, title: str) -> tuple[Table, Chart]:
-    """Return a table of means, deviations and refusals by strength, and the means as curves."""
+    """Tabulate and chart each aggregator's accuracy by strength of the confounder."""
     rows, curves = [dict[str, float | str]({axis: strength}) for strength in draws], list[Series]()
     for name in COMPARED:
         curve: dict[float, list[float]] = {}
@@ -108,7 +107,7 @@ def _sufficient(k: int, g: float, means: TableOfMeans, items: int, seed: int) ->
 
 
 def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Measure accuracy at each strength g of the confounder, for each declared table of means."""
+    """Measure accuracy at each strength of a confounder if the pairwise structure follows quality."""
     parts, worst, described = list[ExperimentFindings](), dict[str, float](), 0
     drawn = {
         (name, g): partial(_sufficient, k, g, means, items)
@@ -142,7 +141,7 @@ def _insufficient(k: int, c: float, seed: int) -> dict[str, float]:
 
 
 def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Measure accuracy at each strength c of the confounder behind the judges' pairwise structure."""
+    """Measure accuracy at each strength of a confounder if the pairwise structure follows the confounder."""
     draws = by_seed(workspace, seeds, {c: partial(_insufficient, k, c) for k, c in enumerate(strengths)})
     table, chart = swept(draws, "c", f"Accuracy, mean and sd over {seeds} seeds")
     measures = measures_of(draws)

@@ -33,18 +33,18 @@ MODULES = {
     "theory_rates": "theory",
     "ledger": "ledger",
 }
-"""Each experiment's module, in the order of the pages; the ledger is last, because it reads the others."""
+"""Module of each experiment, in page order; the ledger is last because it reads the others' findings."""
 
 KEYS = tuple(MODULES)
 
 OF_PANELS = KEYS[:7]
-"""Experiments that read the workspace's panels and gold; the ablations among them compare with its fits."""
+"""Experiments that read the panels and gold of the workspace."""
 
 LEDGER = "ledger"
 
 
 def experiments() -> "dict[str, Experiment]":
-    """Return every experiment by its key."""
+    """Return all experiments by key."""
     modules = [importlib.import_module(f"{__package__}.{name}") for name in {*MODULES.values()}]
     found = {each.key: each for module in modules for each in module.EXPERIMENTS}
     return {key: found[key] for key in KEYS}
@@ -53,7 +53,7 @@ def experiments() -> "dict[str, Experiment]":
 def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     """Return the experiments whose findings are missing or stale.
 
-    The ledger is stale if an experiment that it reads is.
+    The ledger is also stale if another of these experiments is stale.
     """
     versions, every = versions_now(workspace, among), experiments()
     keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, versions[key])]
@@ -67,7 +67,7 @@ def stale_findings(workspace: Workspace) -> list[str]:
 
 
 def versions_now(workspace: Workspace, keys: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the versions of each experiment's code and inputs: panels, or the findings of other experiments."""
+    """Return the current versions of each experiment's code and inputs."""
     from assets.experiments.ledger import NUMBERS
     from assets.experiments.panels import panel_versions
 
@@ -103,7 +103,7 @@ def _spec(key: str) -> dg.AssetSpec:
 def experiment_pages(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
 ) -> Iterator[dg.MaterializeResult]:
-    """Run the selected experiments in the order of the pages."""
+    """Run the selected experiments in page order, and write their pages."""
     selected = {key.path[-1] for key in context.selected_asset_keys}
     for key in KEYS:
         if key in selected:

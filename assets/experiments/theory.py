@@ -1,4 +1,4 @@
-"""Convergence rates of the estimates, the paper's bounds, and the effect of subtracting confounders."""
+"""Experiments on convergence rates, the paper's error bounds, and the subtraction of confounders."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,9 +33,9 @@ _LITERAL = "subtracted as written"
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
     """Return 1 - R^2 of Q for each choice of weights.
 
-    The confounder's unit loadings have this inner product with quality's, u. Given the scores, Q is Gaussian with
-    variance one around sqrt(strength) u'J, whatever the overlap, and the best weights are u. 1 - R^2 does not depend
-    on the scale of the weights.
+    ``overlap`` is the inner product of the unit loadings of the confounder and of quality, u. Given the scores, Q is
+    Gaussian with variance one around sqrt(strength) u'J, whatever the overlap, and the best weights are u. 1 - R^2 does
+    not depend on the scale of the weights.
     """
     rng = np.random.default_rng([seed, 14])
     basis, _ = np.linalg.qr(np.column_stack([rng.uniform(0.5, 1.0, _JUDGES), rng.standard_normal(_JUDGES)]))
@@ -61,7 +61,7 @@ def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
 
 
 def run_orthogonality(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
-    """Rotate the confounder's loadings towards quality's, and estimate Q with and without subtracting it."""
+    """Measure the error of Q with and without subtracting the confounder, by overlap of the loadings."""
     rows, measures = list[dict[str, float]](), dict[str, float]()
     drawn = by_seed(workspace, seeds, {overlap: partial(errors_at, overlap, items) for overlap in _OVERLAPS})
     for overlap, found in drawn.items():
@@ -88,7 +88,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Fit the slope of log mean error, (seeds, m), on log size, (m,), with a 95 % interval over seeds."""
+    """Regress the log mean of ``errors``, (seeds, m), on log ``sizes``, (m,); return slope and 95 % interval."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:
@@ -101,7 +101,7 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
 
 
 def direction_errors(sizes: Sequence[int], p: int, density: float, seed: int) -> Array:
-    """Return the error of the leading direction of L with one confounder at each size."""
+    """Return the error of the estimated leading direction of L at each sample size, with one confounder."""
     rng, errors = np.random.default_rng([seed, 11]), list[float]()
     draw = joint_gaussian(rng, n=max(sizes), p=p, confounders=1, edge_density=density)
     covariance = np.linalg.inv(draw.sparse - draw.low_rank)
@@ -119,7 +119,7 @@ Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 
 
 def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
-    """Return the errors of state means (relative) and weights under the best permutation, shape (2, sizes).
+    """Return the errors of state means and state weights, (2, sizes), under the best permutation of states.
 
     The errors are infinite if there is no estimate.
     """
@@ -136,14 +136,14 @@ def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) 
 
 
 def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
-    """Fit ``care_tensor``; return the means (4, p) and weights (4,) of its states."""
+    """Return the state means, (4, p), and state weights, (4,), of ``care_tensor``."""
     fitted = fit_panel(named(values), FitConfig(aggregators=("care_tensor",)))
     details = read_details(fitted.aggregates["care_tensor"], CareTensorDetails)
     return np.array(details.state_means), np.array(details.state_weights)
 
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
-    """Estimate means and weights by the third moment across planted views; None unless there are four states."""
+    """Return state means and weights by the third moment across planted views; None without four states."""
     moments, views = accumulate(values), views_of(np.arange(values.shape[1]))
     scale = np.sqrt(np.diag(moments.covariance()))
     tensor = cp.augmented_moment(moments, views, scale)
@@ -155,7 +155,7 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 
 
 def conditional_mean_errors(connection: Array, latent_precision: Array, scores: Array) -> tuple[Array, Array]:
-    """Return |E[Q | o]_mis - E[Q | o]_true| of each item and the corollary's bound on it, both (n,).
+    """Return each item's error of E[Q | o] under misspecification and the corollary's bound on it, both (n,).
 
     The misspecified mean points along the leading direction of all latents together, with the same length.
     """
@@ -172,7 +172,7 @@ _DEVIATION, _MEAN = "largest deviation over bound", "largest error of E[Q | o] o
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """Compare errors with the bounds of theorem and corollary for each strength of the confounders."""
+    """Return the largest ratios of errors to the paper's bounds, for each strength of the confounders."""
     rows: list[dict[str, float]] = []
     for strength in strengths:
         deviations, means = list[float](), list[float]()
@@ -195,7 +195,7 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
 def run_rates(
     workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int
 ) -> ExperimentFindings:
-    """Fit the convergence rates, and compare the paper's bounds with measured deviations."""
+    """Measure convergence rates of the estimates, and compare the paper's bounds with measured errors."""
     ways: dict[str, Estimate] = {"": _by_care_tensor, " by the third moment": _by_third_moment}
     drawn: dict[str, Callable[[int], Array]] = {
         "leading direction of L, fifty judges, sparse edges": partial(direction_errors, items, 50, 0.01),

@@ -1,4 +1,4 @@
-"""Experiments on simulated mixtures: dependence-aware or random views, and third or second moments."""
+"""Experiments on simulated mixtures: graph-aware against random views, third against second moments."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from care_ops.structure.views import Views, partition
 
 
 def views_of(judges: NDArray[np.intp]) -> Views:
-    """Cut judges, in this order, into three views; in their own order these are the planted views."""
+    """Split judges, in the given order, into three views of about equal size."""
     first, second, third = (np.sort(group) for group in np.array_split(judges, 3))
     return first, second, third
 
 
 def matched(found: Array, wanted: Array) -> tuple[float, list[int]]:
-    """Return the relative error of the means under the best permutation of the states, and that permutation."""
+    """Return the relative error of state means under the best permutation of states, and the permutation."""
     orders = map(list, itertools.permutations(range(len(wanted))))
     error, order = min((float(np.linalg.norm(found[order] - wanted)), order) for order in orders)
     return error / float(np.linalg.norm(wanted)), order
@@ -40,7 +40,7 @@ def _rotated(found: Array, wanted: Array) -> float:
 
 
 def views_at(noise: float, seeds: int, n: int, p: int = 12) -> dict[str, float]:
-    """Return how often the views by S are valid, and the tensor's median error with them and with other views."""
+    """Compare the tensor's median error with planted, random and S-based views at a noise level."""
     valid = list[bool]()
     errors: dict[str, list[float]] = {"planted": [], "random": [], "S": []}
     for seed in range(seeds):
@@ -69,7 +69,6 @@ def views_at(noise: float, seeds: int, n: int, p: int = 12) -> dict[str, float]:
 
 
 def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
-    """Return whether no planted edge connects two views."""
     home = np.empty(len(edges), dtype=int)
     for number, group in enumerate(views):
         home[group] = number
@@ -77,7 +76,7 @@ def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
 
 
 def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
-    """Compare the views at each noise level, one table row per level."""
+    """Compare planted, random and S-based views at each sample size and noise level."""
     settings = [partial(views_at, noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
     rows = [*workspace.workers.map(call, settings)]
     conclusions = [
@@ -93,11 +92,11 @@ def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Expe
 
 
 _SETTINGS = ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5))
-"""Judges, items and noise."""
+"""Number of judges, number of items and noise level of each simulation."""
 
 
 def errors_of(p: int, n: int, noise: float, seed: int) -> tuple[float, float]:
-    """Return the errors of state means from the tensor, and of means from second moments."""
+    """Return the relative errors of state means from third moments and from second moments."""
     rng = np.random.default_rng([seed, 15])
     draw = four_state_mixture(rng, n=n, p=p, noise=noise)
     truth = draw.means - draw.scores.mean(axis=0)

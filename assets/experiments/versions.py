@@ -1,4 +1,4 @@
-"""Experiments on judges' scores of answers and of changed versions, with style bias or trigger openings."""
+"""Experiments that compare judges' scores of answers with their scores of changed answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ NO_VERSIONS = (
 
 @dataclass(frozen=True)
 class Versions:
-    """Scores of the same judges on answers, (n, p), and on changed versions of them.
+    """Scores by the same judges of answers, (n, p), and of changed versions of the answers.
 
     ``changed`` maps a change to the row of each version's original, (m,), and the versions' scores, (m, p).
     """
@@ -43,7 +43,7 @@ class Versions:
     config: FitConfig
 
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
-        """Fit the originals and their versions in one panel, without constant judges, to put them on one scale."""
+        """Fit original and changed answers in one panel without constant judges, to put them on one scale."""
         values = np.vstack([self.originals, self.changed[change][1]])
         kept = [k for k, column in enumerate(values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
         names = tuple(self.judges[k] for k in kept)
@@ -53,7 +53,7 @@ class Versions:
 
 
 def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
-    """Return the test sets that hold versions of their answers with a wanted change."""
+    """Read the scores of each test set that has answers with a wanted change."""
     read: list[Versions] = []
     for panel in every_panel(workspace):
         columns = workspace.testset(panel.testset).version_columns
@@ -66,7 +66,7 @@ def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[V
 def _of_panel(
     workspace: Workspace, panel: ExperimentPanel, columns: VersionColumns, wanted: Callable[[str], bool]
 ) -> Versions:
-    """Sort a panel's scores into originals and versions."""
+    """Separate the scores of a panel into those of original answers and those of changed answers."""
     scores_of = dict(zip(panel.scores.item_ids, panel.scores.values, strict=True))
     originals: dict[str, Array] = {}
     versions: list[tuple[str, str, Array]] = []
@@ -94,7 +94,7 @@ def _of_panel(
 
 
 def run_styled(workspace: Workspace) -> ExperimentFindings:
-    """Measure how far each aggregate moves under each change of style."""
+    """Measure how far each aggregator's estimates move under each change of style."""
     return for_each(read_versions(workspace, lambda change: change not in TRIGGERS), _of_styles, NO_VERSIONS)
 
 
@@ -119,7 +119,7 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Return each aggregate's change in standard deviations, its rank correlation, and its MAE in points.
+    """Return the change in standard deviations, the rank correlation and the MAE in points, by aggregator.
 
     The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the paper's
     literal weights.
@@ -142,7 +142,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, fl
 
 
 def run_attacked(workspace: Workspace) -> ExperimentFindings:
-    """Measure how often each aggregate accepts openings without an answer."""
+    """Measure how often each aggregator accepts an opening without an answer as right."""
     return for_each(read_versions(workspace, lambda change: change in TRIGGERS), _of_openings, NO_VERSIONS)
 
 
@@ -160,7 +160,7 @@ def _of_openings(versions: Versions) -> ExperimentFindings:
 
 
 def accepted(versions: Versions, change: str) -> dict[str, float]:
-    """Return the share of openings that each aggregator accepts as right; one that decides nothing is left out."""
+    """Return the share of openings that each aggregator with a threshold accepts as right."""
     n, fitted = len(versions.originals), versions.fitted(change, _ATTACKED)
     decided = {name: a.estimate[n:] > a.threshold for name, a in fitted.items() if a.threshold is not None}
     return {name: float(calls.mean()) for name, calls in decided.items()}

@@ -1,1 +1,1 @@
-"""Stages of a fit: the panel, its moments, the structure of its precision matrix, and the aggregators."""
+"""Stages of a fit: panel, moments, structure of the precision matrix, and aggregators."""

@@ -1,4 +1,4 @@
-"""``aggregates``: the estimates of every aggregator on a panel, one row per item."""
+"""Dagster asset ``aggregates``: the estimates of every aggregator on a panel, one row per item."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Details of aggregators that other code reads, as records.
+"""Typed records of the aggregator details that other code reads.
 
 Aggregators write their ``details`` as plain values, and all of them are printed. Only the values that other code uses
 have a field here.
@@ -15,14 +15,14 @@ from warehouse.documents import record_of
 
 @dataclass(frozen=True)
 class StructuredDetails:
-    """Details of an aggregator; ``certificate`` is None if it uses no structure."""
+    """Certificate of the structure that an aggregator uses; None if the aggregator uses no structure."""
 
     certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)
 class CareDetails(CareSummary):
-    """Details of ``care`` (``care_ops.aggregators.care.summary``).
+    """Details of the ``care`` aggregator.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class CareDetails(CareSummary):
 
 @dataclass(frozen=True)
 class CareTensorDetails:
-    """Details of ``care_tensor``: its states.
+    """State means, state weights and views of the ``care_tensor`` aggregator.
 
     Attributes
     ----------
     state_means, state_weights : lists
-        Mean scores by judge, and shares of the items.
+        Mean score of each judge in each state, and share of the items in each state.
     views : list of three lists of judges
         Groups of judges without edges between the groups.
     """

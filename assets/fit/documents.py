@@ -1,4 +1,4 @@
-"""JSON documents that the stages of a fit exchange, as records."""
+"""Records of the JSON documents that the stages of a fit exchange."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from care_ops.records import Certificate
 
 @dataclass(frozen=True)
 class PanelDocument:
-    """Inputs of a panel: hashes of each judge's scores, and versions of settings, code and source of the items.
+    """Versions of a panel's inputs: scores of each judge, settings, code and source of the items.
 
     ``panel`` is the fingerprint of the admitted matrix.
     """
@@ -21,7 +21,7 @@ class PanelDocument:
 
 @dataclass(frozen=True)
 class SolutionRecord:
-    """Penalties and certificate of a structure."""
+    """Penalties and certificate of an estimated structure."""
 
     lambda_s: float
     lambda_l: float
@@ -30,7 +30,7 @@ class SolutionRecord:
 
 @dataclass(frozen=True)
 class StructureDocument:
-    """The solution of the structure, or the reason why there is none.
+    """Estimated structure of a panel's precision matrix, or the reason for its absence.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class StructureDocument:
 
 @dataclass(frozen=True)
 class FitDocument:
-    """The current fit of a test set and its inputs.
+    """Current fit of a test set, with the versions of its inputs.
 
     Attributes
     ----------
     fit_ids : tuple of (aggregator, fit_id)
-        In the configured order of the aggregators.
+        Id of each aggregator's fit, in the configured order of the aggregators.
     panel, settings, code : str
         Fingerprint of the panel; versions of the fit's settings and of the code of all stages.
     """
@@ -66,5 +66,5 @@ class FitDocument:
 
     @property
     def by_aggregator(self) -> dict[str, str]:
-        """Return the id of the fit by aggregator, in the configured order."""
+        """Id of each aggregator's fit, in the configured order."""
         return dict(self.fit_ids)

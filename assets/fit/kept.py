@@ -1,4 +1,4 @@
-"""Files in a fit's folder that its stages exchange."""
+"""Files that the stages of a fit exchange in the fit's folder."""
 
 from dataclasses import fields
 from typing import Any
@@ -22,7 +22,7 @@ def panel_is_newer(folder: FitFolder) -> bool:
 
 
 def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
-    """Read the panel and its fit.
+    """Read the panel of a test set and the document of its fit.
 
     Raises ``FitError`` if the panel was rebuilt after the fit, because a run is in progress or stopped in between.
     """
@@ -46,7 +46,7 @@ def write_moments(folder: FitFolder, state: Moments) -> None:
 
 
 def read_moments(folder: FitFolder) -> Moments:
-    """Read the stored moments."""
+    """Read the stored moments of a panel."""
     arrays = folder.read_arrays("moments")
     return Moments(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]
 
@@ -54,7 +54,7 @@ def read_moments(folder: FitFolder) -> Moments:
 def write_structure(
     folder: FitFolder, solved: Structure | None, details: dict[str, float], failures: dict[str, str]
 ) -> None:
-    """Store a solution, or the reason why there is none."""
+    """Store an estimated structure, or the reason for its absence."""
     solution = None
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
@@ -63,7 +63,7 @@ def write_structure(
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
-    """Read the stored solution (None if there is none) and its document."""
+    """Read the stored structure, None if the panel allows none, and its document."""
     document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     Deps = Sequence[str | dg.AssetDep]
 
 SOLVED = ("moments", "structure")
-"""Stages of a fit that stay where only later inputs change."""
+"""Stages of a fit that depend only on the panel, the settings and the code."""
 
 RESULTS = ("evaluation", "intervals", "systems", "factors")
-"""Assets computed from a fit, without its review."""
+"""Assets of the results that are computed from a fit."""
 
 FIT = (*STAGES, "review", *RESULTS, "report")
-"""Assets of a test set's fit, its review, results and page, in order."""
+"""Assets of a test set's fit, review, results and page, in order."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class MadeDocument:
 
 
 def built_from(folder: FitFolder, asset: str) -> MadeDocument:
-    """Read the versions of a result's inputs; empty if it was never built."""
+    """Read the stored version of a result's inputs; empty if the result was never built."""
     return folder.find(MadeDocument, f"made.{asset}") or MadeDocument("")
 
 
@@ -58,7 +58,7 @@ def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None
 
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
-    """Define an asset with a partition per test set, which stores the version of its inputs."""
+    """Return a decorator that defines an asset by test set, which stores the version of its inputs."""
     import dagster as dg  # half of what `care status` takes
 
     from assets.partitions import TESTSETS
@@ -91,7 +91,7 @@ def _store_inputs(make: Make) -> Make:
 
 
 def result_version(workspace: Workspace, testset: str, asset: str) -> str:
-    """Hash the current versions of a result's inputs: its code, the fit, and its other inputs."""
+    """Hash the current versions of a result's code, fit and other inputs."""
     from assets.fit.documents import FitDocument, PanelDocument
 
     folder = workspace.fit_folder(testset)

@@ -1,4 +1,4 @@
-"""``moments``: means, covariances and third moments of a panel, from row ranges of its matrix."""
+"""Dagster asset ``moments``: means, covariances and third moments of a panel, computed by row ranges."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
 ROWS_A_SHARD = 262_144
-"""Items that are read at once: 200 MB of a panel of a hundred judges."""
+"""Number of items that are read at once: about 200 MB with a hundred judges."""
 
 if TYPE_CHECKING:
     from care_ops.moments.sharded import Shard
@@ -51,7 +51,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
 
 def _accumulate(folder: "FitFolder", shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace) -> "Moments":
-    """Return the moments of the panel's file; quarantine the file if it cannot be read."""
+    """Return the moments of the panel's file; ``read_panel`` quarantines a damaged file."""
     from care_ops.moments.sharded import UnreadableError, moments_of_shards
 
     try:

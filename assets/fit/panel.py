@@ -1,4 +1,4 @@
-"""``panel``: the judges admitted to the fit of a test set, and the matrix of their scores."""
+"""Dagster asset ``panel``: the judges admitted to the fit of a test set, and the matrix of their scores."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     description="Judges admitted to the fit of a test set, with the reason for each rejected judge.",
 )
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Read the score matrix, apply the admission rule to its judges, and store the admitted columns."""
+    """Apply the admission rule to the judges of a test set, and store the admitted scores."""
     from assets.fit.documents import PanelDocument
 
     testset = context.partition_key
@@ -55,7 +55,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 
 def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
-    """Check every judge of a test set; return the checks, the admitted columns and the versions of the scores.
+    """Check each judge of a test set; return the checks, the admitted scores and the versions of the scores.
 
     A workspace asks every judge about every item. A missing score is therefore a failure unless it is declared as not
     asked. Raises ``dg.Failure`` if fewer than three are admitted.
@@ -88,7 +88,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
 
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "tuple[Mapping[str, Array], str]":
-    """Return the features of the items, and the version of their source; take unchanged ones from the stored panel."""
+    """Return the items' features and the version of their source, from the stored panel if nothing changed."""
     from assets.fit.documents import PanelDocument
     from care_ops.results.interpret import check_declared
     from warehouse.artifacts import panel_of
@@ -108,7 +108,6 @@ def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "t
 
 
 def _count(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
-    """Compute the features of the items: counts in their texts, and the columns that the test set names."""
     import numpy as np
 
     from care_ops.config import POSITION

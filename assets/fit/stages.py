@@ -1,11 +1,10 @@
-"""Stages of a fit with their code versions, and the recommended aggregator."""
+"""Stages of a fit, their code version, and the recommended aggregator."""
 
 from collections.abc import Iterable
 
 from assets.code import code_version
 
 STAGES = ("panel", "moments", "structure", "aggregates")
-"""Stages of a fit, in order."""
 
 
 def recommended(aggregators: Iterable[str]) -> str:
@@ -15,5 +14,5 @@ def recommended(aggregators: Iterable[str]) -> str:
 
 
 def fit_code() -> str:
-    """Return the version of the code of a fit."""
+    """Return the version of the code of all stages of a fit."""
     return code_version("assets/fit", "care_ops")

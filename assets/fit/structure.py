@@ -1,4 +1,4 @@
-"""``structure``: the panel's precision matrix as a sparse minus a low-rank matrix, with its certificate."""
+"""Dagster asset ``structure``: the panel's precision matrix as a sparse minus a low-rank matrix."""
 
 from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""``items`` and ``gold``: a test set's source, stored as a Parquet part and in the database."""
+"""Dagster assets ``items`` and ``gold``: a test set's source, stored in a Parquet part and in the database."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,7 +36,7 @@ from warehouse.items import ItemRecord
     pool="warehouse_writer",
 )
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
-    """Read a test set's items, and replace its part and its rows; texts and gold have separate data versions."""
+    """Read a test set's source, and replace its stored items and its rows in the database."""
     testset = context.partition_key
     version = readable_source_version(workspace, testset)  # before it is read: what changes meanwhile is read again
     records = read_source(workspace, testset)
@@ -60,7 +60,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 
 def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:
-    """Replace a test set's items in the warehouse, and the version of the source that they were read from."""
+    """Replace a test set's items and the version of their source in the warehouse."""
     from warehouse.panel_rows import replace_testset
 
     spec = workspace.testset(testset)

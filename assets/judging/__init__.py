@@ -1,1 +1,1 @@
-"""Scoring of items by judges: inference, score parts, and scores in the warehouse."""
+"""Scoring of items by judges: inference, stored scores, and their loading into the warehouse."""

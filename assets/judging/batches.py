@@ -1,4 +1,4 @@
-"""Documents of batches at an endpoint, kept next to the judge's parts until their answers are stored."""
+"""Documents of open batches at an endpoint, kept until their answers are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) -> BatchStore:
-    """Open the store of a judge's batches in the folder of its parts."""
+    """Open the store of a judge's batches in the folder of the judge's scores."""
     from judges.batch import BatchStore
     from warehouse.documents import write_record
     from warehouse.storage import delete
@@ -29,7 +29,7 @@ def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) ->
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str) -> list[Batch]:
-    """Return the open batches with a judge's answers about a test set's items."""
+    """Return the open batches of a judge on a test set."""
     if not workspace.judge(judge).engine.needs.endpoint:
         return []
     return _batches_in(workspace.parts.scores_folder(judge, testset))

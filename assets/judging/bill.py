@@ -1,4 +1,4 @@
-"""Bills of judges in tokens, US dollars and time: written as requests are paid, read from the database."""
+"""Cost records of judges in tokens, US dollars and time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from judges.items import Score
 
 _RESERVED_FOR_S = 0.1
-"""If requests use up a reservation in less time, the next one is for twice as many."""
+"""Seconds: if requests use up a reservation faster, the next reservation is twice as large."""
 
 _MOST_AHEAD, _SHARE_AHEAD = 256, 0.02
-"""Largest number of requests, and largest share of the spend limit, of one reservation beyond the next request: a kill
-can take so much from the limit without spending it."""
+"""Largest number of requests, and largest share of the spend limit, that a reservation may hold for later requests.
+A killed process can take this amount from the limit without spending it."""
 
 _OTHER_COLUMNS = ("unknown", "settled", "latencies")
-"""Fields of a bill that are columns under another name, or none."""
+"""Fields of ``Bill`` that are stored in columns of other names, or not at all."""
 
 
 def purses(workspace: Workspace) -> list[Purse]:
@@ -44,16 +44,16 @@ def purses(workspace: Workspace) -> list[Purse]:
 
 
 class Account(Ledger):
-    """The bill of one judge in one run; money is reserved on disk before it is spent.
+    """Cost record of one judge in one run; money is reserved on disk before it is spent.
 
     Parameters
     ----------
     purses : sequence of Purse
-        Limits that the judge shares with others.
+        Spend limits that the judge shares with other judges.
     rate : Rate, optional
-        Mean tokens and time of its questions so far.
+        Mean tokens and time of the judge's questions so far.
     batch : Batch, optional
-        The batch that is billed. The bill has the batch's name, so it is entered once even if a killed collection is
+        Batch that is billed. The record has the batch's name, so it is entered once even if a killed collection is
         repeated.
     """
 
@@ -86,7 +86,7 @@ class Account(Ledger):
         self._journal = Journal(workspace, self._run_date, self._id, judge)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
-        """Start the bill of further requests for a test set."""
+        """Start a new row of the cost record, for further requests about a test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
         self._before, self._reserved = self.reserved, 0.0
         self._rows.append(
@@ -104,9 +104,9 @@ class Account(Ledger):
         self._expected = expected
 
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
-        """Write the payments since the last call.
+        """Write the costs since the last call to disk.
 
-        It is called before answers are stored: no payment is lost. Money stays reserved for further requests
+        Costs are recorded before answers are stored, so no payment is lost. Money stays reserved for further requests
         if the judge is ``going_on``.
         """
         with self._writing:
@@ -121,7 +121,7 @@ class Account(Ledger):
                 self._write()
 
     def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
-        """Keep answers that are not yet in a score part, with the bill so far."""
+        """Append answers that no score part holds yet, with the costs so far, to the journal."""
         with self._writing:
             row = self._row()
             self._unrecorded += len(scores)
@@ -132,11 +132,11 @@ class Account(Ledger):
             self._journal.append(line, [score.item_key for score in scores])
 
     def stored(self, items: Collection[str]) -> None:
-        """Drop the answers about these items, given by key, because a score part now holds them."""
+        """Remove the answers about these item keys from the journal, because a score part now holds them."""
         self._journal.stored(items)
 
     def reserve(self, worst: float) -> None:
-        """Add the highest possible cost of the next requests to the bill before they are sent."""
+        """Reserve the highest possible cost of the next requests on disk before they are sent."""
         super().reserve(worst)
         with self._writing:
             reserved = self.reserved - self._before
@@ -151,7 +151,6 @@ class Account(Ledger):
             self._write()
 
     def _row(self) -> dict[str, Any]:
-        """Return the current test set's row of the bill, with everything that was answered."""
         self._bill.add(self.take())
         row, bill = self._rows[-1], self._bill
         row |= {name: value for name, value in vars(bill).items() if name not in _OTHER_COLUMNS}
@@ -170,14 +169,14 @@ class Account(Ledger):
         self._workspace.bills.write(self._run_date, self._id, self._judge, asked)
 
     def close(self) -> None:
-        """Update the database if anything was asked."""
+        """Close the journal, and load the cost records into the database if anything was asked."""
         self._journal.close()
         if len(self.run_dates) > 1 or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
                 self._workspace.bills.load(connection, min(self.run_dates))
 
     def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
-        """Enter the cost of a batch."""
+        """Write the cost record of a batch."""
         own = Account(self._workspace, self._judge, batch=batch)
         own.begin(testset, what, expected)
         own.add(bill)
@@ -186,7 +185,7 @@ class Account(Ledger):
 
 
 def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, Any]]:
-    """Read the rows of the view ``bills`` of the last day with requests, for one judge or for all."""
+    """Read the rows of the view ``bills`` for the last day with requests, of one judge or of all."""
     if not workspace.warehouse.usable():
         return []
     with workspace.warehouse.reader() as connection:
@@ -199,13 +198,13 @@ def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, A
 
 
 def latest_bill_message(workspace: Workspace) -> str:
-    """Describe the bill of the last day and its forecast in one sentence; empty if nothing was asked."""
+    """Describe the costs of the last day with requests in one sentence; empty if nothing was asked."""
     rows = [row for row in bills(workspace) if row["tokens_in"] or row["dollars"] or row["dollars"] is None]
     return f"Judges took {in_words(rows)} on {rows[0]['run_date']} (UTC)." if rows else ""
 
 
 def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the total dollars and tokens of several rows of a bill."""
+    """Describe the total dollars and tokens of rows of the view ``bills``."""
     dollars = ("dollars", "forecast_dollars", "dollars_unknown", "dollars_reserved")
     counts = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
     total = {name: sum(row[name] or 0 for row in rows) for name in (*dollars, *counts)}

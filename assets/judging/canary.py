@@ -1,4 +1,4 @@
-"""``canary``: ask a judge again about a few scored items, to detect that its model has changed.
+"""Dagster asset ``canary``: daily retests of a few scored items, to detect a changed model.
 
 A model behind an API can change without notice, and nothing in a judge's key shows it. The new answers are kept in
 ``retests``, and no score changes.
@@ -35,7 +35,7 @@ CHECK = "same_model"
 
 @dataclass(frozen=True)
 class Answer:
-    """A stored score of one item with its engine's version and day, and the new score (None without one).
+    """Stored score of an item and the score of its retest, each with the version of the engine.
 
     ``span`` is the length of the scale, or the range of all stored scores if none is declared.
     """
@@ -148,7 +148,6 @@ def today() -> date:
 
 
 def _scored_since(workspace: Workspace, judge: str, day: int) -> int:
-    """Count the scores of a judge under its present keys from this day on."""
     count = 0
     for testset in workspace.testsets_of(judge):
         rows = workspace.parts.read_scores(judge, testset, ("created_at",), key=judge_key(workspace, judge, testset))
@@ -173,7 +172,7 @@ def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
-    """Have a judge score a few items again, beginning with the items with the fewest retests.
+    """Ask a judge again about a few scored items, those with the fewest retests first.
 
     Raises ``JudgeError`` if the judge cannot be built or asked, or its spend limit is too low.
     """
@@ -226,7 +225,6 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
 
 def _stored_scores(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> list[Answer]:
-    """Read the stored scores of a test set's present items, under the judge's present key."""
     columns = ("item_id", "item_key", "score", "status", "engine", "created_at")
     texts, key = dict(zip(source.keys, source.text_keys, strict=True)), judge_key(workspace, judge, testset)
     by_item = {

@@ -37,7 +37,7 @@ class IncompleteScores:
     why : str
         Why the judge cannot be asked at all; empty if it can.
     in_batch : int
-        Items whose answers a file at an endpoint will bring.
+        Items whose answers are in an open batch at an endpoint.
     """
 
     judge: str
@@ -51,12 +51,12 @@ class IncompleteScores:
 
     @property
     def only_waits(self) -> bool:
-        """Return whether all missing scores wait for a batch at the endpoint."""
+        """Whether all missing scores wait for a batch at the endpoint."""
         return not self.why and self.in_batch > 0 and self.unscored + self.to_ask <= self.in_batch
 
     @property
     def incomplete(self) -> bool:
-        """Return whether asking the judge, or loading its scores, would add missing scores."""
+        """Whether asking the judge, or loading its scores, would add missing scores."""
         return not self.why and (not self.loaded or self.unscored > 0)
 
 
@@ -74,7 +74,7 @@ def why_no_score(
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Return why a judge has no score under its current key; None if it has one, or was not asked."""
+    """Explain why a judge has no score under its current key; return None with a score or without a request."""
     given = answers(workspace, judge, testset, "item_key", "status")
     statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest is last
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):
@@ -83,12 +83,12 @@ def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | No
 
 
 def slice_name(judge: str, testset: str) -> str:
-    """Return Dagster's partition key of a judge's scores on a test set (``assets.partitions.SLICES``)."""
+    """Return Dagster's partition key of a judge's scores on a test set."""
     return f"{judge}|{testset}"
 
 
 def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -> bool:
-    """Return whether a program abstained on every item. That is not a failure."""
+    """Return whether a judge that is a program abstained on every item, which is no failure."""
     needs = workspace.judge(judge).engine.needs
     return not (needs.template or needs.recordings) and {*statuses} <= {Status.REFUSED}
 

@@ -1,7 +1,7 @@
 """Forecast of a run's items, tokens, cost and time, and checks of judges before money is spent.
 
-Tokens and seconds of a question are the means of the judge's bills in this workspace. Without bills, tokens are guessed
-from the length of prompts, and the time is unknown.
+Tokens and time of a question are means over the judge's cost records in this workspace. Without records, tokens are
+guessed from the length of prompts, and the time is unknown.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 from warehouse.items import ITEM_TEXTS, ItemRecord
 
 _CHARACTERS_OF_A_TOKEN = 4
-"""Characters of English text in a token, roughly; figures that rest on it are printed as guesses."""
+"""Approximate number of characters of English text in a token."""
 
 SAMPLE = 50
-"""Items whose prompts are read for a guess."""
+"""Number of items whose prompts are read to guess the tokens of a question."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
 
 
 def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
-    """Return the texts (``prompt``, ``response`` ...) that at least one of these items has."""
+    """Return the names of the texts (``prompt``, ``response`` ...) that at least one item has."""
     there = set[str]()
     for item in items:
         there |= {name for name in ITEM_TEXTS if name not in there and (getattr(item, name) or "").strip()}
@@ -116,7 +116,7 @@ def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
 def check_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
     """Raise an error if a judge's template needs a text that no item of a test set has.
 
-    Raises ``JudgeError`` or ``InputError`` if a text is not ``there`` (``available_texts``), and as ``check_template``.
+    Raises ``JudgeError`` if a text is not ``there`` (``available_texts``), and the errors of ``check_template``.
     """
     check_template(workspace, judge, testset, there)
     template = _template(workspace, judge, testset)
@@ -185,12 +185,11 @@ def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
 
 
 def sample_of(items: ItemSource) -> list[Item]:
-    """Read a sample of items, spread over all of them."""
+    """Read an evenly spread sample of items."""
     return items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
 
 
 def _template(workspace: Workspace, judge: str, testset: str) -> Template | None:
-    """Return the template of a judge on a test set; None if it is not a language model."""
     spec = effective_spec(workspace, judge, testset)
     return engine_context(workspace).template(spec) if spec.engine.needs.template else None
 
@@ -214,7 +213,7 @@ def _forecast_slice(
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
 ) -> Forecast:
-    """Forecast questions from the rate of earlier questions, or from the length of sample prompts."""
+    """Forecast the tokens, cost and time of questions from the judge's rate, or from sample prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):
@@ -227,7 +226,7 @@ def expected(
 
 
 def rates(workspace: Workspace) -> dict[str, Rate]:
-    """Compute each judge's rate over the bills of thirty days, over all its test sets and keys."""
+    """Compute each judge's mean time and tokens of a question over the last thirty days."""
     asked: dict[str, list[dict[str, Any]]] = {}
     for row in workspace.bills.read(since=f"{datetime.now(UTC) - timedelta(30):%F}").to_pylist():
         if row["questions"]:

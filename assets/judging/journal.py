@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from assets.workspace import Workspace
 
 _LINES = 1024
-"""Lines of a file after which another one is begun."""
+"""Maximum number of lines of a journal file."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Journal:
     Parameters
     ----------
     run_date, asking, judge : str
-        Names of the bill that the answers belong to.
+        Date, id and judge of the cost record that the answers belong to.
     """
 
     def __init__(self, workspace: Workspace, run_date: str, asking: str, judge: str) -> None:
@@ -45,7 +45,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def append(self, line: Mapping[str, Any], items: Iterable[str]) -> None:
-        """Add a line with the answer about these items, named by their keys."""
+        """Append a line with the answers about the items with these keys."""
         text = json.dumps(line, default=str) + "\n"
         with self._lock:
             if not self._files or self._lines >= _LINES:
@@ -57,7 +57,7 @@ class Journal:
             self._lines += 1
 
     def stored(self, items: Collection[str]) -> None:
-        """Delete the files whose answers are all in score parts."""
+        """Delete each file whose answers are all in score parts, which now hold these items."""
         with self._lock:
             for entry in self._files[:]:
                 path, file, waiting = entry
@@ -90,7 +90,7 @@ class Journal:
 def recover(workspace: Workspace) -> int:
     """Store the answers of killed processes, enter their costs, and return the number of answers.
 
-    It can be killed and repeated: no row is stored twice, and a bill is replaced as a whole.
+    It can be killed and repeated: no row is stored twice, and a cost record is replaced as a whole.
     """
     count = 0
     run_dates = set[str]()
@@ -122,7 +122,6 @@ def _readable(file: Iterable[str]) -> Iterable[dict[str, Any]]:
 
 
 def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]]) -> int:
-    """Write the answers that are not in a part yet as score parts."""
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
     for line in lines:
         place = line["testset"], line["key"], line["engine"]
@@ -140,7 +139,7 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
 
 
 def _enter(workspace: Workspace, run_date: str, asking: str, judge: str, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Replace rows of a bill by the rows in the journal that count more requests."""
+    """Replace rows of a cost record by rows of the journal that count more requests."""
     rows = {_row_name(row): row for row in workspace.bills.rows_of(run_date, asking, judge)}
     for line in lines:
         began = datetime.fromisoformat(line["bill"]["began"])

@@ -1,4 +1,4 @@
-"""``judge_inference``: each judge scores all its pending items, with its model loaded once.
+"""Dagster asset ``judge_inference``: scores of all pending items, with each judge's model loaded once.
 
 Items without a row under the judge's present key are pending. Each finished batch is stored as a part, so the next run
 continues after the last stored batch of a killed run.
@@ -40,7 +40,7 @@ _REPORT_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """Number of items of a test set, and how many of them a judge has scored in this run."""
+    """Number of a test set's items, and number of items that a judge has scored in this run."""
 
     __test__ = False
 
@@ -51,7 +51,7 @@ class TestsetCount:
 
 
 Counts = tuple[list[TestsetCount], dict[str, str], float]
-"""A judge's counts by test set, its failures by test set, and the seconds that it took."""
+"""Counts by test set, failures by test set, and duration in seconds of one judge's run."""
 
 
 @dg.multi_asset(
@@ -71,7 +71,7 @@ Counts = tuple[list[TestsetCount], dict[str, str], float]
 def judge_inference(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
 ) -> Iterator[dg.MaterializeResult]:
-    """Score the pending items, with one materialisation and data version for each judge."""
+    """Score the pending items of each judge, and log one materialisation for each judge."""
     from assets.judging.stored_items import StoredItems
 
     failures: dict[str, str] = {}
@@ -88,7 +88,6 @@ def judge_inference(
     finished = {judge: Future[Counts]() for judge in context.partition_keys}
 
     def run_judges(judges: Sequence[str]) -> None:
-        """Run the judges of one model, which is loaded once."""
         with pool.session(workspace.judge(judges[0]).engine.gpus) as session:
             for judge in judges:
                 started = time.perf_counter()
@@ -129,9 +128,9 @@ def judge_inference(
 
 @contextmanager
 def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
-    """Open threads for judges, and enter the remaining accounts in the bill at the end.
+    """Open threads for judges, and close the remaining accounts at the end.
 
-    The accounts are entered even after an error or a signal; no further requests are then sent.
+    The accounts are closed even after an error or a signal; no further requests are then sent.
     """
     try:
         with ThreadPoolExecutor(max(1, count)) as threads:
@@ -160,11 +159,11 @@ def score_pending(
     Parameters
     ----------
     items_of : callable
-        Returns a test set's items by its name.
+        Function that returns the items of a test set by name.
     account : Account
-        Gets the bill.
+        Cost record of the judge.
     say : callable
-        Gets the judge's progress every few seconds.
+        Function that is called with the judge's progress every few seconds.
 
     Raises
     ------
@@ -195,7 +194,6 @@ def score_pending(
 
 
 def _reasons(failed: Mapping[str, str]) -> str:
-    """Describe why a judge has no scores of some test sets, in one sentence for each reason."""
     by_reason: dict[str, list[str]] = {}
     for testset, why in failed.items():
         by_reason.setdefault(why, []).append(testset)
@@ -211,7 +209,6 @@ def _score_items(
     account: Account,
     say: Callable[[str], object],
 ) -> int:
-    """Have a judge score the items without a score, and return their number."""
     from judges.questions import Questions
 
     parts = workspace.parts

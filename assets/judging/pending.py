@@ -21,7 +21,7 @@ _TAKEN = ("item_id", "item_key", "score", "status", "p_json", "valid_mass", "ord
 
 @dataclass(frozen=True)
 class Pending:
-    """A judge's pending items on one test set.
+    """Pending items of a judge on one test set.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Pending:
 def pending(
     workspace: Workspace, parts: PartStore, judge: str, testset: str, items: ItemSource | None = None
 ) -> Pending:
-    """Find the items without a score in the parts under the judge's key.
+    """Find the items of a test set that a judge has not scored under its current key.
 
     Items with a temporary failure are pending until ``attempts`` are used up. With ``items``, an item is also settled
     if it was answered before it got a text that the judge's template does not show.
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return, by item key, the rows of answers from before the item got a text that prompts do not show."""
+    """Return rows of answers, by item key, from before an item got a text that prompts do not show."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []

@@ -1,4 +1,4 @@
-"""Scores of recorded judges, copied from their file to parts, joined to the items by id."""
+"""Storage of recorded scores, copied from the score file and joined to the items by id."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from judges.items import Status
 from judges.questions import ItemSource, in_chunks
 
 _ROWS_A_PART = 131_072
-"""Recorded scores in one part."""
+"""Maximum number of recorded scores in one part."""
 
 
 def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSource) -> int:
-    """Store the recorded scores of items without scores in the parts; return the number of items.
+    """Store the recorded scores of items that the parts lack; return the number of items.
 
     An item without a recording gets the status ``refused``.
 
@@ -50,7 +50,6 @@ def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSo
 
 
 def _mismatches(responses: Mapping[str, str], items: ItemSource, positions: Sequence[int]) -> NDArray[np.bool_]:
-    """Return, for each item, whether the recorded response is known and differs from the item's."""
     differs = np.zeros(len(positions), dtype=bool)
     with_text = [k for k, position in enumerate(positions) if items.ids[position] in responses]
     for chunk in in_chunks(with_text, lambda k: items.lengths[positions[k]]):

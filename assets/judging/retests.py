@@ -25,9 +25,9 @@ from warehouse.storage import file_state, find_sound
 
 @dataclass(frozen=True)
 class Retest:
-    """An item that a judge scored again, with the day (``date.toordinal``), the stored and the new score.
+    """Stored and new score of an item that a judge scored again, as shares of the scale.
 
-    Scores are shares of the scale.
+    ``run_date`` is the day of the retest (``date.toordinal``).
     """
 
     run_date: int
@@ -38,13 +38,13 @@ class Retest:
 
     @property
     def moved(self) -> float:
-        """Return the new score minus the stored score, in shares of the scale."""
+        """New score minus the stored score, in shares of the scale."""
         return self.today - self.kept
 
 
 @dataclass(frozen=True)
 class Retests:
-    """Retests of a judge under its present keys by test set, oldest first, and the change that they show.
+    """Retests of a judge under its present keys, oldest first, and the change that they show.
 
     ``asked`` is the day of the last retest, even if it had no answer; 0 without a retest.
     """
@@ -55,7 +55,7 @@ class Retests:
     asked: int = 0
 
     def differences(self) -> list[Difference]:
-        """Return the differences by round: an item's first retest is in round 1, its second in round 2, and so on."""
+        """Return the change of each retest with its round: 1 for an item's first retest, 2 for the second."""
         times = Counter[tuple[str, str]]()
         found: list[Difference] = []
         for row in self.rows:
@@ -76,14 +76,14 @@ def retests(workspace: Workspace, judge: str) -> Retests:
 
 
 def changed_judges(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
-    """Return the judges of a test set that changed, until another ``revision`` has everything scored again."""
+    """Return the detected changes of a test set's judges; a new ``revision`` of a judge clears its change."""
     asked = (name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings)
     changed = {judge: retests(workspace, judge).changed for judge in asked}
     return {judge: one for judge, one in changed.items() if one is not None}
 
 
 def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence[Retest], day: int) -> Retests:
-    """Add retests of a judge, one of ``watched`` judges; a change that was detected stays until it is cleared."""
+    """Store retests of a judge, and detect a change; ``watched`` judges share the rate of false alarms."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
@@ -94,13 +94,13 @@ def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence
 
 
 def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
-    """Return whether a changed judge is, by these retests, nearer to its old scores than to its new ones."""
+    """Return whether the retests of a changed judge are nearer to its old scores than to its new scores."""
     shift = sum(row.moved for row in again) / max(len(again), 1)
     return len(again) >= MIN_ITEMS and abs(shift) < abs(changed.shift) / 2
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
-    """Remove a judge's retests since its change, except the last one, after its former model returned."""
+    """Clear a judge's change and its retests since then, except ``again``, after its former model returned."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)
@@ -108,13 +108,12 @@ def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> 
 
 
 def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[float]) -> float:
-    """Return the length of a judge's scale, or the range of these scores if no scale is declared."""
+    """Return the length of a judge's declared scale, or the range of ``scores`` without a scale."""
     scale = effective_spec(workspace, judge, testset).scale
     return (scale[1] - scale[0] if scale else max(scores, default=0.0) - min(scores, default=0.0)) or 1.0
 
 
 def _key(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Return a judge's present key on a test set; None for a judge whose file is broken."""
     try:
         return judge_key(workspace, judge, testset)
     except CareError:

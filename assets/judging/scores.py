@@ -1,4 +1,4 @@
-"""``scores``: one judge's scores of one test set, loaded from Parquet parts into the warehouse.
+"""Dagster asset ``scores``: a judge's scores of a test set, loaded from Parquet parts into the warehouse.
 
 The data version is the content hash of the scores, so equal scores update nothing downstream. This stage fails if
 scores are incomplete or missing.
@@ -71,7 +71,7 @@ def _inputs(workspace: Workspace) -> list[dg.AssetKey]:
 
 
 def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
-    """Make the event of a partition without scores, because the judge does not score that test set.
+    """Build the event of a partition whose judge does not score its test set.
 
     Dagster has a partition for each judge on each test set. The event has no data version and makes no panel stale.
     """
@@ -86,7 +86,7 @@ def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
 def load_slice(
     workspace: Workspace, connection: "duckdb.DuckDBPyConnection", judge: str, testset: str
 ) -> "Slice | None":
-    """Load the scores of a judge on a test set; None if the judge does not score it."""
+    """Load a judge's scores of a test set; return None if the judge does not score the test set."""
     from warehouse.panel_rows import drop_slice, replace_slice
 
     if testset not in workspace.testsets_of(judge):

@@ -13,7 +13,7 @@ from warehouse.parts import PartStore
 
 
 class StoredItems(ItemSource):
-    """The items of one test set."""
+    """Items of one test set, whose texts are read on demand."""
 
     def __init__(self, parts: PartStore, testset: str) -> None:
         self._testset = testset
@@ -24,7 +24,7 @@ class StoredItems(ItemSource):
         return map(judge_item, self._texts)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
-        """Read the items at these positions.
+        """Read the items at the given positions.
 
         Raises ``WarehouseError`` if the items have changed since the keys were read.
         """

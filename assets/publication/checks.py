@@ -1,4 +1,4 @@
-"""Checks that compare a fit version with the published version, each with its reason and remedy."""
+"""Checks of a fit version against the published version, with reasons and remedies."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ CHECKS = {
     "gold_leakage": "No judge's scores are the gold label itself, unless care.yaml declares it.",
     "duplicate_items": "Items that repeat another's texts have not multiplied.",
 }
-"""Description of each check."""
+"""Description of each check, by name."""
 
 _MOST_MEAN_SHIFT = 0.5
-"""Standard deviations of an estimate's mean beyond which something has broken."""
+"""Largest permitted shift of the mean estimate, in standard deviations."""
 
 _MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
-"""By how much the share of missing scores, and of items that repeat another's texts, may rise between two fits that are
-published: a judge in twenty, or an item in a hundred, may come and go without anything being wrong."""
+"""Largest permitted rises, between published fits, of the shares of missing scores and of duplicate items."""
 
 _MIN_COSINE = 0.70
-"""Minimum cosine between the weights of two fits: 45 degrees, beyond which quality is more another thing."""
+"""Minimum cosine between the weights of two fits, about 45 degrees."""
 
 
 def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
@@ -42,7 +41,7 @@ def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = Fals
 
 
 def result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> CheckResult:
-    """Return a check's result, which blocks the fit if it failed."""
+    """Build the result of a check, which blocks the fit if the check failed."""
     return CheckResult(check, passed, message, numbers, blocks=not passed)
 
 
@@ -51,7 +50,7 @@ def check_inputs(
 ) -> list[CheckResult]:
     """Check panel, missing scores, certificate, gold and duplicates of the latest fit version.
 
-    ``leaked`` are the judges whose scores are gold.
+    ``leaked`` are the judges whose scores copy gold.
     """
     from assets.fit.details import StructuredDetails, read_details
 

@@ -15,7 +15,7 @@ from warehouse.fits import FitRecord, FitVersion
 _ALL_RESCORED = "items came, left or changed, or every judge's scores did"
 
 _ITEMS_COMPARED = 10
-"""Items that a comparison of two fits names, those that moved most."""
+"""Number of items that a comparison of two fits lists, largest change first."""
 
 
 def reasons(before: FitVersion, after: FitVersion) -> list[str]:
@@ -43,7 +43,7 @@ def reasons(before: FitVersion, after: FitVersion) -> list[str]:
 
 
 def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
-    """Describe how the labels of two fit versions differ; None if they do not."""
+    """Describe how the labels of two fit versions differ; return None if they are equal."""
     old, new = before.inputs.labels, after.inputs.labels
     counts = {
         "new": len(new.keys() - old.keys()),
@@ -54,7 +54,7 @@ def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
 
 
 def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitRecord:
-    """Read one aggregator's fit; ``InputError`` if the version has none."""
+    """Read one aggregator's fit; raise ``InputError`` if the version has none."""
     if aggregator not in version.fits:
         raise InputError(f"fit {version.fit_version} has no {aggregator!r}; it has {', '.join(version.fits)}")
     return workspace.fits.read_fit(version.testset, version.fits[aggregator])
@@ -62,7 +62,7 @@ def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitR
 
 @dataclass(frozen=True)
 class WeightMove:
-    """A judge's weight in two fits; None if it is not in the fit."""
+    """Weight of a judge in two fits; None for a fit without the judge."""
 
     judge: str
     before: float | None
@@ -71,7 +71,7 @@ class WeightMove:
 
 @dataclass(frozen=True)
 class ItemMove:
-    """An item's estimate in two fits, and the change in standard deviations of the earlier estimates."""
+    """Estimates of an item in two fits, and the change in standard deviations of the earlier estimates."""
 
     item_id: str
     before: float
@@ -86,15 +86,15 @@ class Moved:
     Attributes
     ----------
     judges : list of WeightMove
-        Largest change first.
+        Weights of each judge, largest change first.
     items : list of ItemMove
-        Largest change first.
+        Estimates of the items that moved most, largest change first.
     order : float or None
         Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
     top, other : int
         Size of the top tenth of the shared items (``metrics.changed``), and how many of these items are new in it.
     lost : str
-        How many items lost every score, as a sentence; empty if none did.
+        Sentence on the number of items that lost every score; empty if there are none.
     """
 
     why: list[str]
@@ -115,7 +115,7 @@ class Moved:
 
 
 def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggregator: str) -> Moved:
-    """Compare two fit versions.
+    """Compare the fits of one aggregator in two fit versions.
 
     Raises ``InputError`` if they are of different test sets, or one lacks the aggregator.
     """

@@ -6,19 +6,19 @@ from typing import Any, Literal
 PublicationState = Literal["published", "held back", "pinned"]
 
 OF_THE_FIT = {"certificate", "quality", "drift"}
-"""Blocking checks of the new fit only: where only these fail, a pinned fit still scores the new items."""
+"""Checks of the new fit alone; if no other check fails, a pinned fit still scores new items."""
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check.
+    """Result of one check of a fit version.
 
     Attributes
     ----------
     message : str
         What the check found and, if it failed, what to do.
     blocks : bool
-        Whether it blocks the fit version.
+        Whether the result blocks the fit version.
     """
 
     check: str
@@ -30,7 +30,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class ReviewDocument:
-    """The review of the latest fit version of a test set."""
+    """Review of the latest fit version of a test set."""
 
     state: PublicationState
     fit_version: str

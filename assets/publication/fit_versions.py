@@ -1,4 +1,4 @@
-"""Stored fit versions: functions that list, compare, publish and pin them, and score items with them."""
+"""Functions that list, compare, publish and pin stored fit versions, and score items with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def find(workspace: Workspace, fit_version: str) -> FitVersion:
-    """Find a fit version by its id, the beginning of its id, or the id of one of its fits.
+    """Find a fit version by id, beginning of the id, or id of one of the version's fits.
 
     Raises ``InputError`` if none or several match.
     """
@@ -54,16 +54,16 @@ def latest(workspace: Workspace, testset: str) -> FitVersion | None:
 
 @dataclass(frozen=True)
 class BlockedFit:
-    """A blocked latest fit of a test set, and the published fit.
+    """Latest fit of a test set that failed checks block, and the published fit.
 
     Attributes
     ----------
     messages : tuple of str
         Messages of the checks that block the latest fit.
     published : FitVersion or None
-        None if no fit was published yet.
+        Published fit version; None if no fit was published yet.
     lacks_scores : bool
-        Whether more scores are missing than before.
+        Whether the fit is blocked because more scores are missing than before.
     """
 
     fit_version: str
@@ -80,7 +80,7 @@ class BlockedFit:
 
 
 def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
-    """Return the latest fit if a blocking check failed and nobody has published it; such a fit has no page.
+    """Return the latest fit if a blocking check failed and nobody has published the fit.
 
     If another fit is pinned, failed checks of the new fit alone block nothing.
     """
@@ -99,7 +99,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the version published before this one, or the published version if this one never was."""
+    """Return the version that was published before ``fit_version``, or last if that was never published."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -129,7 +129,6 @@ def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
 
 
 def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
-    """Return a function that gives a fit version's status, such as published, blocked or pinned."""
     log, waiting = workspace.fits.publications(testset), blocked_fit(workspace, testset)
     published = {publication.fit_version for publication in log}
 
@@ -180,7 +179,7 @@ def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = 
 
 
 def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pinned: bool) -> None:
-    """Publish a kept fit version by hand, and load its rows again.
+    """Publish a stored fit version by hand, and load the version's rows again.
 
     Raises ``WarehouseError`` if one of its fits is damaged or gone; the published version then stays.
     """
@@ -199,7 +198,7 @@ def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
 
 
 def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
-    """Publish the latest fit version by hand, evaluating it first if necessary.
+    """Publish the latest fit version by hand, after an evaluation if there is none.
 
     Raises ``InputError`` if there is no fit.
     """
@@ -243,7 +242,6 @@ def score(workspace: Workspace, version: FitVersion, aggregator: str, scores: Sc
 
 
 def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
-    """Explain why a fit cannot score a new item, and name the ``others`` of its version that can."""
     name = fit.answer.name
     removed = [feature_in_words(each) for each in fit.answer.details.get("removed_effects", ())]
     why = f"{name} does not follow from one item's scores, which explain {fidelity:.2f} of its variance"

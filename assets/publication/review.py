@@ -1,4 +1,4 @@
-"""``review``: checks of the latest fit against the published fit, and its publication.
+"""Dagster asset ``review``: checks of the latest fit against the published fit, and publication of the latest.
 
 The published fit is shown in the views ``latest_fits`` and ``latest_aggregates``, and in the report. If a
 blocking check fails, Dagster skips ``report``, and the earlier fit stays published until a person accepts the new one
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
     description="Publishes the latest fit. If a blocking check fails, the earlier fit stays published.",
 )
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Check the latest fit of a test set, and publish it unless a check blocks it."""
+    """Check the latest fit of a test set, and publish the fit unless a check blocks it."""
     from assets.publication.fit_versions import blocked_fit
 
     testset = context.partition_key
@@ -59,7 +59,7 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
 
 def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
-    """Check the latest fit version, publish it unless a check blocks it, and store the result.
+    """Check the latest fit version, store the result, and publish the version unless a check fails.
 
     If a person pinned another version, the pinned version stays published and scores the new items, unless checks of
     the inputs fail.
@@ -103,7 +103,7 @@ def look(workspace: Workspace, testset: str) -> ReviewDocument:
 
 
 def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
-    """Return the version of a test set's last fit; ``WarehouseError`` if it is gone."""
+    """Return the version of a test set's last fit; raise ``WarehouseError`` if the version is gone."""
     from assets.fit.documents import FitDocument
 
     version_id = workspace.fit_folder(testset).read(FitDocument).fit_version
@@ -116,7 +116,7 @@ def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
 def checks_of(
     workspace: Workspace, testset: str, version: "FitVersion", before: "FitVersion | None"
 ) -> list[CheckResult]:
-    """Run every check of a fit version against the published one."""
+    """Run all checks of a fit version against the version that was published before."""
     from assets.fit.kept import read_fitted
     from assets.publication.differences import changed_labels
     from assets.results.gold import aligned
@@ -138,7 +138,6 @@ def checks_of(
 
 
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
-    """Return check results that pass, with the reason."""
     return [
         result(finding.check, True, f"{why}; {finding.message}", finding.numbers) if finding.blocks else finding
         for finding in findings

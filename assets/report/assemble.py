@@ -1,4 +1,4 @@
-"""Complete the record of a page from a fit, for a workspace or a table."""
+"""Completion of a page's data by correlations, rival estimates and provenance."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from care_ops.threads import one_blas_thread
 
 
 def completed(data: ReportData, moments: Moments, config: FitConfig, provenance: Mapping[str, Any]) -> ReportData:
-    """Return a page's record with correlations, rival estimates and provenance; ``moments`` has the judges sorted."""
+    """Add correlations, rival estimates and provenance to a page's data; ``moments`` has sorted judges."""
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
     return replace(
@@ -52,7 +52,6 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
 
 
 def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
-    """Return the judges' correlation matrix in the order of ``scores``, or None if it is undefined."""
     try:
         canonical = moments.correlation()
     except FitError:

@@ -1,4 +1,4 @@
-"""Cards of the judges on a page: weight, text feature that a judge follows, and whether it may gate a release."""
+"""Cards that describe the judges on a page."""
 
 from dataclasses import dataclass, replace
 
@@ -25,7 +25,7 @@ class JudgeCard:
 
 
 def judge_cards(data: ReportData) -> list[JudgeCard]:
-    """Return a card for each judge: judges on the panel by decreasing weight, then judges that were not admitted."""
+    """Return a card for each judge: admitted judges by decreasing weight, then rejected judges."""
     cards: list[JudgeCard] = []
     for place, check in enumerate(data.ordered_checks):
         judge = check.judge

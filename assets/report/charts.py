@@ -7,10 +7,10 @@ from math import ceil, floor, isfinite, log10
 from markupsafe import Markup, escape
 
 _LETTER = 6.7
-"""Average width of a letter in the 12 pixel type of drawings."""
+"""Average width of a letter of 12 pixel type, in pixels."""
 
 _MOST_MARKS = 60
-"""Points up to which a line shows a mark at each."""
+"""Maximum number of points of a line that shows a mark at each point."""
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 500.0, 250.0, 58.0, 14.0, 46.0
 
@@ -20,7 +20,7 @@ _Map = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing with a heading, a caption, and a key that is unique on its page."""
+    """Chart or table with a heading, a caption, and a key that is unique on its page."""
 
     key: str
     title: str
@@ -31,7 +31,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart, with the ends of the interval at each x in ``low`` and ``high`` if there are intervals."""
+    """Line of a chart; ``low`` and ``high`` are the ends of an interval at each x, if there are intervals."""
 
     name: str
     x: Sequence[float]
@@ -42,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One entry of a ranked list: a name, a value, and the ends of an interval if there is one."""
+    """Entry of a ranked list: a name, a value, and the ends of an interval if there is one."""
 
     name: str
     value: float
@@ -52,7 +52,7 @@ class Ranked:
 
 
 def line_chart(key: str, title: str, caption: str, series: Sequence[Series], x_label: str, y_label: str) -> Figure:
-    """Draw lines over two axes, with a legend; each line has its own colour and dash."""
+    """Render a line chart with a legend; each line has its own colour and dash."""
     styles = [f"s{k % 8 + 1} dash{min(k // 8, 4)}" for k in range(len(series))]
     shapes, left, top = list[str](), 8.0, 14.0
     for each, style in zip(series, styles, strict=True):
@@ -92,9 +92,9 @@ def heat_map(
     *,
     triangle: bool = False,
 ) -> Figure:
-    """Draw values between -1 and 1 as a coloured table: blue is positive, orange negative, strong is far from zero.
+    """Render values between -1 and 1 as a coloured table: blue if positive, orange if negative.
 
-    A ``triangle`` leaves out the cells above the diagonal.
+    With ``triangle``, the cells above the diagonal are left out.
     """
     cell, head = Markup('<td class="{}" style="--share:{:.0f}%">{}</td>').format, Markup("<th>{}</th>").format
     lines = [Markup("<td></td>") + Markup("").join(map(head, columns))]
@@ -111,7 +111,7 @@ def heat_map(
 
 
 def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) -> Markup:
-    """Draw a list of names with values and intervals in the given order; ``meaning`` names the value for a reader."""
+    """Render a list of names with values and intervals in the given order; ``meaning`` describes the values."""
     low, high = ends or domain(rows)
     soft = Markup(' <span class="soft {}">{}</span>').format
     drawn: list[Markup] = []
@@ -124,7 +124,7 @@ def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) 
 
 
 def domain(rows: Sequence[Ranked]) -> Ends:
-    """Return the ends of a scale for all rows, which includes zero if the values are near zero."""
+    """Return the ends of a scale that covers all rows, and zero if the values are near zero."""
     values = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if 0 < low < high - low:
@@ -133,7 +133,7 @@ def domain(rows: Sequence[Ranked]) -> Ends:
 
 
 def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
-    """Draw one value and its interval on a line from ``low`` to ``high``."""
+    """Render a value and its interval on a line from ``low`` to ``high``, as SVG."""
 
     def at(value: float) -> str:
         return f"{2 + 96 * min(max((value - low) / (high - low), 0.0), 1.0):.2f}%"
@@ -151,7 +151,7 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return round numbers between two ends, as many as ``about`` or one more or less."""
+    """Return about ``about`` round numbers between two ends, as ticks of an axis."""
     if high <= low:
         return [low]
     raw = (high - low) / about

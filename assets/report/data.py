@@ -70,7 +70,7 @@ class WeightCell:
 
 @dataclass(frozen=True)
 class SystemRow(SystemRecord):
-    """Value of a system, whether it is the best system, and its comparison with the best system."""
+    """Value of a system, and its difference from the best system."""
 
     best: bool = False
     behind: Comparison | None = None
@@ -83,7 +83,7 @@ class ReportData:
     Attributes
     ----------
     gold : (n,) array
-        NaN marks an item whose gold is unknown or held out.
+        Gold of each item; NaN if unknown or held out.
     labels_seen : int
         Number of labels that the fit has used.
     fit_version, changes : records, or None
@@ -158,7 +158,7 @@ class ReportData:
 
     @cached_property
     def care(self) -> CareDetails | None:
-        """Details of the aggregator ``care``; None if it gave no estimate."""
+        """Details of the aggregator ``care``; None without an estimate of ``care``."""
         aggregate = self.aggregates.get("care")
         return None if aggregate is None else read_details(aggregate, CareDetails)
 
@@ -168,7 +168,7 @@ class ReportData:
         return () if self.care is None else self.care.items_to_label
 
     def system_rows(self) -> list[SystemRow]:
-        """Return a row for each system, best first, with its comparison with the best system."""
+        """Return a row for each system, best first, with a comparison to the best system."""
         systems = self.systems.systems
         if not systems:
             return []
@@ -205,7 +205,7 @@ class ReportData:
 
 
 def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """Return the rows of a page's sample, with the items on which two estimates differ; all rows if there are few.
+    """Return the rows that a page shows: a sample that includes the items to label, or all rows if there are few.
 
     The sample includes all items with gold if they fit.
     """

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from care_ops.results.fit_facts import FitFacts
 
 BLOCKED = "blocked"
-"""Name under which a fit's folder notes the versions of the results that the facts of a blocked fit rest on."""
+"""Name under which a fit's folder stores the version of the results behind a blocked fit's facts."""
 
 
 @dataclass(frozen=True)
 class FactsDocument:
-    """Facts about the fit whose page was drawn last."""
+    """Facts about the fit whose report page was rendered most recently."""
 
     facts: FitFacts
 
 
 @dataclass(frozen=True)
 class HeldDocument(FactsDocument):
-    """Facts about a latest fit that is not published, and its differences from the published fit."""
+    """Facts about the latest fit, which is not published, and its differences from the published fit."""
 
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The drawings of a page: items by rank, judge weights, systems, and the correlation of judges."""
+"""Charts of a page: items by rank, judge weights, systems, and correlations of judges."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ _JUDGES_SHOWN = 12
 
 
 def system_list(data: ReportData) -> tuple[str, Markup] | None:
-    """Return a heading and a drawing of the systems, best first; None if there are no systems.
+    """Return a heading and a ranked list of the systems, best first; None if there are no systems.
 
-    Systems are drawn by value if labels give intervals of the values, otherwise by the difference from the best system.
+    Systems are shown by value if labels give intervals of the values, otherwise by the difference from the best system.
     """
     rows, kind = data.system_rows(), data.systems.kind
     if any(row.lo is not None for row in rows):
@@ -34,7 +34,7 @@ def system_list(data: ReportData) -> tuple[str, Markup] | None:
 
 
 def correlation_map(data: ReportData) -> Figure | None:
-    """Return a map of the correlation of the judges' scores, or None if it is undefined."""
+    """Return a heat map of the correlations of the judges' scores, or None if they are undefined."""
     if data.correlation is None:
         return None
     return heat_map(
@@ -50,7 +50,7 @@ def correlation_map(data: ReportData) -> Figure | None:
 
 
 def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
-    """Draw the items by rank, with intervals; of many items, draw an evenly spread sample."""
+    """Render the items by rank with intervals, or an evenly spread sample of many items."""
     shown = [rows[k] for k in spread_rows(len(rows), _MOST_INTERVALS)]
     some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
     has = shown and shown[0].lo is not None
@@ -66,7 +66,7 @@ def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
 
 
 def judge_weights(cards: Sequence[JudgeCard]) -> Markup:
-    """Draw the largest judge weights, each with its interval and the feature that the judge follows."""
+    """Render the largest judge weights, each with its interval and the feature that the judge follows."""
     ranks = [
         Ranked(card.check.judge, card.weight.weight, card.weight.lo, card.weight.hi, _moved_by(card))
         for card in cards
@@ -81,7 +81,6 @@ def judge_weights(cards: Sequence[JudgeCard]) -> Markup:
 
 
 def _moved_by(card: JudgeCard) -> str:
-    """Return an arrow and the text feature that a judge's scores follow, or an empty text if they follow none."""
     if card.follows is None:
         return ""
     feature, correlation = card.follows

@@ -74,7 +74,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
 
 
 def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
-    """Compare a fit version with the version published before it; return None if that version was deleted."""
     testset = after.testset
     before = published_before(workspace, testset, after.fit_version)
     if before is None:

@@ -11,10 +11,10 @@ from care_ops.scores import Array
 from warehouse.documents import plain
 
 MOST_ROWS = 5_000
-"""Items that the page of items lists; a browser opens it at once."""
+"""Maximum number of items that the page of items lists."""
 
 _NINETY_PERCENT = 1.645
-"""Standard deviations on each side that a normal distribution keeps nine tenths within."""
+"""Half width of a normal distribution's central 90 % interval, in standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ItemRow:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """Scores of an item on which two estimates differ, and its rank by each estimate as a share of the items."""
+    """Scores of an item on which two estimates differ, and the item's rank by each estimate, from 0 to 1."""
 
     item_id: str
     ranks: Sequence[float]
@@ -42,7 +42,7 @@ class LabelRow:
 
 
 def item_rows(data: ReportData) -> list[ItemRow]:
-    """Return the items that have an estimate, best first: all, or the ``MOST_ROWS`` at the ends."""
+    """Return rows of the items with an estimate, best first; at most ``MOST_ROWS``, from both ends."""
     if not data.lead:
         return []
     aggregate = data.aggregates[data.lead]

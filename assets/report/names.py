@@ -10,7 +10,7 @@ from urllib.parse import quote
 from care_ops.errors import InputError
 
 _LONGEST = 200
-"""Bytes of a name in the name of a file, which may have 255."""
+"""Maximum length of an escaped name in bytes; a whole file name may have 255."""
 
 
 def page_name(testset: str) -> str:
@@ -29,10 +29,9 @@ def items_name(page: str) -> str:
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Refuse names that differ only by capitals or by the form of an accented letter, and names that are too long.
+    """Raise ``InputError`` if names are too long for a file, or differ only by capitals or by Unicode form.
 
-    Raises ``InputError``. The message names the ``kind`` of thing, such as ``judge``, and the file or folder
-    (``where``).
+    The message names the ``kind`` of thing, such as ``judge``, and the file or folder (``where``).
     """
     seen: dict[str, str] = {}
     for name in names:

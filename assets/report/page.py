@@ -26,7 +26,7 @@ _OF_THE_VERDICT = {
     "verdict.html": ("<!-- verdict -->", "<!-- end of the verdict -->"),
     "why.html": ("<!-- why -->", "<!-- end of why -->"),
 }
-"""Templates of a page's verdict, and the marks between which it is replaced."""
+"""Templates of a page's verdict, and the marks between which the verdict is replaced."""
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
@@ -74,7 +74,7 @@ def card(data: ReportData, verdict: Verdict) -> str:
 def replace_verdict(path: Path, verdict: Verdict) -> None:
     """Replace the verdict on a page if it has changed.
 
-    A damaged page is deleted; the next run draws it again.
+    A damaged page is deleted; the next run renders it again.
     """
     try:
         text = shown = path.read_text(encoding="utf-8")
@@ -111,7 +111,6 @@ def _rendered(template: str, **values: Any) -> bytes:
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
-    """Return field, heading and direction of each metric that the gold labels define."""
     columns = [
         ("auc", "AUC", "order, higher is better"),
         ("tau", "Kendall τ", "order, higher is better"),
@@ -161,12 +160,10 @@ def _percent(value: float | None) -> str:
 
 
 def _with_code(sentence: str) -> Markup:
-    """Return a sentence in which text between backticks is marked as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _cell(value: float | int | str | None) -> str:
-    """Format a table cell: whole numbers whole, small numbers with three digits, words as they are."""
     if value is None or isinstance(value, str):
         return value or "–"
     if isinstance(value, int):

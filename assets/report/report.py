@@ -1,4 +1,4 @@
-"""The asset ``report``: the page of a test set."""
+"""Dagster asset ``report``: the page of a test set."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from assets.workspace import Workspace
     description="The page of a test set: its estimates, judge weights and confounders.",
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Draw the page, with its verdict, and write the table of items to label.
+    """Write the page of a test set with its verdict, and the table of items to label.
 
     If a person has pinned another fit, its page stays, and only the verdict on the page names the newer fit.
     """

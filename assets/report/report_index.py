@@ -1,4 +1,4 @@
-"""The asset ``report_index``: the index of all pages."""
+"""Dagster asset ``report_index``: the index of all pages."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
 
 _FILES = ("review", "factors", "systems")
-"""Assets whose documents, of the same names, a report needs."""
+"""Assets whose results a report reads from documents of the same name."""
 
 LOOK_EVERY_S = 1800.0
 """Seconds between two checks of an open batch at an endpoint."""
 
 Partition = tuple[str, str | None]
-"""An asset and its partition, if it has partitions."""
+"""Name of an asset, and its partition or None."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class StalePartition:
     Attributes
     ----------
     version : str
-        Hash of its current inputs. A failed partition is not tried again under the same version.
+        Hash of the partition's current inputs. A failed partition is not tried again under the same version.
     changed : tuple of str
         Names of changed inputs; empty if the partition is missing.
     reason : str
@@ -91,7 +91,7 @@ class State:
     incomplete : tuple of IncompleteScores
         The judges whose scores are incomplete or partly failed.
     items_hash : str or None
-        Hash of its items in the database.
+        Hash of the test set's items in the database.
     """
 
     stale: tuple[StalePartition, ...]
@@ -122,7 +122,7 @@ def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testse
 
 
 def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, StalePartition]:
-    """Collect the stale partitions of all test sets, with one entry for a judge that several test sets lack."""
+    """Return the stale partitions of all test sets, with one entry for each judge with missing scores."""
     incomplete: dict[str, list[str]] = {}
     found: dict[Partition, StalePartition] = {}
     for testset, state in known.items():
@@ -167,7 +167,6 @@ def _stale_items(workspace: Workspace, testset: str, row: tuple[str | None, str]
 def _stale_judge(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: IncompleteScores, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield the judge if scores are missing, and its scores if they must be loaded."""
     if not (entry.incomplete or entry.to_ask or entry.why or entry.in_batch):
         return  # every missing score was requested as often as the judge's `attempts` allow
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
@@ -210,7 +209,6 @@ def _without_scores(
 def _stale_fit(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield the stale stages of the fit, its review, results and page."""
     from warehouse.panel_rows import slice_versions
 
     folder, judges = workspace.fit_folder(testset), set(workspace.judges_of(testset))
@@ -253,7 +251,6 @@ def _stale_fit(
 
 
 def _is_whole(folder: FitFolder, panel: PanelDocument) -> bool:
-    """Return whether the panel's file matches its document."""
     try:
         return folder.panel_summary().fingerprint == panel.panel
     except WarehouseError:  # it is gone, or was quarantined
@@ -263,7 +260,6 @@ def _is_whole(folder: FitFolder, panel: PanelDocument) -> bool:
 def _changes(
     document: PanelDocument | FitDocument | None, inputs: Mapping[str, tuple[str, str]], code: str
 ) -> tuple[str, ...]:
-    """Return the names of the inputs that changed since a document was written; empty without a document."""
     if document is None:
         return ()
     changed = [words for words, (name, version) in inputs.items() if getattr(document, name) != version]
@@ -273,7 +269,6 @@ def _changes(
 def _stale_results(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[StalePartition]:
-    """Yield the stale review, results and page of a fit, or all of them if the fit itself is stale."""
     folder = workspace.fit_folder(testset)
     lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
     stale: list[str] = []
@@ -301,7 +296,6 @@ def _stale_results(
 
 
 def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
-    """Return whether the database has the fit, and all of its files exist."""
     known = (
         connection.execute("SELECT 1 FROM fit_versions WHERE fit_version = ?", [fit.fit_version]).fetchone() is not None
     )

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 FILE = "to_label.csv"
 
 TO_LABEL = 20
-"""Items that are proposed, drawn at random; no selection was better (benchmarks/results/labelling.md)."""
+"""Number of items to propose, drawn at random; no selection was better (benchmarks/results/labelling.md)."""
 
 
 def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
-    """Draw items to label, and record how each was drawn.
+    """Draw items to label, and return how each was drawn.
 
     The new items are the next ones in the order of hashed ids. The labels of all fits together are therefore a simple
     random sample of the items. A labelled item belongs to the sample if it comes before the last drawn item in that
@@ -54,7 +54,6 @@ def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
 
 
 def _equal_probabilities(labels: FitLabels) -> bool:
-    """Return whether the labelled items are a simple random sample."""
     return len(set((labels.sample or {}).values())) <= 1
 
 

@@ -1,4 +1,4 @@
-"""Facts about a fit that the verdict rests on, collected from the data of its page."""
+"""Collection of the facts about a fit from which the verdict is decided."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -29,10 +29,10 @@ from care_ops.scores import Array
 _log = logging.getLogger(__name__)
 
 _SAME_ORDER = 0.99
-"""Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""
+"""Minimum rank correlation (Spearman) with text length at which a column counts as a text length."""
 
 _ITEMS_COMPARED = 5_000
-"""Items over which that correlation is computed."""
+"""Maximum number of items whose text lengths and features are correlated with scores."""
 
 
 def fit_facts(
@@ -44,7 +44,7 @@ def fit_facts(
     made_at: str,
     declared: Collection[str] = (),
 ) -> FitFacts:
-    """Collect the facts about a fit; ``declared`` judges may equal the gold label, as people do."""
+    """Collect the facts about a fit; scores of ``declared`` judges may equal the gold label."""
     caution = data.unconverged()
     facts = FitFacts(
         fit_version,
@@ -109,7 +109,6 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
 
 
 def _sizes(data: ReportData) -> dict[str, Array]:
-    """Count the characters and words of a sample of responses; NaN marks the other responses."""
     sizes = {what: np.full(len(data.responses), np.nan) for what in ("characters", "words")}
     for row in spread_rows(len(data.responses), _ITEMS_COMPARED):
         if (text := data.responses[row]) is not None:
@@ -130,7 +129,6 @@ def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
 
 
 def _followed_features(data: ReportData, estimate: Array) -> list[FollowedFeature]:
-    """Return the text feature that correlates most with each factor, largest correlation first."""
     from care_ops.results.interpret import FEATURES, feature_correlations, text_features
 
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
@@ -161,7 +159,7 @@ def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
 
 
 def store_blocked_facts(workspace: Workspace, testset: str) -> None:
-    """Store the facts about a blocked fit, unless one of its results is missing."""
+    """Store the facts about a blocked fit, unless a result of the fit is missing."""
     from assets.report.gather import gather
 
     try:

@@ -1,6 +1,6 @@
 """The verdict on each test set of a workspace, computed from its stored state.
 
-If only the verdict has changed, CARE replaces it on the page and does not draw the rest again.
+If only the verdict has changed, CARE replaces it on the page and does not render the rest again.
 """
 
 import json
@@ -35,10 +35,10 @@ _MADE_FROM = ("items", "panel", "aggregates")
 """Assets whose changed inputs a verdict names."""
 
 FILE = "verdicts.json"
-"""Every verdict as JSON, in the folder of the index."""
+"""File with all verdicts as JSON, in the folder of the index."""
 
 INPUTS = "index.made.json"
-"""Inputs of the index, in its folder."""
+"""File with the version of the index's inputs, in the folder of the index."""
 
 
 def shown(workspace: Workspace) -> list[str]:
@@ -79,7 +79,6 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
 def _of_pinned(
     workspace: Workspace, pinned: FitVersion, newer: str, drawn: FitFacts | None, status: FitStatus, todo: Remedies
 ) -> Verdict:
-    """Return the verdict on a pinned fit, with a note on the newer fit that is not published."""
     facts = workspace.fits.find_annotation(pinned.testset, pinned.fit_version, FitFacts)
     sentence = (
         f"A person pinned fit {pinned.fit_version}: these are its numbers, and the newer fit {newer} is not published. "
@@ -134,7 +133,6 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
 
 
 def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Reason]:
-    """Return a reason that names the inputs changed since the latest fit; empty without a fit."""
     names = [name for one in state.stale if one.asset in _MADE_FROM for name in one.changed]
     if not names or workspace.fit_folder(testset).find(FitDocument) is None:
         return []
@@ -143,7 +141,6 @@ def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Rea
 
 
 def _unscored(entry: IncompleteScores) -> Reason:
-    """Return a reason for a judge whose missing scores the next run requests."""
     why = (
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
         "requests them and reports a failure."
@@ -155,7 +152,6 @@ def _unscored(entry: IncompleteScores) -> Reason:
 
 
 def _partly_scored(entry: IncompleteScores) -> list[str]:
-    """Return sentences on a judge's scores that the fit lacks although the judge was asked."""
     if entry.why:
         return [f"Judge {entry.judge} cannot be asked: {entry.why}"]
     sentences: list[str] = []
@@ -247,7 +243,7 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Return whether the index is missing or stale; with ``steps``, changed next steps make it stale, too."""
+    """Return whether the index is missing or stale; with ``steps``, also because of changed next steps."""
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):
@@ -261,7 +257,7 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
 
 def lacks_facts(workspace: Workspace, testset: str) -> bool:
-    """Return whether the facts for the verdict on a blocked fit are missing, because Dagster skips its report."""
+    """Return whether facts about a blocked fit, whose report Dagster skips, are missing or stale."""
     if blocked_fit(workspace, testset) is None:
         return False
     folder = workspace.fit_folder(testset)

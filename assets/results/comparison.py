@@ -30,7 +30,7 @@ CORRECTED = "care"
 """Name of the aggregator whose estimate is corrected by labels."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""Name of each item's system, or for pairs the names of the left and the right system; None if not known.
+"""System of each item, or left and right system of each pair; None if unknown.
 
 A higher score prefers the left system."""
 
@@ -44,7 +44,7 @@ def compare(
     panel: ScoreMatrix,
     config: FitConfig,
 ) -> SystemsDocument:
-    """Compare systems, and return their ranking and the difference between every two systems.
+    """Compare systems, and return their ranking and the difference of each pair of systems.
 
     If there are enough labels, values and differences are rates (``care_ops.results.rates``, ``pairs``). Otherwise
     they are means of the judges' estimates, or Bradley-Terry strengths for pairs. Raises ``FitError`` if nothing can be
@@ -55,7 +55,7 @@ def compare(
     aggregator, estimate : str, (n,) array
         Name of the aggregator, and its estimate in the order of ``items``, like ``named``.
     fit_labels : FitLabels
-        Labels that correct the judges if each system has enough; for pairs, if every two systems have enough in common.
+        Labels that correct the judges if each system has enough; for pairs, if each pair of systems has enough.
     panel : ScoreMatrix
         The scores, for an estimate without labels.
     config : FitConfig
@@ -120,7 +120,7 @@ def compared_in(
 
 
 def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
-    """Fit ``care`` and return its estimate in the order of the panel's items.
+    """Fit ``care`` and return the estimate in the order of the panel's items.
 
     A fit must not see labels that later correct its estimate, because the estimate would be too close to them.
     """
@@ -129,7 +129,7 @@ def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitL
 
 
 def _all_labelled(named: Named, labels: Array) -> bool:
-    """Return whether at least two systems have enough labels each; for pairs, every two systems."""
+    """Return whether at least two systems have enough labels each; for pairs, whether each pair of systems has."""
     systems = {name for names in named if names is not None for name in names}
     counts = Counter(
         frozenset(names) for names, y in zip(named, labels, strict=True) if names is not None and not np.isnan(y)

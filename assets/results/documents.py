@@ -37,7 +37,7 @@ class FactorsDocument:
     Attributes
     ----------
     features : tuple of str
-        Features of the texts.
+        Names of the text features.
     correlations : tuple of tuples of float or None
         Spearman correlation of each factor with each feature; None if undefined.
     rules : dict rule -> factor
@@ -95,9 +95,9 @@ class SystemsDocument:
     aggregator : str
         Aggregator whose estimates are compared.
     kind : str
-        Kind of the systems' values.
+        Name of the quantity that the systems' values measure.
     systems : tuple of SystemRecord
-        Best first.
+        Records of the systems, best first.
     refused : str
         Why declared systems cannot be compared; empty if they can.
     """

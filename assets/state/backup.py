@@ -1,4 +1,4 @@
-"""Backups: a workspace in one tar file, without what CARE can rebuild."""
+"""Backups of a workspace in one tar file, without data that CARE can rebuild."""
 
 import os
 import re
@@ -19,11 +19,10 @@ from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
 REBUILT = ("care.duckdb", "care.duckdb.wal", "report", "dagster", "dagster.tar", INDEX_FOLDER)
-"""Entries of the data folder that a backup leaves out: the database and pages are rebuilt, Dagster's record of runs is
-no result, and the index of a store holds for one folder only."""
+"""Entries of the data folder that a backup leaves out, because they can be rebuilt or hold no results."""
 
 _OF_KEYS = re.compile(r"\.env(\..*)?|.*\.env")
-"""Names of files with API keys, which no backup holds."""
+"""Names of files with API keys, which a backup leaves out."""
 
 _HELD = """
 SELECT testset, count(*) AS items,
@@ -32,7 +31,7 @@ SELECT testset, count(*) AS items,
        (SELECT count(*) FROM latest_fits f WHERE f.testset = items.testset) AS fits
 FROM items GROUP BY testset ORDER BY testset
 """
-"""Rows of each test set in the database, its last publication, and its published fits."""
+"""Query of each test set's rows in the database, last publication and published fits."""
 
 
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
@@ -89,7 +88,6 @@ def unpack(path: Path, folder: Path) -> int:
 
 
 def _keep_data_within(settings: Path) -> None:
-    """Set ``data`` in the file care.yaml to the folder ``data``."""
     values = load_yaml(settings)
     if values.get("data", "data") != "data":
         wanted = {**values, "data": "data"}
@@ -121,7 +119,6 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
-    """Yield each file to copy and its name in the backup."""
     root, data = workspace.root.absolute(), workspace.data.absolute()
     for file in _below(root, hidden=False):
         if _OF_KEYS.fullmatch(file.name):

@@ -1,4 +1,4 @@
-"""``night``: count of stale partitions in a nightly run, and verification of some parts."""
+"""Dagster asset ``night``: number of stale partitions in a nightly run, and verification of some parts."""
 
 import dagster as dg
 

@@ -1,4 +1,4 @@
-"""Rebuild the database from the parts, after it was deleted or damaged, or for another schema version."""
+"""Reconstruction of the database from the parts, after deletion, damage or a change of schema."""
 
 import logging
 from collections.abc import Sequence
@@ -77,7 +77,6 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
 
 
 def _read_items(workspace: Workspace, testset: str) -> Sequence[ItemRecord]:
-    """Read a test set's items from its part, or from its source if the part is damaged or missing."""
     try:
         return workspace.parts.read_items(testset)
     except WarehouseError:

@@ -38,7 +38,7 @@ _FROM_A_BACKUP = (
 )
 _AGAIN = "`care run` makes it again"
 _SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
-"""Runs in which all parts are read once, and the maximum number of bytes that one run reads."""
+"""Number of runs that together read all parts once, and maximum number of bytes that one run reads."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Finding:
 
 
 def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
-    """Read every file that CARE keeps of a workspace.
+    """Check every file that CARE keeps of a workspace, and return the damaged and quarantined files.
 
     With ``repair``, damaged files are quarantined, and the notes on those quarantined before are cleared: their scores
     may be requested again, even if that costs money. No other process may use the workspace.
@@ -75,7 +75,7 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
 
 
 def verify_some(workspace: Workspace) -> list[Path]:
-    """Read the next parts of items and scores, quarantine damaged ones, and return their paths.
+    """Read the next parts of items and scores; quarantine damaged parts, and return their paths.
 
     Each call continues after the last one with a twentieth of the parts, at most 32 MiB, so that damage to a part that
     nothing reads is found within weeks. The scores are then requested again. If that costs money, the judge fails until
@@ -103,7 +103,6 @@ def verify_some(workspace: Workspace) -> list[Path]:
 
 
 def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
-    """Yield the parts of items and scores in a fixed order, with their reader and the remedy for damage."""
     for pattern, read, then in (
         ("items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
         ("scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
@@ -113,7 +112,6 @@ def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
 
 
 def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """Yield a finding for each file that was quarantined when it was read."""
     for note in notes_below(workspace.data):
         message = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was quarantined as {noted(note)}"
         costs = _costs_money(workspace, note.parent.parent)
@@ -134,7 +132,6 @@ def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 
 def _costs_money(workspace: Workspace, folder: Path) -> bool:
-    """Return whether a folder holds score parts of a judge that costs money."""
     judge = workspace.judges.get(_owner_of(folder, "judge"))
     return judge is not None and judge.engine.needs.endpoint
 
@@ -148,13 +145,11 @@ def _have_asked_again(workspace: Workspace, folder: Path) -> None:
 
 
 def _owner_of(folder: Path, kind: str) -> str:
-    """Return the judge or the test set that a folder of parts belongs to; empty without one."""
     names = [part.removeprefix(f"{kind}=") for part in folder.parts if part.startswith(f"{kind}=")]
     return unquote(names[-1]) if names else ""
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
-    """Yield every file with the reader for its format, and the consequence of its quarantine."""
     yield from _parts(workspace.parts.root)
     fits = workspace.fit_folder("").path.parent
     for folder, pattern, read, then in (
@@ -180,7 +175,6 @@ def _read_page(path: Path) -> None:
 
 
 def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
-    """Describe what was done, or can be done, about a file; nothing if it is readable or missing."""
     try:
         read(path)
     except FileNotFoundError:
@@ -206,7 +200,7 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
 
 
 def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """Check the database, which can be rebuilt from the parts."""
+    """Yield a finding if the database is damaged; ``repair`` deletes it, because it can be rebuilt."""
     path = workspace.warehouse.path
     if not path.exists():
         return
@@ -221,7 +215,7 @@ def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 
 def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """Check Dagster's storage. It records runs, not results, so it is moved away as a whole."""
+    """Yield a finding if Dagster's storage is damaged; ``repair`` moves the whole folder, which has no results."""
     home = workspace.data / "dagster"
     reasons: list[str] = []
     for path in sorted(home.rglob("*.db")):
@@ -240,7 +234,6 @@ def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 
 def _broken_sqlite(path: Path) -> str | None:
-    """Return what is wrong with one of Dagster's databases; None if it is sound."""
     if path.is_dir():
         return f"{path}: there is a folder in place of the database"
     log = path.with_name(f"{path.name}-wal")

@@ -50,13 +50,13 @@ class Removable:
 
     @property
     def size(self) -> int:
-        """Return the size of ``paths`` in bytes."""
+        """Size of ``paths`` in bytes."""
         return sum(path.stat().st_size for path in self.paths)
 
 
 @dataclass(frozen=True)
 class UnderWay:
-    """The item whose removal is in progress."""
+    """Item whose removal is in progress."""
 
     testset: str
     item: str
@@ -118,7 +118,7 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
 
 
 def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
-    """Count the parts of each judge and test set that has too many of them."""
+    """Count the parts of each judge and test set that has too many parts."""
     slices = [(judge, testset) for judge in workspace.parts.judges() for testset in workspace.parts.testsets()]
     return {slice_: count for slice_ in slices if (count := workspace.parts.has_many(*slice_))}
 
@@ -157,7 +157,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     Raises
     ------
     InputError
-        Neither the test set's items nor its scores know the item, and it was not forgotten before.
+        The test set has neither the item nor scores of it, and it was not forgotten before.
     """
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)
@@ -172,7 +172,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
 
 
 def finish_forgetting(workspace: Workspace) -> None:
-    """Complete a ``forget`` that was killed, if there was one."""
+    """Complete an interrupted ``forget``, if there is one."""
     under_way = _promised(workspace)
     if under_way is not None:
         _keep_promise(workspace, under_way.testset, under_way.item)
@@ -236,7 +236,6 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
 
 
 def _promise(workspace: Workspace) -> Path:
-    """Return the file that names the item during its removal."""
     return workspace.data / "forgetting.json"
 
 
@@ -260,7 +259,6 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
 
 
 def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> Counter[str]:
-    """Count the stored rows of a test set's items, and remove them if requested."""
     parts = workspace.parts
     files = {
         "items": [parts.items_file(testset)],
@@ -271,7 +269,6 @@ def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remo
 
 
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
-    """Count the rows of items in a Parquet file, and remove them if requested."""
     table = find_sound(path, read_table)
     if table is None:  # a damaged file is deleted with the other quarantined files of this test set
         return 0

@@ -35,7 +35,7 @@ _JUDGES = pa.schema(
 
 
 def write_files(result: TableFit, out: Path) -> list[str]:
-    """Write the files of a fitted table to a folder, each one atomically.
+    """Write the files of a fitted table to a folder, each atomically.
 
     Returns the items whose label in the file of items to label differs from that of the fit.
     """
@@ -86,7 +86,7 @@ def aggregates_table(fit: Fit) -> pa.Table:
 
 
 def judges_table(page: ReportData) -> pa.Table:
-    """Return a row for each judge and aggregator, including judges that were not admitted."""
+    """Return a table with a row for each judge and aggregator, including judges that were not admitted."""
     position = {judge: j for j, judge in enumerate(page.scores.judges)}
     rows = [
         {

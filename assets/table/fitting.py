@@ -1,4 +1,4 @@
-"""Fit one table of scores, and compute everything that its page shows."""
+"""Fit of a table of scores, with all data that the page of the fit shows."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ IN_PYTHON = Remedies(
     decide=Step("Look at the fit before it is used."),
     cut="cut=VALUE",
 )
-"""Next steps in Python."""
+"""Next steps that a verdict recommends in Python."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ScoreTable:
 
     @cached_property
     def records(self) -> list[ItemRecord]:
-        """Return the records of the scored items, in the order of the scores; an unknown item has an empty record."""
+        """Records of the scored items, in the order of the scores; an unknown item has an empty record."""
         nothing = ItemRecord("")
         if not self.items:
             return [nothing] * len(self.scores.item_ids)
@@ -89,7 +89,7 @@ class TableConfig:
     Attributes
     ----------
     fit : FitConfig
-        Scores outside its ``scale`` count as missing.
+        Settings of the fit; scores outside its ``scale`` count as missing.
     systems : tuple of str
         Column of the items that names an item's system; two columns for pairs, left and right. Without a column, no
         systems are compared.
@@ -111,7 +111,6 @@ class TableConfig:
     features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that scales are in order."""
         for low, high in (*self.scales.values(), *([self.fit.scale] if self.fit.scale else [])):
             if not -np.inf < low < high < np.inf:
                 raise InputError(f"the scale is {low} to {high}; give two numbers, the lowest score first")
@@ -142,7 +141,7 @@ class TableFit:
 def fit_table(
     table: ScoreTable, config: TableConfig, remedies: Remedies = IN_PYTHON, watch: Watch = unwatched
 ) -> TableFit:
-    """Admit judges, fit, and compute the data of the page and the verdict.
+    """Admit judges, fit the table, and compute the data of its page and the verdict.
 
     Raises
     ------
@@ -192,7 +191,6 @@ def fit_table(
 
 
 def _flagged(table: ScoreTable) -> list[Reason]:
-    """Return a reason for items whose text addresses the judge or hides characters."""
     found = flagged(record for record in table.items.values() if record.response is not None)
     if not found:
         return []
@@ -202,7 +200,6 @@ def _flagged(table: ScoreTable) -> list[Reason]:
 
 
 def _guessed_scales(table: ScoreTable) -> list[Reason]:
-    """Return a reason that names the judges whose scales were guessed from their scores, if there are any."""
     guessed = [one for one in table.brought if not one.is_declared]
     if not guessed:
         return []
@@ -214,7 +211,6 @@ def _guessed_scales(table: ScoreTable) -> list[Reason]:
 
 
 def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
-    """Return a reason for columns that were left out and may be judges."""
     left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
     named = listed([f"{left.column!r} ({left.why.partition(';')[0]})" for left in left_out])
     reason = Reason("no judge", f"Columns left out: {named}.", detail="If one is a judge, write its scores as numbers.")
@@ -222,7 +218,6 @@ def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
 
 
 def _pair_systems(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:
-    """Return the left and the right system of each pair of the panel, if known."""
     if not any(named):
         return [None] * len(panel.item_ids)
     system_of = dict(zip(table.scores.item_ids, named, strict=True))
@@ -241,7 +236,6 @@ def _sides(
 
 
 def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, Any]:
-    """Return the inputs, settings and code versions that a page prints."""
     certificate = {} if fit.structure is None else {"certificate": asdict(fit.structure.certificate)}
     return {
         "scores": table.source,
@@ -284,7 +278,7 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
 
 
 def check_cut(values: Array, cut: float | None, what: str) -> None:
-    """Raise ``InputError`` if all of these values, or none, are above the cut."""
+    """Raise ``InputError`` if all values, or no values, are above the cut."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if cut is not None and not low <= cut < high:
         which = "all" if cut < low else "no"
@@ -295,7 +289,7 @@ def check_cut(values: Array, cut: float | None, what: str) -> None:
 
 
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
-    """Replace scores outside the scale with missing ones; return the scores and the number of these by judge."""
+    """Replace scores outside the scale with NaN; return the scores and the number of replacements by judge."""
     if scale is None:
         return scores, {}
     values = on_scale(scores.values, scale)
@@ -343,6 +337,5 @@ def systems_of(table: ScoreTable, config: TableConfig) -> Named:
 
 
 def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:
-    """Return the declared scale, or the range of the panel's scores."""
     values = fit.scores.values
     return config.fit.scale or (float(np.nanmin(values)), float(np.nanmax(values)))

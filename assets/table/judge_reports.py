@@ -47,7 +47,7 @@ class Reports:
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """Report on each judge, or on one; a grade above the cut is a pass, for people and for judges.
+    """Compare each judge, or only one, with labels by people; a grade above the cut is a pass.
 
     Labels of .5, which are ties of a pair, are left out.
 
@@ -128,7 +128,7 @@ def _cut(judge: str, scores: Array, declared: float | None) -> float:
 
 
 def sentences(report: JudgeReport) -> list[str]:
-    """Return a judge's report in sentences."""
+    """Describe a judge's report in sentences."""
     return [
         *people_sentences(report.people),
         f"of the answers people passed, the judge passed {_share(report.passed_of_passed)}",
@@ -144,7 +144,7 @@ def _share(share: Share | None) -> str:
 
 
 def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float) -> str | None:
-    """Describe a judge's position bias; None if it scored fewer than ten pairs in both orders."""
+    """Describe a judge's position bias; return None with fewer than ten pairs scored in both orders."""
     (first, one), (second, other) = orders.items()
     if judge not in one.judges or judge not in other.judges:
         return None

@@ -1,4 +1,4 @@
-"""Effect of labels on the scores of a panel, and the expected effect of ten more."""
+"""Effect of labels on the scores of a panel, and expected effect of ten more labels."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,25 +14,25 @@ from care_ops.metrics import rank_correlation
 from care_ops.scores import Array, ScoreMatrix
 
 BATCH = 10
-"""Labels of one sitting, which takes a person about three minutes."""
+"""Number of labels that a person gives in one sitting of about three minutes."""
 
 _TOP = 20
 
 
 @dataclass(frozen=True)
 class LabelEffect:
-    """Change of the scores by labels.
+    """Effect of the labels on the scores.
 
     Attributes
     ----------
     labels, top : int
-        Number of labels that the fit has used, and number of best items that are compared.
+        Number of labels that the fit has used, and number of items in the top list.
     moved : int
-        Number of the best items with labels that are not among the best without labels.
+        Number of items that are in the top list only if labels are used.
     correlation : float
         Rank correlation of the scores with labels and without.
     next_moved : float
-        Number of the best items that ten more labels would probably change (``_expected_changes``).
+        Number of items in the top list that ten more labels would probably change (``_expected_changes``).
     """
 
     labels: int
@@ -42,7 +42,7 @@ class LabelEffect:
     next_moved: float
 
     def sentence(self) -> str:
-        """Describe the change, and the expected change by ten more labels, in one sentence."""
+        """Describe the effect, and the expected effect of ten more labels, in one sentence."""
         return (
             f"{counted(self.labels, 'label')} changed {self.moved} of the top {self.top} items (rank correlation with "
             f"the scores before: {self.correlation:.2f}); ten more would probably change about {self.next_moved:.0f}"
@@ -50,7 +50,7 @@ class LabelEffect:
 
 
 def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> LabelEffect | None:
-    """Measure the effect of labels by fits without them, without the last ten, and with all of them.
+    """Measure the effect of labels by fits without labels, without the last ten, and with all labels.
 
     Returns None without labels of scored items, with too many items for three fits, or if a fit fails.
     """

@@ -1,4 +1,4 @@
-"""The file in which labels are collected: items to label, and the labels so far.
+"""File in which labels are collected: the items to label, and the labels so far.
 
 It is a CSV that ``read_labels`` can read. An unlabelled item has an empty label; a skipped item has an empty label and
 a time. Every change locks the file, reads it again and writes all of it in one step. No label is lost by a kill, by two
@@ -50,12 +50,12 @@ class LabelRow:
 
     @property
     def waits(self) -> bool:
-        """Return whether no person has labelled or skipped the item."""
+        """Whether no person has labelled or skipped the item."""
         return not self.label and not self.labelled_at
 
     @property
     def skipped(self) -> bool:
-        """Return whether a person skipped the item."""
+        """Whether a person skipped the item."""
         return not self.label and bool(self.labelled_at)
 
 
@@ -71,7 +71,7 @@ class LabelFile:
 
     @classmethod
     def read(cls, path: Path) -> LabelFile:
-        """Read the file; it has no rows if it does not exist yet.
+        """Read a label file; a file that does not exist yet has no rows.
 
         Raises ``InputError`` if it has other columns than the ones written here, or labels that
         ``read_labels`` refuses.
@@ -109,7 +109,7 @@ class LabelFile:
             yield
 
     def write(self) -> None:
-        """Write all rows in one step; keep a link a link, and the file's permissions."""
+        """Write all rows atomically; symbolic links and the file's permissions stay."""
         target = Path(os.path.realpath(self.path))
         with replacing(target) as temporary:
             temporary.touch(0o600 if target.is_file() else 0o666)
@@ -130,7 +130,7 @@ class LabelFile:
             self.write()
 
     def refuse_unknown(self, items: Container[str]) -> None:
-        """Raise ``InputError`` if a row's item is not among these items."""
+        """Raise ``InputError`` if the item of a row is not in ``items``."""
         unknown = next((row.item_id for row in self.rows if row.item_id not in items), None)
         if unknown is not None:
             raise InputError(
@@ -138,7 +138,7 @@ class LabelFile:
             )
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
-        """Merge other labels under the file's lock: into unlabelled rows, otherwise as a second label.
+        """Add labels to unlabelled rows, or as second labels; the rows must be current, as under ``locked``.
 
         ``rater`` and ``moment`` are used for labels without a rater and a time. A label that the same rater has already
         given is not added again. Returns the number of rows that got a label, and the number of second labels. Raises

@@ -34,7 +34,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
 
 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
-    """Draw labelled items for a second label, until ``repeats`` items have one.
+    """Draw labelled items for a second label, until ``repeats`` items have a second label.
 
     Raises ``InputError`` if fewer items have a label.
     """

@@ -16,7 +16,7 @@ from care_ops.errors import InputError, guarded
 
 
 class FitOptions(TypedDict, total=False):
-    """Options of a fit; missing ones keep their defaults.
+    """Options of a fit; missing options keep their defaults.
 
     Attributes
     ----------
@@ -71,10 +71,10 @@ class FitOptions(TypedDict, total=False):
 
 
 _ALSO = {"systems": "system", "feature": "features", "aggregator": "aggregators"}
-"""Other spellings of an option."""
+"""Accepted spellings of options, and the names of these options."""
 
 _NAMES = ("aggregators", "not_quality", "system", "features")
-"""Options that are one name or several."""
+"""Options that take one name or several."""
 
 
 @guarded("give each option a value of its type", "the options of the fit")
@@ -102,5 +102,5 @@ def table_config(options: FitOptions) -> TableConfig:
 
 
 def names_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return one name or several as a tuple; a string is one name."""
+    """Return a tuple of names; a string is a single name."""
     return (names,) if isinstance(names, str) else tuple(() if names is None else names)

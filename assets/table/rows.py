@@ -32,13 +32,13 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 
 def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove the column ``tau`` from rows that are shown to a person, if gold is binary and AUC measures the order."""
+    """Remove the column ``tau`` from displayed rows if another column, AUC, measures the order."""
     has_auc = any(row.get("auc") is not None for row in rows)
     return [{column: value for column, value in row.items() if not (has_auc and column == "tau")} for row in rows]
 
 
 def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
-    """Describe the agreement of these aggregates with gold in one line; return no line without gold."""
+    """Describe the agreement of aggregates with gold in one line; return an empty list without gold."""
     found = {name: page.evaluations[name] for name in names if name in page.evaluations}
     found = {name: one for name, one in found.items() if one.order is not None}
     metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"
@@ -47,7 +47,7 @@ def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
 
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:
-    """Return a row for each judge by its weight in the recommended aggregate; those not admitted come last."""
+    """Return a row for each judge, by weight in the recommended aggregate; judges not admitted are last."""
     return [
         {
             "judge": check.judge,

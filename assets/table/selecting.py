@@ -28,7 +28,7 @@ class Choice:
     selection : Selection
         The searched grid, and its best point.
     measured : list of dict
-        A row for the choice, the default and the mean, on the items whose labels were not used to choose.
+        Evaluation of the choice, the default and the mean, on the items whose labels were not used to choose.
     """
 
     selection: Selection
@@ -36,12 +36,12 @@ class Choice:
 
     @property
     def gamma(self) -> float:
-        """Return the chosen penalty of the structure, as ``fit`` takes it."""
+        """Chosen penalty of the structure, as ``fit`` takes it."""
         return self.selection.best.config.gamma
 
     @property
     def tau(self) -> float:
-        """Return the chosen weight of the low-rank part's penalty, as ``fit`` takes it."""
+        """Chosen weight of the low-rank part's penalty, as ``fit`` takes it."""
         return self.selection.best.config.tau
 
 
@@ -67,7 +67,6 @@ class Search:
     share: float = 0.15
 
     def __post_init__(self) -> None:
-        """Check that the aggregator and the criterion are permitted words."""
         if self.aggregator not in get_args(Penalised):
             raise InputError(f"aggregator is {self.aggregator!r}; penalties belong to {', '.join(get_args(Penalised))}")
         if self.criterion not in get_args(Criterion):
@@ -84,7 +83,7 @@ def select_table(
     report: Report,
     watch: Watch = unwatched,
 ) -> Choice:
-    """Read the tables, admit judges, and search the paper's grid.
+    """Read the tables, admit judges, and search the paper's grid of penalties.
 
     Raises
     ------
@@ -131,7 +130,6 @@ def _gold_and_units(
 def _on_the_rest(
     scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: Array, watch: Watch
 ) -> list[dict[str, Any]]:
-    """Evaluate the choice, the default and the mean on items whose gold was not used."""
     rows: list[dict[str, Any]] = []
     tried = (
         (f"{selection.aggregator}, chosen", selection.best.config, selection.aggregator),
