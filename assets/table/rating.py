@@ -31,8 +31,6 @@ from warehouse.sources.files import Report
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
-"""Correction of the judges in a gate: by a regression of labels on the estimate, or by the judges' error rates."""
-
 
 def read_rated_table(
     inputs: TableInputs,
@@ -52,7 +50,10 @@ def read_rated_table(
     """
     table = read_table(inputs, columns, reading, report)
     if systems and not table.items:
-        raise InputError(f"--system {systems[0]}: give --items, the table that has this column")
+        raise InputError(
+            f"--system {systems[0]} names a column of the items table, but --items is missing; give --items with the "
+            "table that has this column"
+        )
     given = read_labels(labels, usual_item(table.readings[0], columns), reading, report, unstated=drawn)
     return table, given, TableConfig(fit=FitConfig(cut=cut), systems=tuple(systems))
 
@@ -125,7 +126,7 @@ def gate_table(
 
 
 _BY_CHANCE, _PLAIN = 3.0, 0.3
-"""Standard errors of a rank correlation that chance hardly reaches, and the minimum that is reported."""
+"""Multiple of the standard error, and minimum size, from which a negative rank correlation is reported."""
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: RatingOptions) -> Labelled:
@@ -170,7 +171,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
 
 
 def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | None:
-    """Split the variance of the scores; None for pairs, or without several runs on a task."""
+    """Split the variance of the scores; return None for pairs, or without several runs on a task."""
     tasks = item_columns(table).units()
     if len(config.systems) == 2:
         return None
@@ -183,7 +184,7 @@ def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | No
 def workspace_table(
     workspace: Workspace, testset: str, columns: tuple[str, ...] = ()
 ) -> tuple[ScoreTable, TableConfig]:
-    """Return the panel of a test set as a table, and its settings; ``InputError`` if nothing names systems."""
+    """Return a test set's panel as a table, and its settings; raise ``InputError`` if nothing names systems."""
     systems = workspace.systems_of(testset, columns)
     if not systems:
         raise InputError(f"test set {testset!r} has no column of systems; name it (--system, or `systems` in its file)")

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableInputs:
-    """The tables of a fit: paths, or frames.
+    """Input tables of a fit, as paths or data frames, and scales of the scores.
 
     Attributes
     ----------
     items : path or frame, optional
-        ``item_id`` and any of the fields of an item; other columns become its metadata.
+        Table with ``item_id`` and any fields of an item; other columns become the item's metadata.
     judges : path or frame, or mapping judge -> family, optional
-        Declared families.
+        Declared family of each judge.
     labels : path or frame, or mapping item -> label, optional
         Labels that the fit may use.
     scale : (low, high), optional
@@ -51,7 +51,7 @@ class TableInputs:
 def read_table(
     inputs: TableInputs, columns: ScoreColumns, options: ReadingOptions, report: Callable[[Reading], object]
 ) -> ScoreTable:
-    """Read every table; call ``report`` with how each was read, before the fit.
+    """Read the tables of a fit; call ``report`` with a record of how each table was read.
 
     Raises ``InputError`` if a table cannot be read, there are scores of one judge only, or the tables have
     different items and judges.
@@ -144,14 +144,13 @@ def _read_items(
 
 
 def _place(source: object, what: str) -> str:
-    """Return the name of a table in messages: its path, or its content."""
     return str(source) if isinstance(source, (str, Path)) else what
 
 
 def score_columns(
     item: str | None, judge: Sequence[str] | None, score: str | None, drop: Sequence[str] | None
 ) -> ScoreColumns:
-    """Build the named columns; several judges are the columns of a wide table.
+    """Build the names of the columns of scores; several judges are the columns of a wide table.
 
     Raises ``InputError`` if two of the options contradict each other.
     """
@@ -185,7 +184,8 @@ def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale
             low, high = map(float, ends.split(":"))
         except ValueError:
             raise InputError(
-                f"--scale is {word!r}; give the lowest and the highest score, as 1 10, or a judge's, as JUDGE=0:100"
+                f"--scale {word!r} is not a scale; give the lowest and the highest score (such as 1 10), or the scale "
+                "of one judge (such as JUDGE=0:100)"
             ) from None
         if (judge or None) in of_judge:
             raise InputError(f"--scale is given twice{f' for {judge}' if judge else ''}; give it once")

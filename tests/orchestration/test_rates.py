@@ -210,7 +210,12 @@ def test_what_is_wrong_is_named(folder):
         ("--labels", folder / "strange.csv"): "label(s) are of items without scores, such as 'nobody'",
         ("--labels", folder / "chance.csv"): "the probability of item 'new-000' is 1.5; give one in (0, 1]",
         ("--labels", folder / "picked.csv"): "all 2 labelled items were chosen with an unknown probability",
-        ("--labels", folder / "labels.csv", "--system", "model"): "--system model: give --items",
+        (
+            "--labels",
+            folder / "labels.csv",
+            "--system",
+            "model",
+        ): "--system model names a column of the items table, but --items is missing",
         ("--labels", folder / "labels.csv", "--fit-labels", folder / "few.csv"): "--fit-labels",
     }
     for options, sentence in cases.items():
