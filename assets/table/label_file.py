@@ -81,12 +81,12 @@ class LabelFile:
         remedy = "save it as CSV in UTF-8, or name another file with --out"
         with guard(path, remedy), within_memory(path), path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
+            if not {*COLUMNS[:3]} <= {*(reader.fieldnames or ())} <= {*COLUMNS}:
                 raise InputError(
                     f"{path}: the file is not a label file: it has the columns {', '.join(reader.fieldnames or ())}, "
                     f"but needs {', '.join(COLUMNS)}; name another file with --out"
                 )
-            rows = [LabelRow(**{name: as_meant(row[name] or "") for name in COLUMNS}) for row in reader]
+            rows = [LabelRow(**{name: as_meant(row.get(name) or "") for name in COLUMNS}) for row in reader]
         if rows:
             read_labels(path)
         return cls(path, rows)

@@ -114,7 +114,8 @@ class GateAdvice:
             return ""
         if self.more_labels <= self.unlabelled:
             so_far = f"; so far the labels lean to {self.leans}" if self.leans else ""
-            return f"about {self.more_labels:,} more labels would decide{so_far}"
+            labels = "label" if self.more_labels == 1 else "labels"
+            return f"about {self.more_labels:,} more {labels} would decide{so_far}"
         return f"too close to the bar to decide with the {self.unlabelled:,} items that are left"
 
 

@@ -41,8 +41,9 @@ def judge_report(
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
     bar: Annotated[
-        float, typer.Option(help="Minimum agreement to gate: a kappa of .6 is commonly called substantial.")
-    ] = 0.6,
+        float | None,
+        typer.Option(help="Minimum agreement to gate; .6 for kappas, which is commonly called substantial."),
+    ] = None,
     by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge or the panel may gate.")
@@ -54,10 +55,15 @@ def judge_report(
 ) -> None:
     """Compare each judge and the panel with people: agreement, bias, and whether it may gate."""
     from assets.table.judge_reports import PANEL, judge_reports
-    from care_ops.results.judge_gate import MEASURES, gate_sentence, may_gate
+    from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 
     if by not in MEASURES:
         raise InputError(f"--by is {by!r}; use {', '.join(MEASURES)}")
+    if by == "auc" and bar is None:
+        raise InputError(
+            "--by auc needs --bar, because the default of .6 is meant for kappas; give it, such as --bar 0.9"
+        )
+    bar = DEFAULT_BAR if bar is None else bar
     table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:

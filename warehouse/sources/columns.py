@@ -177,6 +177,11 @@ def item_fields(
         usual = [c for name in synonyms for c in names if c in free and is_called(c, (name,))]
         if usual:
             fields.setdefault(role, usual[0])
+    if "response_2" in fields and "response" not in fields:
+        raise InputError(
+            f"{where}: column {fields['response_2']!r} is the second text of pairs, but no column has the first; "
+            "rename that column to response"
+        )
     return fields
 
 
