@@ -124,7 +124,7 @@ def test_ray_starts_by_its_command_line_and_takes_a_client_with_the_token_only(d
 
         came = come(token)
         assert came.stdout.split() == ["1.0"], came.stderr
-        assert "and that RAY_AUTH_TOKEN" in come("b" * 64).stderr
+        assert "into RAY_AUTH_TOKEN" in come("b" * 64).stderr
         kill(ray, 15)
         ray.wait(60)
 

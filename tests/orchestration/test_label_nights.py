@@ -9,7 +9,6 @@ import shutil
 import numpy as np
 import pytest
 
-from assets.fit.details import CareDetails, read_details
 from assets.labels import read_labels
 from assets.publication.documents import ReviewDocument
 from assets.publication.fit_versions import history
@@ -40,13 +39,13 @@ def folder(first_run, tmp_path):
 
 
 def care_fit(folder):
-    """The details of the latest ``care``, its order against gold, and what Dagster shows of its evaluation."""
+    """The latest ``care``, its order against gold, and what Dagster shows of its evaluation."""
     workspace = load_workspace(folder)
     version = workspace.fits.fit_versions("demo")[-1]
     fit = workspace.fits.read_fit("demo", version.fits["care"])
     evaluated = evaluate_latest(workspace, "demo")
     order = workspace.fits.find_annotation("demo", fit.fit_id, Evaluation).order
-    return read_details(fit.answer, CareDetails), order, evaluated
+    return fit.answer, order, evaluated
 
 
 def add_labels(folder, seed=0):
@@ -69,11 +68,11 @@ def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(fo
     add_labels(folder)
     assert not run(folder).failures
     state, findings = reviewed(folder)
-    _, order_after, after = care_fit(folder)
+    answer, order_after, after = care_fit(folder)
     assert state == "published"
     assert findings["drift"].message.startswith("the labels made the change (labels: 20 new)")
     assert order_after > order_before + 0.05
-    assert {row.data["aggregator"]: row.data["labels_used"] for row in after["table"].records}["care"] == 20
+    assert answer.labels_used == 20
     assert before["why_so_many"] == "360 items have gold"
     left_out = after["left_out_for_labels"]
     assert after["why_so_many"].startswith(f"360 items have gold; {left_out} are left out")
