@@ -14,7 +14,7 @@ from assets.workspace import Workspace
     deps=["review", *RESULTS],
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
-    description="The page of a test set: its estimates, judge weights and confounders.",
+    description="The page of a test set: its verdict, estimates and judge weights.",
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Write the page of a test set with its verdict, and the table of items to label.
