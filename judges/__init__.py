@@ -1,1 +1,1 @@
-"""The judges: their specifications, the engines and programs that score, and the pool that runs them."""
+"""Judges: specifications, scoring engines, built-in programs, and the pool that runs judges."""

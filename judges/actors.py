@@ -1,7 +1,7 @@
-"""Ray actors that hold a judge's loaded model, and the loop that sends them the judge's batches.
+"""Ray actors that hold a judge's loaded model, and the loop that sends batches of items to the actors.
 
-Ray places the actors. An actor without a free GPU waits and joins the others later. Judges of one cluster therefore
-need no schedule: if two judges each lack a second GPU, each continues with one.
+An actor waits in Ray until a GPU is free, while the judge's other actors score. Judges of one cluster therefore need
+no schedule: if two judges each lack a second GPU, each continues with one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 _BATCH_TIMEOUT_S = 600.0
 _REPORT_EVERY_S = 60.0
 _MAX_LOST = 3
-"""Number of a judge's actors that may die and be replaced; the batches of a dead actor are sent again."""
+"""Maximum number of actors of a judge that may die before the judge stops."""
 
 Numbered = tuple[int, Sequence[Item]]
-"""Number and items of a batch."""
+"""Number of a batch, and the items in the batch."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Task:
-    """Specification of a judge for one test set, with the context of its engine."""
+    """Judge specification and engine context for one test set."""
 
     number: int
     spec: JudgeSpec
@@ -48,7 +48,7 @@ class _LostActorError(Exception):
 
 
 class Worker:
-    """Ray actor that loads a judge's model once and scores batches of all the judge's test sets."""
+    """Ray actor that loads a judge's model once and scores batches of all test sets of the judge."""
 
     def __init__(self) -> None:
         self._models: LoadedModels = {}
@@ -77,10 +77,10 @@ class Worker:
 
 
 class Actors:
-    """Ray actors of one judge, which start with the judge's first batches and score all its test sets.
+    """Group of Ray actors that score all test sets of one judge.
 
-    The number of actors is at most ``actors`` and at most the number of batches. Each actor holds ``in_flight`` batches
-    at a time. The batches of a dead actor go to other actors.
+    The number of actors is at most ``actors`` and at most the number of batches. Each actor holds at most ``in_flight``
+    batches at a time. The batches of a dead actor are sent to other actors.
     """
 
     def __init__(self, actors: int, in_flight: int) -> None:
@@ -98,9 +98,9 @@ class Actors:
             self._end(worker)
 
     def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
-        """Score all batches, and yield each batch's number, its scores and the engine's version.
+        """Score all batches, and yield for each batch its number, its scores and the version of the engine.
 
-        Raises ``JudgeError`` if Ray has too few GPUs for one actor, or actors failed, died or did not answer in time.
+        Raises ``JudgeError`` if Ray has too few GPUs for one actor, too many actors die, or no batch is scored in time.
         """
         import ray
 
@@ -152,13 +152,11 @@ class Actors:
                     self._end(worker)
 
     def _start(self, ray: Any, spec: JudgeSpec, wanted: int, task: Any) -> None:
-        """Start actors in Ray until there is one for each wanted batch, or the maximum number is reached."""
         for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):  # nearly always none
             worker: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker).remote()
             self._coming[worker.load.remote(task)] = worker
 
     def _send(self, task: Any) -> None:
-        """Send each loaded actor as many batches as it may hold, beginning with those of actors that died."""
         for _ in range(self._in_flight):
             for worker in self._workers:
                 if sum(other is worker for other, _ in self._running.values()) < self._in_flight:
@@ -168,7 +166,6 @@ class Actors:
                     self._running[worker.score.remote(task, batch[1])] = (worker, batch)
 
     def _end(self, worker: Any) -> None:
-        """Stop an actor; the batches that it has not scored are sent again."""
         import ray
 
         ray.kill(worker)
@@ -179,7 +176,7 @@ class Actors:
 
 
 def _must_fit(ray: Any, spec: JudgeSpec) -> None:
-    """Raise ``JudgeError`` if Ray has too few GPUs for one actor, because it would wait forever."""
+    """Raise ``JudgeError`` if Ray has too few GPUs for one actor, because the actor would wait forever."""
     gpus, available = spec.engine.gpus, float(ray.cluster_resources().get("GPU", 0.0))
     if gpus > available:
         raise JudgeError(
@@ -189,10 +186,6 @@ def _must_fit(ray: Any, spec: JudgeSpec) -> None:
 
 
 def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
-    """Return the result of a Ray call that has ended.
-
-    Raises ``JudgeError`` if the call failed, and ``_LostActorError`` if the actor is gone.
-    """
     import ray
     import ray.exceptions
 

@@ -1,4 +1,4 @@
-"""Records of batches, which are files of questions sent to an endpoint."""
+"""Records of batches, which are files of requests for an endpoint's Batch API."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from judges.bill import Bill
 
 @dataclass(frozen=True)
 class Batch:
-    """Record of a batch, kept from before it is sent until its answers are stored.
+    """Record of a batch, which is kept from before the batch is sent until its answers are stored.
 
     Attributes
     ----------
     token : str
-        Name of the batch in its metadata at the endpoint.
+        Token that identifies the batch in its metadata at the endpoint.
     judge_key : str
-        The judge's key when the batch was created.
+        Key of the judge when the batch was created.
     since : str
         Time at which the batch was created, in UTC.
     items, questions : int
@@ -27,13 +27,13 @@ class Batch:
     body : dict
         Fields that all requests of the batch share.
     worst : float
-        Maximum cost in US dollars.
+        Maximum cost of the batch in US dollars.
     batch_id : str
-        The endpoint's id; empty until it is known.
+        Id of the batch at the endpoint; empty until the id is known.
     done : int
         Number of requests that were answered at the last check.
     run_date : str
-        Date of the bill (YYYY-MM-DD): the first day on which a run found that the batch had ended.
+        Date of the cost record (YYYY-MM-DD): the first day on which a run found that the batch had ended.
     """
 
     token: str
@@ -51,20 +51,20 @@ class Batch:
 
 @dataclass(frozen=True)
 class BatchStore:
-    """Store of the batches of one judge on one test set.
+    """Functions that read and write the batch records of one judge on one test set.
 
     Attributes
     ----------
     key : str
-        The judge's present key.
+        Current key of the judge.
     batches : callable
-        Function that returns the records, oldest first.
+        Function that returns the batch records, oldest first.
     place : callable
-        Function that returns the path of a record's file.
+        Function that returns the path of the file of a batch record.
     keep, remove : callable
-        Functions that write a record and delete a record.
+        Functions that write and delete a batch record.
     paid : callable
-        Function that records the cost of a batch; a repeated call after a kill does not record the cost twice.
+        Function that records the cost of a batch once, even if it is called again after the process was killed.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Bills of judges (tokens, US dollars, repeats, latencies) and their spend limits."""
+"""Cost records of judges (tokens, US dollars, repeated requests, latencies) and spend limits."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from dataclasses import dataclass, field, fields
 from judges.items import Score
 
 _MOST_LATENCIES = 512
-"""Size of the random sample of latencies that a bill keeps."""
+"""Size of the random sample of latencies that a cost record keeps."""
 
 
 @dataclass
 class Bill:
-    """Number, tokens, cost and latencies of a judge's requests.
+    """Cost record of a judge: number, tokens, cost and latencies of its requests.
 
     Attributes
     ----------
     questions : int
-        Questions that were answered or given up.
+        Number of questions that were answered or given up.
     requests, repeated, refused : int
-        Requests sent; requests that repeat a question; and requests that were rate-limited (HTTP 429).
+        Numbers of requests that were sent, that repeat a question, and that were rate-limited (HTTP 429).
     tokens_in, tokens_cached, tokens_out, tokens_reasoning : int
         Tokens read, tokens read from the endpoint's cache, tokens written, and tokens written for reasoning.
     dollars : float
-        Cost by the usage that the endpoint reports.
+        Cost in US dollars, computed from the token counts that the endpoint reports.
     unknown : float
-        Maximum cost in US dollars of requests without a reported usage.
+        Maximum cost in US dollars of requests without reported token counts.
     settled : float
-        US dollars that were reserved for the requests on this bill.
+        US dollars that were reserved for these requests.
     latencies : list of (float, float)
-        A random number and the milliseconds until an answer; the pairs with the smallest random numbers are kept.
+        Pairs of a random number and a latency in milliseconds; those with the smallest random numbers are kept.
     """
 
     questions: int = 0
@@ -54,7 +54,7 @@ class Bill:
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Bill:
-        """Return the bill of a judge on this machine from its scores, with one score for each question."""
+        """Return the cost record of a judge on this machine, computed from one score for each question."""
         bill = cls(
             questions=len(scores),
             requests=len(scores),
@@ -66,7 +66,7 @@ class Bill:
         return bill
 
     def add(self, other: Bill) -> None:
-        """Add another bill to this one."""
+        """Add the values of another cost record to this record."""
         for entry in fields(self):
             setattr(self, entry.name, getattr(self, entry.name) + getattr(other, entry.name))
         if len(self.latencies) > 2 * _MOST_LATENCIES:
@@ -74,7 +74,7 @@ class Bill:
 
 
 class Purse:
-    """Spend limit of one judge, or of several judges together.
+    """Spend limit of one judge or of several judges.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Purse:
     name : str
         Name of the setting that defines the limit, for messages.
     spent, perhaps : float
-        US dollars spent before, and the maximum cost of requests whose cost is unknown.
+        US dollars that were spent before, and the maximum cost of earlier requests whose cost is unknown.
     """
 
     def __init__(self, limit: float, name: str, spent: float = 0.0, perhaps: float = 0.0) -> None:
@@ -92,27 +92,26 @@ class Purse:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> bool:
-        """Reserve the maximum cost of a request, and return whether the limit allows it."""
+        """Reserve the maximum cost of a request if the limit allows this, and return whether it does."""
         with self._lock:
             enough = self.spent + self.perhaps + self._reserved + worst <= self.limit
             self._reserved += worst if enough else 0.0
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace a reservation by the request's cost and its possible additional cost."""
+        """Replace a reserved amount by the actual cost of a request and its possible additional cost."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost
             self.perhaps += perhaps
 
     def __str__(self) -> str:
-        """Return the spending and its limit as a clause of a sentence."""
         perhaps = f", and at most {self.perhaps:.4f} more for requests without a known answer"
         return f"{self.spent:.4f} of {self.limit} US dollars are spent{perhaps * (self.perhaps > 5e-5)} ({self.name})"
 
 
 class Ledger:
-    """Spending of one judge in this run, over all its test sets.
+    """Cost of one judge in this run, summed over all test sets.
 
     Parameters
     ----------
@@ -137,13 +136,13 @@ class Ledger:
             self.reserved += worst
 
     def add(self, bill: Bill) -> None:
-        """Add the bill of one request or batch to the judge's spending."""
+        """Add the cost record of one request or batch."""
         with self._lock:
             self.total.add(bill)
             self._since.add(bill)
 
     def take(self) -> Bill:
-        """Return the sum of the bills that were added since the last call."""
+        """Return the sum of the cost records that were added since the last call."""
         with self._lock:
             taken, self._since = self._since, Bill()
             return taken

@@ -1,4 +1,4 @@
-"""Items to judge, and the scores that judges give."""
+"""Data classes of items and of judges' scores."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from functools import cached_property
 from typing import Any
 
 FROM_A_FILE = "its scores were read from a file, so it cannot be asked again"
-"""Reason why a recorded judge cannot score, as a part of a sentence."""
+"""Clause for messages with the reason why a recorded judge cannot score new items."""
 
 ONE = "score"
-"""Field in ``p_json`` that holds the score of each repeat."""
+"""Key in ``p_json`` under which the score of each repeat is stored."""
 
 RAW_LIMIT = 500
-"""Maximum number of characters that are stored of an engine's text."""
+"""Maximum number of stored characters of the text that an engine returns."""
 
 TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
-"""Names of the texts that an item may have."""
+"""Names of the text fields of an item."""
 
 
 class Status(StrEnum):
@@ -88,10 +88,10 @@ class Score:
     latency_ms : float or None
         Time until the answer, in milliseconds.
     p_json : str or None
-        Probability of each legal answer as JSON, if the engine gives it; one set for each order of a pair. With
+        Probability of each allowed answer as JSON, if the engine gives it; one set for each order of a pair. With
         repeats, ``ONE`` holds the score of each repeat or null.
     valid_mass : float or None
-        Total probability of the legal answers, in [0, 1].
+        Total probability of the allowed answers, in [0, 1].
     order : str or None
         ``both`` if a pair was shown in both orders; the score is then half the difference of the two answers.
     tokens_in, tokens_out : int or None

@@ -20,7 +20,7 @@ _RANGE = re.compile(
 _PART = re.compile(
     rf"(?<!\w)([^\W\d]\w*)[\s*_]*[:=：][\s*_]*({_NUMBER})|({_NUMBER})\s+(?:for|on|in)\s+(?:the\s)?([^\W\d]\w*)"
 )
-"""Pattern of a part of a verdict, such as ``style: 3`` or ``3 for style``."""
+"""Pattern of the score for one criterion, such as ``style: 3`` or ``3 for style``."""
 
 _TOTAL = re.compile(
     r"total|overall|final|score|rating|grade|mark|verdict|answer|bewertung|gesamt|оценка|итог|评分|总分", re.I
@@ -46,7 +46,7 @@ def parse_answer(
 ) -> tuple[float | None, Status]:
     """Read the score from a model's text.
 
-    An answer at the beginning of the text comes first. Otherwise the answer follows the last ``marker``, and without a
+    An answer at the beginning of the text has priority. Otherwise the answer follows the last ``marker``, and without a
     marker it is the last number on the scale. A fraction such as "8/10" counts only if its denominator is the highest
     answer of the scale.
 
@@ -55,7 +55,7 @@ def parse_answer(
     text : str or None
         The text that the model wrote after the prefill of the prompt.
     answers : mapping str -> float
-        Legal answers as the model writes them, and their scores (``Template.answers``).
+        Allowed answers as the model writes them, and their scores (``Template.answers``).
     marker : str
         Words after which the answer is expected.
     first : bool
@@ -82,7 +82,6 @@ def parse_answer(
 def _number(
     text: str, after_marker: str | None, legal: list[float], shift: float, first: bool
 ) -> tuple[float | None, Status]:
-    """Read a numeric answer and add ``shift`` to it."""
     low, high = min(legal), max(legal)
     gapless = len(legal) == high - low + 1
     if first:
@@ -116,7 +115,7 @@ def _candidates(text: str, low: float, high: float, *, last: bool = False) -> li
     """Return the numbers that may be the answer, in order.
 
     The result is empty if the first number, or with ``last`` the last number, is part of a range such as 3-4 or
-    "3 or 4". It is also empty if the number is one of several parts of the verdict.
+    "3 or 4". It is also empty if the number is the score for one of several criteria.
     """
     text = _INTERVAL.sub(" ", text)
     if not _BARE.search(text):
@@ -136,7 +135,7 @@ def _candidates(text: str, low: float, high: float, *, last: bool = False) -> li
 
 
 def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
-    """Return whether the last number, at ``place``, belongs to a range or is one of several parts of the verdict."""
+    """Return whether the last number, at ``place``, belongs to a range or to one of several criteria."""
     if any(match.end() > place for match in _RANGE.finditer(text)):
         return True
     parts = [(match, match[1] or match[4], *_values(match, 2, 3)) for match in _PART.finditer(text)]
@@ -168,5 +167,4 @@ def _value(text: str) -> float:
 
 
 def _values(match: re.Match[str], *groups: int) -> list[float]:
-    """Return the numbers in the given groups of a match, by default in all groups."""
     return [_value(text) for text in (match.group(0, *groups)[1:] if groups else match.groups()) if text]

@@ -1,7 +1,7 @@
 """Pool that runs judges on their pending items, in this process or on Ray actors.
 
-A batch is read when it is needed and dropped when its scores are stored. A long test set therefore takes only the
-memory of a few batches.
+A batch is read when it is needed and dropped when its scores are stored. A long test set therefore needs only
+the memory of a few batches.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ Sink = Callable[[Sequence[Score], str], None]
 """Function that stores a batch of scores; it receives the scores and the engine's version."""
 
 BATCHES_AHEAD = 2
-"""Number of batches that an engine holds, so that it need not wait for input; a kill loses their scores."""
+"""Number of batches that an engine holds at a time; their scores are lost if the process is killed."""
 
 STORED_EVERY_S = 5.0
-"""Seconds after which answers of an endpoint are stored, even if they are few."""
+"""Maximum number of seconds after which answers of an endpoint are stored, even if a batch is incomplete."""
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """Settings of where and how judges run.
+    """Settings of the pool that runs judges.
 
     Attributes
     ----------
@@ -102,14 +102,14 @@ class PoolConfig:
 
 
 class Stop:
-    """Request to end all work of a pool early."""
+    """Flag that asks a pool to end its work early."""
 
     def __init__(self) -> None:
         self.requested = False
         self._callbacks: list[Callable[[], None]] = []
 
     def request(self) -> None:
-        """Stop sending questions, from any thread; answers to open questions are still stored."""
+        """Ask the pool to stop, from any thread; answers to questions that were already sent are still stored."""
         self.requested = True
         for callback in [*self._callbacks]:
             callback()

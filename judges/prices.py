@@ -1,4 +1,4 @@
-"""Prices of models behind endpoints, from a dated table that a judge's file may override."""
+"""Prices of models at endpoints, from a dated table; prices in a judge's file take precedence."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Price:
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
     def at(self, share: float) -> Price:
-        """Return the price multiplied by a share, such as a discount for batch files."""
+        """Return the price multiplied by ``share``, for example for the discount of batch files."""
         source = f"{share:g} of {self.source}, for files"
         return Price(share * self.read, share * self.cached, share * self.written, source)
 
 
 def listed(base_url: str, model: str) -> Price | None:
-    """Return the price of a model at an endpoint, or None if the table has no price."""
+    """Return the listed price of a model at an endpoint, or None if the table has no price for the model."""
     table = _table()
     row = table["prices"].get(urlsplit(base_url).hostname, {}).get(model)
     return None if row is None else Price(*row, source=f"{table['source']} of {table['date']}")

@@ -1,4 +1,4 @@
-"""Questions to a judge about the pending items of a test set, with one question for all items with equal texts.
+"""Questions to a judge about the pending items of a test set; items with equal texts share one question.
 
 Only ids, keys and lengths of a long test set are in memory. Its texts are read in chunks when they are needed.
 """
@@ -17,14 +17,14 @@ from judges.spec import JudgeSpec
 T = TypeVar("T")
 
 _CHARACTERS_AT_ONCE = 8 * 2**20
-"""Maximum number of characters in memory; a smaller number needs more passes over the file."""
+"""Maximum number of characters in memory; a smaller maximum needs more passes over the file."""
 
 _CHARACTERS_COMPARED = 128
-"""Number of characters at the beginning of an item's prompt, and after the prompt, by which items are sorted."""
+"""Number of first characters of an item's prompt, and of its other texts, by which items are sorted."""
 
 
 class ItemSource(ABC):
-    """Base class of sources of items, whose texts can be read again at any time.
+    """Base class of item sources, from which the texts of items can be read repeatedly.
 
     Attributes
     ----------
@@ -74,9 +74,9 @@ class ItemsInMemory(ItemSource):
 
 
 class Questions:
-    """Questions to a judge about the pending items of a source, whose keys are not ``settled``.
+    """Questions to a judge about the pending items of a source, which are the items whose keys are not ``settled``.
 
-    All items with equal texts are one question, which shows the judge the first of them. Questions to a language model
+    Items with equal texts share one question, which shows the first of these items. Questions to a language model
     are sorted by text, because successive prompts with a long common beginning use the model's prefix cache.
     """
 
@@ -100,9 +100,9 @@ class Questions:
             yield from self._source.read(chunk)
 
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
-        """Yield the shown items in batches of at most ``size``, each of which is read when it is needed.
+        """Yield the items of the questions in batches of at most ``size`` items, and read each batch when it is needed.
 
-        With ``unread``, a batch has only neighbours that differ in no other texts, because they give the same prompt.
+        With ``unread``, a batch has only neighbours that differ in no other texts, because their prompts are equal.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -110,17 +110,17 @@ class Questions:
                 yield batch
 
     def members(self, item: Item) -> int:
-        """Return the number of items with the same question as a shown item."""
+        """Return the number of items that share the question about ``item``."""
         return len(self._positions[item.key])
 
     def of_items(self, scores: Sequence[Score]) -> list[Score]:
-        """Return the scores of all items from one score for each question."""
+        """Return the score of each item, copied from the score of its question."""
         ids, keys = self._source.ids, self._source.keys
         return [score.of(ids[k], keys[k]) for score in scores for k in self._positions[score.item_key]]
 
 
 class Batches:
-    """Batches of questions, of which no further one is started if the judge is ``down`` or ``has_ended`` is true."""
+    """Batches of questions; no further batch is started if ``down`` is true or ``has_ended()`` returns true."""
 
     def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
         self.questions, self._size, self._has_ended = questions, size, has_ended
@@ -134,7 +134,7 @@ class Batches:
 
     @property
     def stopped(self) -> bool:
-        """Whether the judge must start no further batch."""
+        """Whether no further batch may be started."""
         return self.down or self._has_ended()
 
     def until_stopped(self, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
@@ -143,12 +143,11 @@ class Batches:
 
 
 def _shown(unread: Collection[str], item: Item) -> list[str | None]:
-    """Return the texts of an item that a prompt shows."""
     return [getattr(item, name) for name in TEXTS if name not in unread]
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield chunks of ``wanted`` whose texts fit into memory; ``length_of`` counts the characters of an element."""
+    """Yield chunks of ``wanted`` whose texts fit into memory; ``length_of`` returns the length of an element."""
     chunk: list[T] = []
     characters = 0
     for one in wanted:
@@ -162,7 +161,7 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
 
 
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
-    """Return the positions of all items in an order in which neighbours share long beginnings.
+    """Return the positions of all items in an order in which the texts of neighbours share long beginnings.
 
     Only a short key of each item is kept, so a long test set can be read from a file item by item.
     """

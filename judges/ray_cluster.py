@@ -1,4 +1,4 @@
-"""Connection to Ray, either to a cluster that the environment or care.yaml names, or to an embedded Ray."""
+"""Connection to a Ray cluster that the environment or care.yaml names, or to an embedded Ray."""
 
 import logging
 import os
@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from care_ops.errors import JudgeError
 
 _VARIABLE = "RAY_ADDRESS"
-"""Ray's own environment variable for the address of a cluster."""
 
 _EMBEDDED = "local"
 """Address with which Ray starts an embedded cluster; without an address, Ray would join any cluster of this machine."""
@@ -21,7 +20,7 @@ _FOUND_BY_RAY = ("auto", _EMBEDDED)
 
 _ANSWER_TIMEOUT_S = 10.0
 _ATTEMPTS = 3
-"""Number of attempts to connect; a busy cluster may need longer than its own timeout to start a client's process."""
+"""Number of attempts to connect, because a busy cluster may exceed its own timeout."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ class RayConfig:
         return os.environ.get(_VARIABLE) or self.address
 
     def source(self) -> str:
-        """Return the name of the setting or variable that gives the cluster's address."""
+        """Return the name of the setting or environment variable that holds the address of the cluster."""
         return _VARIABLE if os.environ.get(_VARIABLE) else "ray.address in care.yaml"
 
 
@@ -55,7 +54,7 @@ FROM_ENVIRONMENT = RayConfig()
 
 
 def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
-    """Start Ray for this process, or connect this process to the cluster.
+    """Start an embedded Ray, or connect this process to the Ray cluster.
 
     Raises ``JudgeError`` if the cluster does not answer or requires a token that this process does not have.
     """

@@ -18,7 +18,7 @@ from math import ceil, floor
 UNNAMED = "unnamed"
 
 MIN_SECRET = 6
-"""Minimum length of a part of a secret that is removed; shorter secrets are removed only as whole words."""
+"""Minimum length of a fragment of a secret that is removed; shorter secrets are removed only as whole words."""
 
 _MIN_REPEATED = 12
 _SENTENCE = 250
@@ -55,7 +55,6 @@ class _View:
 
     @classmethod
     def of(cls, text: str) -> _View:
-        """Return a view of a text without invisible characters."""
         return cls._of_characters((c, k, k + 1) for k, c in enumerate(text))
 
     @classmethod
@@ -104,10 +103,10 @@ def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
 
 
 class Secrets:
-    """Filter that removes secrets and parts of secrets from texts, also in encoded forms.
+    """Filter that removes secrets, fragments of secrets and their encoded forms from texts.
 
-    A part has six consecutive characters. Case, spaces, line breaks and invisible characters do not matter. Escapes of
-    JSON, URLs and HTML, hexadecimal digits and base64 are decoded.
+    A fragment has six consecutive characters. Case, spaces, line breaks and invisible characters do not matter. Escapes
+    of JSON, URLs and HTML, hexadecimal digits and base64 are decoded.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:

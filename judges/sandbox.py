@@ -1,4 +1,4 @@
-"""Sandbox for an untrusted program, which runs in a process that can only answer questions.
+"""Sandbox that runs an untrusted program in a restricted process.
 
 Bubblewrap gives the process its own read-only file system with the files that Python needs, no network, no view of
 other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
@@ -32,7 +32,7 @@ _UNPRIVILEGED = "65534"
 
 
 class SandboxTimeoutError(Exception):
-    """Error of a program that did not answer in time, and whose process was ended."""
+    """Error of a program that did not answer in time; its process has been ended."""
 
 
 class SandboxDiedError(Exception):
@@ -106,7 +106,7 @@ class Sandbox:
         self._buffer = b""
 
     def ask(self, query: str, response: str) -> dict[str, Any]:
-        """Return the program's score of one response.
+        """Return the score that the program gives to one response.
 
         Returns
         -------
@@ -164,7 +164,6 @@ class Sandbox:
             )
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:
-        """Send a question to the process, and return the answer in its next line."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -199,12 +198,10 @@ class Sandbox:
 
 
 def _python(script: str) -> list[str]:
-    """Return the command that runs a script with this Python in isolated mode."""
     return [str(Path(sys.executable).resolve()), "-I", "-B", "-c", script]
 
 
 def _packages() -> list[str]:
-    """Return the folders of packages that are installed for this Python."""
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages") and Path(path).is_dir()]
 
 

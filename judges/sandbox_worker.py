@@ -1,4 +1,4 @@
-"""Script inside the sandbox that loads one program and answers each JSON line with a JSON line.
+"""Script that loads one program inside the sandbox and answers each JSON line with a JSON line.
 
 The script imports no module of CARE, because none is readable inside the sandbox. Before it loads the program, it
 disables system calls that start processes, hold memory outside the address space, or reach into the kernel.
@@ -20,7 +20,7 @@ _THREADS = 32
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 38, 22  # from the system's header sys/prctl.h
 
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""Processors with their number in the kernel, and their column in ``_REFUSED``."""
+"""Number of each processor in the kernel, and index of its system call numbers in ``_REFUSED``."""
 
 _CLONE = (56, 220)
 _CLONE3 = 435

@@ -1,4 +1,4 @@
-"""Probabilities of the legal answers, computed from the probabilities of next tokens.
+"""Probabilities of the allowed answers, computed from the probabilities of next tokens.
 
 An answer may be spelled in several ways (with and without a space before it) and may take several tokens. The token
 sequences of all spellings form a trie. The model evaluates the next token's probabilities once at each inner node of
@@ -15,17 +15,17 @@ from itertools import accumulate
 Prefix = tuple[int, ...]
 
 EXACT_TO = 1e-4
-"""Largest error of an expected score, in units of the scale, that omitted improbable answers may cause."""
+"""Maximum error of an expected score, in units of the scale, because improbable answers are omitted."""
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """Token sequences with which a tokenizer can write the legal answers.
+    """Token sequences with which a tokenizer can write the allowed answers.
 
     Attributes
     ----------
     writings : mapping answer -> tuple of token sequences
-        Every spelling of each answer, as token ids.
+        Token ids of each spelling of each answer.
     digits : frozenset of int
         Token ids of the digits, which would extend a number.
     """
@@ -58,13 +58,13 @@ class Ballot:
 
 
 class Unfolding:
-    """Partial probabilities of the answers to one prompt, while the model evaluates the trie node by node.
+    """Probabilities of the answers to one prompt, updated as the model evaluates the trie node by node.
 
     Notes
     -----
-    Nodes may be left out without changing the expected score by more than a tolerance t. Let the legal scores span a
+    Nodes may be left out without changing the expected score by more than a tolerance t. Let the allowed scores span a
     width w, let K be the probability of the answers whose probability is known and E their mean score, and let R be the
-    probability of the nodes that are left out. Of R some u <= R falls on legal answers, with a mean score m. The full
+    probability of the nodes that are left out. A share u <= R falls on allowed answers, with a mean score m. The full
     expected score is (K E + u m) / (K + u), which differs from E by u |m - E| / (K + u) <= w R / K. A judge has a score
     only if K is at least its ``min_valid_mass`` v, so nodes may be left out as long as R <= v t / w. The most probable
     answer is the same too, since it has at least a share of 1 / (w + 1) of K where the answers are whole numbers, which
@@ -99,7 +99,7 @@ class Unfolding:
             self._mass[node] = reached * max(0.0, 1.0 - sum(following.values()))
 
     def probabilities(self) -> dict[str, float]:
-        """Return the probability of each legal answer, computed from the evaluated nodes."""
+        """Return the probability of each allowed answer, computed from the evaluated nodes of the token tree."""
         return {
             answer: sum(self._mass.get(sequence, 0.0) for sequence in sequences)
             for answer, sequences in self._ballot.writings.items()
@@ -116,7 +116,7 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
     tail : str
         Text at the end of every prompt, without white space at its end.
     answers : iterable of str
-        Legal answers as text.
+        Allowed answers as text.
     """
     start = encode(tail)
 
@@ -140,7 +140,7 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
 
 
 def summarise(probabilities: Mapping[str, float], scores: Mapping[str, float]) -> tuple[float, float, float]:
-    """Compute expected score, mode and valid mass from the probabilities and scores of the legal answers.
+    """Compute the expected score, mode and valid mass from the probabilities and scores of the allowed answers.
 
     The expected score is NaN if all probabilities are zero. The mode is the score of the most probable answer, and the
     valid mass is the sum of the probabilities, at most one.

@@ -1,4 +1,4 @@
-"""Reader that converts YAML settings files into pydantic models and explains wrong settings."""
+"""Reader of YAML settings files that returns pydantic models and explains wrong settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from care_ops.errors import InputError, guarded
 
 _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
-"""Maximum number of bytes and of values in a YAML file; the largest hand-written files reach a tenth of them."""
+"""Maximum number of bytes and of values in a YAML file; the largest files written by hand reach a tenth of this."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -64,7 +64,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node with expanded aliases, too many if the node contains itself."""
+    """Return the number of values in a YAML node with expanded aliases, above the limit if the node contains itself."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -94,7 +94,7 @@ _PATTERNS = {
 
 
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
-    """Return one line that describes all problems of a validation, each with its field.
+    """Return one line that describes all validation errors, each with the name of the field.
 
     With the ``kind`` of the content, the line also names the right place of a misplaced setting.
     """

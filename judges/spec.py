@@ -1,4 +1,4 @@
-"""Specifications of judges, each in one YAML file."""
+"""Specifications of judges; each judge has one YAML file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 @dataclass(frozen=True)
 class Needs:
-    """Requirements of a judge, which decide how the judge is run.
+    """Requirements of a judge, which determine how the judge is run.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class LanguageModel(EngineBase):
         return self
 
     def with_template(self, name: str | None) -> Self:
-        """Return a copy with a test set's prompt template, if the engine itself declares no template."""
+        """Return a copy with the prompt template ``name``, if the engine itself declares no template."""
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
@@ -200,7 +200,6 @@ Option = str | int | float | bool
 
 
 def _frozen_options(value: Any) -> Any:
-    """Convert a mapping of options into sorted pairs, which are hashable."""
     if not isinstance(value, dict):
         return value
     if reserved := sorted(RESERVED & set(value)):
@@ -212,7 +211,7 @@ FrozenOptions = Annotated[tuple[tuple[str, Option], ...], BeforeValidator(_froze
 
 
 class LocalModel(LanguageModel):
-    """Engine with a model that vLLM loads on this machine or cluster.
+    """Engine that loads a model with vLLM on this machine or cluster.
 
     Attributes
     ----------
@@ -261,11 +260,11 @@ class LocalModel(LanguageModel):
 
 
 BATCH_DISCOUNT = 0.5
-"""Price of a question in a batch as a share of the normal price, from vendors' price lists of November 2026."""
+"""Batch price as a share of the normal price, from vendors' price lists of November 2026."""
 
 
 class OpenAIEngine(LanguageModel):
-    """Engine that asks a server with OpenAI's chat completions protocol or a vendor's own protocol.
+    """Engine that sends requests to a server in OpenAI's chat completions protocol or a vendor's own protocol.
 
     Attributes
     ----------
@@ -331,7 +330,7 @@ class OpenAIEngine(LanguageModel):
     repeats: int = Field(default=1, ge=1, le=100)
 
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that change a score, including further settings that differ from their defaults."""
+        """Return the settings that change a score, with optional settings only if they differ from their defaults."""
         names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
         more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
@@ -347,7 +346,7 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def batch_price(self) -> Price | None:
-        """Price of tokens in a batch, from the judge's file or half of the table's price, or None if it is unknown."""
+        """Price of tokens in a batch: the price in the judge's file, half the listed price, or None if unknown."""
         return self.price if self.price is None or self.price_in is not None else self.price.at(BATCH_DISCOUNT)
 
     @property
@@ -444,14 +443,14 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Return the recorded judge of a column in a score file, with a name that a partition key can contain."""
+        """Build the judge whose recorded scores are in a column of a score file, with a valid partition key as name."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """Return the specification as JSON, without values in headers, URL or fields that may be an API key."""
+        """Return the specification as JSON, without values in headers, URL or other fields that may be API keys."""
         shown = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])
@@ -463,7 +462,7 @@ class JudgeSpec(BaseModel):
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Return the content key of the judge, 32 hexadecimal digits, which is equal for judges with equal settings.
+        """Return the content key of the judge (32 hexadecimal digits), which is equal for judges with equal settings.
 
         ``revision`` is the version of a program's source, the recorded scores or the prompt template. The key excludes
         everything that does not change a score: name, family, licence, description, test sets, batch size, number of

@@ -1,4 +1,4 @@
-"""Probe items of obvious quality, on which a judge is tried before it scores a whole test set."""
+"""Probe items of obvious quality for a trial of a judge before it scores a whole test set."""
 
 from collections.abc import Mapping
 
@@ -22,13 +22,13 @@ PROBES: Mapping[str, Item] = {
         ("long and bad", _LONG, _GOOD),
     )
 }
-"""Probe items by name, with a second response for judges of pairs."""
+"""Probe items by name, each with a second response for judges that compare pairs."""
 
 
 def gain_over_bad(scores: Mapping[str, Score], probe: str, *, pairwise: bool) -> float | None:
-    """Return how much better a judge scores a probe than the bad answer, or None if a score is missing.
+    """Return the difference between a judge's scores of a probe and of the bad answer, or None if a score is missing.
 
-    A judge of pairs prefers a probe with a lower score, because a higher score favours the second response.
+    A judge that compares pairs prefers a probe with a lower score, because a higher score favours the second response.
     """
     score, bad = scores[probe].score, scores["bad"].score
     return None if score is None or bad is None else (bad - score if pairwise else score - bad)

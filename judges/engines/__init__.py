@@ -1,1 +1,1 @@
-"""Engines that compute judges' scores, with one module for each kind of engine."""
+"""Engines that compute the scores of judges."""

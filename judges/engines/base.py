@@ -1,4 +1,4 @@
-"""Base class of engines, and the context that an engine gets in addition to a judge's specification."""
+"""Base class of engines, and the context that an engine receives in addition to the judge specification."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StoppedError(JudgeError):
-    """Error of a judge that can send no more requests; ``scores`` holds the batch's scores that were paid for."""
+    """Error of a judge that can send no more requests; ``scores`` holds the scores that were already paid for."""
 
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
@@ -29,25 +29,25 @@ class StoppedError(JudgeError):
 
 @dataclass(frozen=True)
 class Context:
-    """Folders, spending and callbacks that an engine gets in addition to a judge's specification.
+    """Folders, costs and callbacks that an engine receives in addition to the judge specification.
 
     Attributes
     ----------
     root : Path
         Folder of the workspace; relative paths of programs start here, and ``root / "prompts"`` holds prompt templates.
     ledger : Ledger, optional
-        The spending of a paid judge so far, over all test sets of the run.
+        Cost of a paid judge so far, summed over all test sets of the run.
     learned : Path, optional
-        Folder for the parameters that endpoints accept; without it, they are learned in each run.
+        Folder that stores the request parameters that endpoints accept; without it, each run learns them again.
     batches : BatchStore, optional
-        The batches of a judge on one test set. With it, the judge sends its questions as files and collects answers.
+        Batch records of a judge on one test set. If given, the judge sends batch files and collects their answers.
     answered : callable, optional
-        Called from any thread with the scores of one question as soon as an endpoint has answered it, and the engine's
-        version. The scores are stored later.
+        Function that receives the scores of one question and the version of the engine as soon as an endpoint has
+        answered. It is called from any thread; the scores are stored later.
     own_template : Template, optional
-        The judge's prompt template, if it was already read, because another machine lacks the workspace's folder.
+        Prompt template of the judge, read in advance for a machine that lacks the workspace's folder.
     own_program : ProgramFile, optional
-        The judge's program, if it is a file of the workspace that was already read for another machine.
+        Program file of the judge, read in advance for a machine that lacks the workspace's folder.
     """
 
     root: Path = Path()
@@ -113,4 +113,4 @@ class Engine(ABC):
         """Score each item, in order, and record a failure as the status of the score."""
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
-        """End the engine's processes and connections, after which the engine cannot score."""
+        """End the processes and connections of the engine, which cannot score afterwards."""

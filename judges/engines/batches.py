@@ -1,7 +1,8 @@
-"""Engine for OpenAI's Batch API: one run sends files of questions, and a later run collects the answers.
+"""Engine for OpenAI's Batch API: one run sends batch files, and a later run collects the answers.
 
-A batch is recorded before it is sent, under a token in its metadata. If its id was not recorded, it is found by the
-token. The record is deleted after the answers are stored. A kill at any point therefore pays nothing twice.
+A batch is recorded before it is sent, and its metadata contain a token. If the id of the batch was not recorded, the
+next run finds the batch by the token. The record is deleted after the answers are stored. No request is therefore paid
+for twice, even if the process is killed.
 """
 
 import json
@@ -42,7 +43,7 @@ _TRANSFER_S = 900.0
 """Maximum duration of a file's transfer, in seconds."""
 
 _MOST_PAGES = 1_000
-"""Maximum number of pages of the list of batches that CARE reads; a page has a hundred batches."""
+"""Maximum number of pages that CARE reads of the endpoint's list of batches, with 100 batches per page."""
 
 _ENDED = ("completed", "expired", "cancelled")
 _FATE_UNKNOWN = (0, 408, 409, 425)
@@ -52,8 +53,6 @@ _TOKEN = "care"
 
 @dataclass
 class _File:
-    """Questions that are sent in one batch file."""
-
     text: bytearray = field(default_factory=bytearray)
     lines: list[str] = field(default_factory=list[str])
     items: int = 0
@@ -63,7 +62,7 @@ class _File:
 
 
 class BatchJudgeEngine(OpenAIJudgeEngine):
-    """Engine that collects a judge's finished batches, and sends new batches if the judge's file sets ``batch``."""
+    """Engine that collects answers of finished batches, and sends new batches if the judge's file sets ``batch``."""
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context, store: BatchStore) -> None:
         super().__init__(spec, engine, context)
@@ -76,7 +75,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def run(
         self, batches: Iterable[Sequence[Item]], members: Callable[[Item], int], stopped: Callable[[], bool]
     ) -> Iterator[list[Score]]:
-        """Yield the scores that have arrived, and send the other questions unless ``stopped()`` is true.
+        """Yield the scores of answers that have arrived, and send the other questions unless ``stopped()`` is true.
 
         Parameters
         ----------
@@ -112,7 +111,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self.must_go_on()
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the collected answers, and ask the other prompts in single requests."""
+        """Return the collected answers, and send the other prompts in single requests."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         with ThreadPoolExecutor(self._engine.concurrency) as threads:
@@ -120,7 +119,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             return [next(asked) if answer is None else answer for answer in found]
 
     def _names_of(self, prompts: Sequence[str]) -> Iterator[str]:
-        """Yield the names of requests: hashes of the judge's key, the text, and the number of the repeat."""
+        """Yield the name of each request, a hash of the judge's key, the text, and the number of the repeat."""
         seen = Counter[str]()
         for prompt in prompts:
             content = f"{self._store.key} {self.text_of(prompt)}" + f" {seen[prompt]}" * bool(seen[prompt])
@@ -128,7 +127,6 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             yield sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
     def _repeated_prompts(self, item: Item) -> list[str]:
-        """Return the distinct prompts about an item, each repeated as often as ``repeats`` requires."""
         return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
@@ -151,7 +149,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Add a question to the batch file if the spend limit allows it, and send a full file first."""
+        """Send the batch file if it is full, and add a question if the spend limit allows this."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
         prompts = self._repeated_prompts(item)
@@ -177,7 +175,6 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         file.items, file.questions, file.worst = file.items + members, file.questions + bool(names), file.worst + worst
 
     def _send(self) -> None:
-        """Record the batch, send its file, and record the batch's id."""
         file, self._file = self._file, _File(body=self._file.body)
         if not file.lines:
             return
@@ -196,7 +193,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def _called(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None
     ) -> dict[str, Any]:
-        """Call the endpoint, and repeat a failed call only if this cannot cost anything.
+        """Call the endpoint, and repeat a failed call only if a second call cannot cost anything.
 
         Raises ``StoppedError`` if there is no answer. The record of ``batch`` is deleted if the batch cannot exist.
         """
@@ -332,5 +329,4 @@ def _objects(values: Any) -> list[dict[str, Any]]:
 
 
 def _quoted(name: object) -> str:
-    """Quote an endpoint's id for use in the path of a URL."""
     return quote(str(name), errors="replace")

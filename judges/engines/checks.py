@@ -1,4 +1,4 @@
-"""Checks for ``care doctor`` of whether each judge can run."""
+"""Checks by ``care doctor`` that a judge can run."""
 
 import importlib.util
 import shutil
@@ -14,7 +14,7 @@ from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, Prog
 
 
 def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path()) -> list[tuple[str, str]]:
-    """Check whether a judge can run, and return pairs of a state (``ok``, ``warns`` or ``fails``) and a text.
+    """Check whether a judge can run, and return the state (``ok``, ``warns`` or ``fails``) and message of each check.
 
     Relative paths start at ``root``. Built-in programs and recorded scores need no check.
     """
@@ -40,7 +40,6 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
 
 
 def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
-    """Return whether a program loads in the sandbox, as a state and a text."""
     kind = available()
     if engine.unsafe:
         return "warns", "runs without a sandbox, with all your rights"
@@ -71,7 +70,6 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 
 
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
-    """Return a warning or failure about missing prices, or an empty list if the prices are known."""
     if engine.price is not None:
         return []
     missing_prices = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"

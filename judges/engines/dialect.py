@@ -1,7 +1,7 @@
-"""Parameters that a model behind an endpoint accepts, and the tokens that it needs for reasoning.
+"""Request parameters that a model at an endpoint accepts, and the tokens that the model needs for reasoning.
 
-Some models refuse parameters that others require. The accepted parameters are learned from refusals, which cost
-nothing. They are stored in the workspace's data for later runs.
+Some models refuse parameters that other models require. CARE learns the accepted parameters from refused requests,
+which cost nothing, and stores them in the workspace's data for later runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from judges.spec import OpenAIEngine
 
 REASONING_TOKENS = 2_048
-"""Tokens for reasoning, in addition to the answer's tokens, if a model does not accept ``max_tokens``."""
+"""Number of reasoning tokens allowed in addition to the answer if a model does not accept ``max_tokens``."""
 
 _MOST_REASONING_TOKENS = 32_768
 _LENGTHS = ("max_tokens", "max_completion_tokens")
@@ -49,7 +49,7 @@ class Dialect:
                 self.tried = True
 
     def body(self, text: str) -> dict[str, Any]:
-        """Build the request for one prompt with the parameters that the model is known to accept."""
+        """Build the request body for one prompt, without the parameters that the model has refused."""
         engine = self._engine
         body: dict[str, Any] = {"model": engine.model, "messages": [{"role": "user", "content": text}]}
         length = next((name for name in _LENGTHS if name not in self._refused), None)
@@ -64,9 +64,9 @@ class Dialect:
         return body | engine.extra_body
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
-        """Learn from a refusal of the request ``body``, and return whether to send a changed request.
+        """Learn from a refused request, and return whether a changed request can be sent.
 
-        If the endpoint does not name the wrong ``parameter``, its message is searched for one.
+        ``body`` is the refused request. If ``parameter`` is None, the refused parameter is searched in ``message``.
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:
@@ -87,7 +87,7 @@ class Dialect:
         return True
 
     def make_room(self, body: dict[str, Any]) -> bool:
-        """Raise the token limit of later requests, and return whether the limit is now higher than in ``body``."""
+        """Raise the token limit of later requests, and return whether it is now higher than in the request ``body``."""
         length = next((name for name in _LENGTHS if name in body and name not in self._engine.extra_body), None)
         if length is None:
             return False

@@ -1,6 +1,6 @@
 """HTTP client of an endpoint, which validates the fields of each answer.
 
-An answer must arrive completely before a deadline, and within a limit of bytes before and after decompression.
+A complete answer must arrive before a deadline. Its size is limited before and after decompression.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ def _or_none(value: Any, handler: Any) -> Any:
 
 
 def _text_of_parts(value: Any) -> Any:
-    """Join the texts of a message content that is a list of parts."""
     if not isinstance(value, list):
         return value
     texts = [part.get("text") for part in value if isinstance(part, dict) and part.get("type", "text") == "text"]
@@ -81,7 +80,7 @@ _DetailsOrNone = Annotated[_Details | None, WrapValidator(_or_none)]
 
 
 class Usage(_Record):
-    """Token counts of a request; some endpoints count reasoning only in the total."""
+    """Token counts of a request; some endpoints count reasoning tokens only in the total."""
 
     prompt_tokens: _Count
     completion_tokens: _Count = 0
@@ -116,7 +115,7 @@ class Message(_Record):
 
 
 class Choice(_Record):
-    """Choice of a chat completion, which is one answer to the prompt."""
+    """One of the answers in a chat completion."""
 
     message: Message
     finish_reason: _Words = None
@@ -133,7 +132,7 @@ class Completion(_Record):
 
 @dataclass(frozen=True)
 class Reply:
-    """HTTP response: status code, headers in lower case, and the content as parsed JSON or as text."""
+    """HTTP response, with header names in lower case and the content as parsed JSON or as text."""
 
     code: int
     headers: Mapping[str, str]
@@ -141,7 +140,7 @@ class Reply:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Error in the content, as a mapping with at least a ``message``."""
+        """Error that the content describes, as a mapping with at least the key ``message``."""
         content = self.content
         found: Any = content
         if isinstance(content, dict):
@@ -227,7 +226,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class Endpoint:
-    """Client of one endpoint, with one kept-alive connection for each concurrent request.
+    """HTTP client of one endpoint, with one persistent connection for each concurrent request.
 
     Parameters
     ----------
@@ -281,7 +280,7 @@ class Endpoint:
     def call(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", timeout_s: float = 0.0
     ) -> Reply:
-        """Send a request with content of a media type to a path, with the same exceptions as ``post``."""
+        """Send an HTTP request with content of the media type ``kind``; raise the same exceptions as ``post``."""
         with self._opened(method, path, content, kind, timeout_s) as response:
             headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
             text = _unpacked(response.iter_stream(), headers.get("content-encoding", ""))
@@ -293,12 +292,12 @@ class Endpoint:
             return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
 
     def status(self, path: str) -> int:
-        """Return the HTTP status code of a path, with the same exceptions as ``post``."""
+        """Return the HTTP status code of a GET request to a path; raise the same exceptions as ``post``."""
         with self._opened("GET", path) as response:
             return response.status
 
     def lines(self, path: str, timeout_s: float) -> Iterator[bytes]:
-        """Yield the lines of a file as they arrive; a missing file also raises ``NoAnswerError``."""
+        """Yield the lines of a file at the endpoint as they arrive; raise ``NoAnswerError`` also for a missing file."""
         with self._opened("GET", path, timeout_s=timeout_s) as response:
             if response.status != 200:
                 raise NoAnswerError(f"HTTP {response.status} for {path}")
@@ -370,7 +369,7 @@ def proxy_of(address: str) -> httpx.Proxy | None:
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
-    """Return the HTTP headers of a judge's requests, and all secrets that the judge's file or its variables hold.
+    """Return the HTTP headers of a judge's requests, and the secrets in the judge's file and environment variables.
 
     Raises ``JudgeError`` if an environment variable that the file names is not set.
     """
@@ -407,10 +406,6 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 
 
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
-    """Join and decompress the bytes of an answer.
-
-    Raises ``NoAnswerError`` if the answer has too many bytes, or a compression that was not requested.
-    """
     if encoding not in ("", "identity", "gzip", "deflate"):
         raise NoAnswerError(f"the answer is compressed as {encoding[:50]!r}, which CARE did not request")
     unpack = zlib.decompressobj(47) if encoding in ("gzip", "deflate") else None

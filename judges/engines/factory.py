@@ -1,4 +1,4 @@
-"""Construction of engines from judges' specifications, and versions of their programs, models and templates."""
+"""Functions that build the engine of a judge, and that compute the version of its program or prompt template."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     LoadedModels = dict[tuple[object, ...], VllmBackend]
 
 _SMALL_FILE = 8 * 2**20
-"""Largest model file, in bytes, that is hashed by its content."""
+"""Maximum size in bytes of a model file that is hashed by its content."""
 
 
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
-    """Return the version of a judge's program or template without loading it; it is part of the judge's key.
+    """Return the version of a judge's program, or of its prompt template and model folder, for the judge's key.
 
     Raises ``JudgeError`` or ``InputError`` if the program, its file or the prompt template is missing, or the judge is
     recorded.
@@ -46,7 +46,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """Check that the program, template and revision in a specification exist, without network or running the judge.
+    """Check without network access that a judge's program and prompt template exist and that its model has a revision.
 
     Raises ``JudgeError`` or ``InputError`` if the program, its file or its template is missing, or a repository has no
     revision.
@@ -61,7 +61,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge, with its model from ``models``, where a model is put after it was loaded.
+    """Build the engine of a judge; ``models`` is a cache of loaded models, to which a new model is added.
 
     Raises ``JudgeError`` or ``InputError`` if the program is not registered, the judge is recorded, or a model or
     template is missing.

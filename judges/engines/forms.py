@@ -24,7 +24,7 @@ class Form:
     request, answer : callable
         Functions that convert a request from OpenAI's format, and an answer to OpenAI's format.
     headers : dict
-        Further headers of each request.
+        Additional HTTP headers of each request.
     """
 
     path: str = "/chat/completions"
@@ -96,4 +96,4 @@ FORMS = {
     ),
     "google": Form("/models/{model}:generateContent", ("x-goog-api-key", "{key}"), _to_google, _from_google),
 }
-"""API formats by the value of ``form`` in a judge's engine."""
+"""Format of each API, keyed by the value of ``form`` in the engine settings of a judge."""

@@ -12,7 +12,7 @@ from judges.spec import JudgeSpec, LocalModel
 
 
 class ModelJudgeEngine(PromptedJudgeEngine):
-    """Engine that asks a loaded model about batches of items."""
+    """Engine that scores batches of items with a loaded language model."""
 
     def __init__(self, spec: JudgeSpec, engine: LocalModel, template: Template, backend: VllmBackend) -> None:
         super().__init__(spec, engine, template)
@@ -50,12 +50,12 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     @cached_property
     def _negligible(self) -> float:
-        """Probability that may be ignored while expected scores remain exact to ``scoring.EXACT_TO``."""
+        """Largest probability that can be ignored if expected scores must be exact to ``scoring.EXACT_TO``."""
         width = max(self._answers.values()) - min(self._answers.values())
         return self._settings.min_valid_mass * scoring.EXACT_TO / width
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
-        """Evaluate the trie nodes that matter, depth by depth."""
+        """Evaluate the token tree level by level, without nodes of negligible probability."""
         readings = [scoring.Unfolding(self._ballot) for _ in prompts]
         asked = [0] * len(prompts)
         while nodes := [

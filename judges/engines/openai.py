@@ -1,4 +1,4 @@
-"""Engine of judges behind an OpenAI-compatible endpoint, with retries and costs."""
+"""Engine that sends prompts to an OpenAI-compatible endpoint, with retries and cost records."""
 
 import hashlib
 import logging
@@ -49,7 +49,7 @@ class RefusedError(Exception):
 
 
 class CutOffError(Exception):
-    """Error of a model that had no tokens left for its answer; ``answer`` is used if no later attempt succeeds."""
+    """Error of a model that had no tokens left for its answer; ``answer`` is the result if no later attempt is made."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -57,12 +57,12 @@ class CutOffError(Exception):
 
 
 class OpenAIJudgeEngine(PromptedJudgeEngine):
-    """Engine that asks an endpoint, from as many threads as call ``score`` at the same time.
+    """Engine that sends prompts to an endpoint; several threads may call ``score`` at the same time.
 
     Parameters
     ----------
     engine : OpenAIEngine
-        The engine settings of ``spec``.
+        Engine settings of the judge ``spec``.
 
     Raises
     ------
@@ -138,11 +138,11 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._pace.stop()
 
     def text_of(self, prompt: str) -> str:
-        """Return the text that is sent for a prompt."""
+        """Return the prompt with a final instruction about the form of the answer."""
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def ask_one(self, prompt: str) -> PromptAnswer:
-        """Send one prompt with retries, and return the answer."""
+        """Send one prompt, with retries, and return the answer."""
         text = self.text_of(prompt)
         failed = fast = 0
         cut: PromptAnswer | None = None
@@ -177,7 +177,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             repeated = True
 
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
-        """Send one request when the rate and spend limits allow it, and return the answer."""
         size = len(text.encode("utf-8", "surrogatepass"))
         with self._pace.turn() as started:
             body = self._dialect.body(text)
@@ -293,7 +292,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @contextmanager
     def _paid(self, worst: float) -> Generator[Bill]:
-        """Reserve the maximum cost of a request, and record its actual cost at the end."""
         self._reserve(worst)
         bill = Bill(requests=1, unknown=worst, settled=worst)
         try:
@@ -306,12 +304,11 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @staticmethod
     def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
-        """Return the maximum cost of a request with a text of ``size`` bytes, where a token has at least one byte."""
+        """Return the maximum cost of a request, if each of the ``size`` bytes of its text is a token."""
         written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
         return price.of(size + 64, written if isinstance(written, int) else 4096)
 
     def _reserve(self, worst: float) -> None:
-        """Reserve the maximum cost of a request, or raise ``NotAskedError`` if the request is not allowed."""
         if self._stopped:
             raise NotAskedError
         for place, purse in enumerate(self._purses):
@@ -322,13 +319,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 raise NotAskedError
 
     def _hidden(self, text: str, body: Mapping[str, Any] | None = None, limit: int = 200) -> str:
-        """Shorten an endpoint's message, and remove secrets and repeated parts of the question."""
+        """Shorten an endpoint's message, and remove secrets and repetitions of the question."""
         shown = self._endpoint.secrets.hide(text, limit)
         return unrepeated(shown, body["messages"][0]["content"]) if body and "messages" in body else shown
 
 
 def paid_for(usage: Usage, price: Price) -> Bill:
-    """Return the bill of an answer: its tokens and their cost."""
+    """Return the cost record of an answer, computed from its token counts."""
     return Bill(
         tokens_in=usage.prompt_tokens,
         tokens_cached=usage.cached,
@@ -339,6 +336,5 @@ def paid_for(usage: Usage, price: Price) -> Bill:
 
 
 def _together(cut: PromptAnswer, answer: PromptAnswer) -> PromptAnswer:
-    """Add the tokens of the attempt that was cut off to the tokens of the later answer."""
     tokens_in, tokens_out = cut.tokens_in + answer.tokens_in, cut.tokens_out + answer.tokens_out
     return replace(answer, tokens_in=tokens_in, tokens_out=tokens_out)

@@ -1,4 +1,4 @@
-"""Rate limiting of requests to an endpoint, based on its answers."""
+"""Rate limiter for requests to an endpoint."""
 
 import random
 import re
@@ -18,12 +18,12 @@ _LONGEST_BACKOFF_S = 60.0
 
 
 class Pace:
-    """Limiter of open requests, which follows the endpoint's capacity and the pauses that the endpoint requests.
+    """Limiter of the number and rate of requests, which adapts to the answers of an endpoint.
 
     Notes
     -----
     HTTP 429 reduces the limit of open requests by a third, once for all requests that were open at the time. Each
-    answer increases the limit by its reciprocal, up to ``concurrency``.
+    answer increases the limit by the reciprocal of the limit, up to ``concurrency``.
     """
 
     def __init__(self, engine: OpenAIEngine) -> None:
@@ -85,7 +85,7 @@ class Pace:
             self._limit = grown
 
     def too_fast(self, started: float, pause: float | None) -> None:
-        """Lower the limit of open requests after HTTP 429; ``pause`` is the pause that the endpoint requests."""
+        """Lower the limit of open requests after HTTP 429; ``pause`` is the requested pause in seconds."""
         with self._changed:
             if started >= self._last_cut:
                 self._rounds += 1
@@ -96,12 +96,12 @@ class Pace:
 
 
 def backoff(attempt: int) -> float:
-    """Return a random time in seconds to wait after a failure, which grows with the number of attempts."""
+    """Return a random waiting time in seconds, which grows with the number of failed attempts."""
     return random.uniform(0.5, 1.0) * min(0.5 * 2**attempt, _LONGEST_BACKOFF_S)
 
 
 def seconds(text: str) -> float | None:
-    """Return the seconds to wait from an HTTP ``Retry-After`` header, or None if the header is invalid."""
+    """Parse an HTTP ``Retry-After`` header, and return the waiting time in seconds, or None if it is invalid."""
     text = text.strip()[:64]
     if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
         return float(text)

@@ -16,14 +16,13 @@ from judges.spec import ProgramEngine
 
 Scale = tuple[float, float]
 Judged = tuple[float | None, Status, str | None]
-"""Score, its status, and the reason for a missing score."""
+"""Score, status of the score, and reason for a missing score."""
 
 _SCALE = (0.0, 10.0)
 
 
 class _OneByOne(Engine):
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; if the program fails on an item, its score has a status and the reason in ``raw``."""
         return [self._one(item) for item in items]
 
     def _one(self, item: Item) -> Score:
@@ -52,7 +51,7 @@ class ProgramJudgeEngine(_OneByOne):
 
 
 class SandboxedJudgeEngine(_OneByOne):
-    """Engine that runs one program in its own process, one item at a time.
+    """Engine that runs one program file in a separate process, one item at a time.
 
     Raises ``JudgeError`` if this machine has no sandbox and the judge's engine has no ``unsafe: true``.
     """

@@ -29,7 +29,7 @@ class PromptAnswer:
 
 
 class PromptedJudgeEngine(Engine):
-    """Engine that renders prompts, sends each distinct prompt once, and combines the two orders of a pair."""
+    """Base class of engines that send each distinct prompt once and combine the answers about each item."""
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
         self._settings, self._template = engine, template
@@ -43,7 +43,7 @@ class PromptedJudgeEngine(Engine):
         """Return an answer to each prompt, in order; a prompt that occurs several times is asked several times."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; pairs are shown in both orders by default."""
+        """Score each item; by default, show the two responses of a pair in both orders."""
         started = time.perf_counter()
         prompts = [(p, k) for shown in map(self.prompts, items) for k in range(self._repeats) for p in shown]
         distinct = list(dict.fromkeys((p, k) for p, k in prompts if p is not None))
@@ -56,14 +56,13 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return the prompts about an item, two for both orders of a pair; a prompt is None if a text is missing."""
+        """Return the prompts about an item, one for each order of a pair; a prompt is None if a text is missing."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
         return [None if missing else self._template.render(one, self._scale) for one in shown]
 
     def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
-        """Combine all answers about one item, from both orders of a pair and all repeats, into one score."""
         first = answers[0]
         if first is None:
             missing = ", ".join(self._template.missing(item))
@@ -96,12 +95,12 @@ class PromptedJudgeEngine(Engine):
     def answer_in(
         self, text: str | None, raw: str | None, tokens: tuple[int, int], *, first: bool = False
     ) -> PromptAnswer:
-        """Return the answer in a model's text; ``first`` has the same meaning as in ``parse_answer``."""
+        """Parse the answer in a model's text; ``first`` has the same meaning as in ``parse_answer``."""
         score, status = parse_answer(text, self._answers, self._template.marker, first=first)
         return PromptAnswer(score, status, raw, None, None, *tokens)
 
     def answer_from(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> PromptAnswer:
-        """Compute the answer from the probability of each legal answer."""
+        """Compute the score from the probability of each allowed answer."""
         expected, mode, mass = scoring.summarise(probabilities, self._answers)
         score: float | None = expected if self._settings.scoring == "expected" else mode
         status, raw, minimum = Status.OK, None, self._settings.min_valid_mass
@@ -120,7 +119,7 @@ def _of_orders(answers: Sequence[PromptAnswer]) -> float | None:
 
 
 def _probabilities_as_json(answers: Sequence[PromptAnswer]) -> str | None:
-    """Return the probabilities of the legal answers as JSON, by order for a pair, or None if they are unknown."""
+    """Return the probabilities of the allowed answers as JSON, by order for a pair, or None if they are unknown."""
     by_answer = [answer.probabilities for answer in answers]
     if any(probabilities is None for probabilities in by_answer):
         return None

@@ -10,14 +10,14 @@ from care_ops.scores import Array, ScoreMatrix, canonical_order
 from judges.items import Status
 
 _ROWS_AT_ONCE = 16_384
-"""Number of rows that are formatted together for hashing, which is twice as fast as single rows."""
+"""Number of rows that are hashed together, which is twice as fast as single rows."""
 
 NOTHING_RECORDED = hashlib.sha256().hexdigest()
 """Version of the recorded scores of a judge that is missing from its score file."""
 
 
 def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:
-    """Return recorded scores and their statuses, where NaN marks a missing score.
+    """Check recorded scores against a scale, and return the scores and their statuses.
 
     Returns
     -------

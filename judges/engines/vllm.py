@@ -1,4 +1,4 @@
-"""Model that vLLM runs in this process, a Ray actor."""
+"""Language model that vLLM runs in this process."""
 
 import fcntl
 import importlib
@@ -13,15 +13,12 @@ from care_ops.errors import JudgeError, how_to_install
 from judges.spec import LocalModel
 
 _TOKENS_AT_ONCE = 128
-"""Largest number of chosen tokens whose probabilities vLLM returns for one request.
-
-More tokens need further requests, for which the prompt is in vLLM's cache.
-"""
+"""Maximum number of tokens whose probabilities vLLM returns for one request; more tokens need further requests."""
 
 
 @contextmanager
 def loading(gpus: str) -> Generator[None]:
-    """Prevent other engines from loading on these GPUs, because vLLM measures how much memory loading takes.
+    """Lock GPUs while a model is loaded, because vLLM measures how much memory the loading takes.
 
     If two engines load at once on halves of an H100, each counts the other's weights, and one engine gets no cache.
     """
@@ -32,19 +29,19 @@ def loading(gpus: str) -> Generator[None]:
 
 
 class VllmBackend:
-    """Model that vLLM has loaded, with its tokenizer.
+    """Language model that vLLM has loaded, with the tokenizer of the model.
 
     Attributes
     ----------
     version : str
-        Name and version of the engine, and the number format; it is recorded with each score.
+        Name and version of the engine, and data type of the model; recorded with each score.
     max_length : int
         Maximum number of tokens of a prompt and its answer together.
 
     Notes
     -----
     vLLM accepts no attention mask, so each sequence of tokens is a separate request. A request for the log
-    probabilities of the prompt would return several nodes of one branch, but it does not read the prefix cache.
+    probabilities of the prompt would evaluate several tokens at once, but it does not read the prefix cache.
     """
 
     def __init__(self, engine: LocalModel) -> None:
@@ -104,7 +101,7 @@ class VllmBackend:
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """Return the log probability that each of the given tokens follows its prompt."""
+        """Return for each request the log probability of each wanted token as the next token of the prompt."""
         chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
             for k, (tokens, wanted) in enumerate(requests)
@@ -123,7 +120,7 @@ class VllmBackend:
         return log_probabilities
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        """Continue each prompt greedily, and return the text and its number of tokens for each prompt."""
+        """Continue each prompt greedily, and return the generated text and its number of tokens."""
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
         return [self.written(list(output.outputs[0].token_ids)) for output in outputs]

@@ -16,7 +16,7 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Preset:
-    """List of judges that are used together.
+    """Judge preset: a list of judges that are used together.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ def find(name: str) -> Preset:
 
 
 def scored_in_the_paper(judge: str) -> list[str]:
-    """Return the sorted test sets of the catalog that a judge scored in the paper, from all presets with the judge."""
+    """Return the sorted names of the catalog's test sets that a judge scored in the paper."""
     presets = [find(name) for name in names()]
     its = [p for p in presets if judge in p.programs or any(model["name"] == judge for model in p.models)]
     return sorted({testset for preset in its for testset in preset.testsets})
@@ -95,7 +95,7 @@ def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_p
 
 
 def with_fence(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Add ``fence: true`` to the settings of a new language model, unless it has a profile of the paper."""
+    """Return the settings of a new language model with ``fence: true``, unless they use a profile of the paper."""
     return {**engine} if engine.get("profile", "care") != "care" else {**engine, "fence": True}
 
 

@@ -1,4 +1,4 @@
-"""Prompt templates with the instructions before the item, because all prompts then share a long prefix."""
+"""Prompt templates; the instructions precede the item, because all prompts then share a long prefix."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ROLE_MARKS = re.compile(
 
 
 class Template(BaseModel):
-    """Prompt template of a question to a language model, with the legal answers.
+    """Prompt template for a language model, with the answers that the model may give.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Template(BaseModel):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
-        """Return the legal answers as a model writes them, with their scores.
+        """Return the allowed answers as a model writes them, with their scores.
 
         Raises ``JudgeError`` if the template takes its answers from the scale, but the scale has no whole numbers.
         """
@@ -133,7 +133,7 @@ class Template(BaseModel):
         return [name for name in TEXTS if name not in read | both]
 
     def missing(self, item: Item) -> list[str]:
-        """Return the names of texts that the template needs, but that the item lacks or that are empty."""
+        """Return the names of texts that the template needs and that are missing or empty in the item."""
         return [name for name in self.needs if not getattr(item, name)]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
@@ -211,7 +211,7 @@ def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
 
 
 def _in_fence(shown: Any) -> Any:
-    """Put delimiters around a part of a template if the part shows a text of the item."""
+    """Put delimiters around a node of a template if the node shows a text of the item."""
     from jinja2 import nodes
 
     if {name.name for name in shown.find_all(nodes.Name)}.union([getattr(shown, "name", "")]).isdisjoint(TEXTS):
