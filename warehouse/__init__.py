@@ -1,4 +1,4 @@
-"""Storage: sources of test sets, Parquet parts, and the DuckDB warehouse that is built from the parts."""
+"""Storage: sources of test sets, Parquet files of items and scores, and the DuckDB database built from these files."""
 
 import os as _os
 import sys as _sys

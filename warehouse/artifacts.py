@@ -1,4 +1,4 @@
-"""Intermediate results of a test set's fit as files: panel matrix, moments, structure, aggregates.
+"""Files with the intermediate results of a test set's fit: score matrix, moments, structure, aggregates.
 
 A damaged file is quarantined (``storage``) and then counts as missing.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _FEATURE = "\x1f"
-"""Prefix of the columns of features. A judge's name cannot begin with it."""
+"""Prefix of feature columns, with which no judge's name can begin."""
 
 _ITEM_ID = "item_id"
 _ARRAYS = pa.schema(
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """A summary of a panel's score matrix, with the judges in the order of the matrix's columns."""
+    """Number of items, number of present scores of each judge, and fingerprint of a score matrix."""
 
     items: int
     present: dict[str, int]
@@ -57,7 +57,7 @@ class PanelSummary:
 
     @classmethod
     def of(cls, scores: ScoreMatrix) -> PanelSummary:
-        """Return the summary of a matrix."""
+        """Return the summary of a score matrix."""
         counts = len(scores.values) - np.isnan(scores.values).sum(axis=0)
         return cls(len(scores.values), dict(zip(scores.judges, counts.tolist(), strict=True)), scores.fingerprint())
 
@@ -70,11 +70,11 @@ class FitFolder:
 
     @property
     def panel_file(self) -> Path:
-        """The panel's score matrix: item_id and a column for each judge."""
+        """Path of the score matrix: a table with the item ids and a column for each judge."""
         return self.path / "panel.parquet"
 
     def write_panel(self, scores: ScoreMatrix) -> None:
-        """Store the panel's matrix with its families."""
+        """Store the score matrix with the families of the judges."""
         columns: dict[str, Any] = {_ITEM_ID: pa.array(scores.item_ids, pa.string())}
         for j, judge in enumerate(scores.judges):
             columns[judge] = pa.array(scores.values[:, j], pa.float64(), from_pandas=True)
@@ -86,15 +86,15 @@ class FitFolder:
         write_table(self.panel_file, table)
 
     def read_panel(self) -> ScoreMatrix:
-        """Read the panel's matrix; raise ``WarehouseError`` if `panel` has not run."""
+        """Read the score matrix; raise ``WarehouseError`` if the asset `panel` has not been built."""
         return self._read(self.panel_file, panel_of)
 
     def panel_summary(self) -> PanelSummary:
-        """Read the summary of the panel's matrix; raise ``WarehouseError`` if `panel` has not run."""
+        """Read the summary of the score matrix; raise ``WarehouseError`` if the asset `panel` has not been built."""
         return self._read(self.panel_file, summary_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store named arrays of numbers."""
+        """Store named numeric arrays under the name of a stage."""
         rows = [
             {"name": key, "type": array.dtype.str, "shape": array.shape, "values": array.ravel()}
             for key, array in arrays.items()
@@ -102,11 +102,11 @@ class FitFolder:
         write_table(self.path / f"{name}.arrays", pa.Table.from_pylist(rows, _ARRAYS))
 
     def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """Read named arrays; raise ``WarehouseError`` if the stage has not run."""
+        """Read the named arrays of a stage; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
-        """Store a record as a JSON document; the default name is that of its class."""
+        """Store a record as a JSON document, by default under the name of its class."""
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
@@ -114,15 +114,14 @@ class FitFolder:
         return self._read(self._document(kind), partial(read_record, kind=kind))
 
     def find(self, kind: type[T], name: str = "") -> T | None:
-        """Return the record that ``write`` stored; None if it is missing or damaged."""
+        """Return the record that ``write`` stored, or None if the record is missing or damaged."""
         return find_sound(self._document(kind, name), partial(read_record, kind=kind))
 
     def remove(self, kind: type[object], name: str = "") -> None:
-        """Remove a record if it exists."""
+        """Delete the record of a class if the record exists."""
         delete(self._document(kind, name))
 
     def _document(self, kind: type[object], name: str = "") -> Path:
-        """Return the path of a record, such as ``panel.json`` for a ``PanelDocument``."""
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
@@ -135,7 +134,7 @@ class FitFolder:
 
 
 def panel_of(path: Path) -> ScoreMatrix:
-    """Read the score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
+    """Read the score matrix that ``write_panel`` wrote; raise the errors of ``storage.read_table``."""
     table = read_table(path)
     numbers = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names[1:]}
     judges = tuple(name for name in numbers if not name.startswith(_FEATURE))
@@ -146,7 +145,7 @@ def panel_of(path: Path) -> ScoreMatrix:
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays that ``write_arrays`` wrote; raises as ``storage.read_table`` does."""
+    """Read the arrays that ``write_arrays`` wrote; raise the errors of ``storage.read_table``."""
     names, types, shapes, values = (column.combine_chunks() for column in read_table(path, _ARRAYS).columns)
     return {
         name: values[k].values.to_numpy(zero_copy_only=False).astype(kind).reshape(shape)
@@ -155,6 +154,6 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def summary_of(path: Path) -> PanelSummary:
-    """Read the summary of the matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
+    """Read the summary of the matrix that ``write_panel`` wrote; raise the errors of ``storage.read_table``."""
     rows, metadata = read_metadata(path)
     return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

@@ -1,4 +1,4 @@
-"""Costs of judges: one Parquet file for each judge and run, rewritten while the run continues."""
+"""Cost records of judges: one Parquet file for each judge and run, rewritten while the run continues."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,33 +29,33 @@ BILL_SCHEMA = pa.schema(
         ("forecast_dollars", pa.float64()),
     ]
 )
-"""The columns of the table ``askings`` of the database."""
+"""Columns of the table ``askings`` in the database."""
 
 
 class Bills:
-    """The bills of a workspace, in one folder; a file's name begins with the run's date, as YYYY-MM-DD."""
+    """Cost records of a workspace, in one folder; each file name begins with the date of the run (YYYY-MM-DD)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, run_date: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace one judge's bill of one run; it has a row for each test set and kind of items."""
+        """Replace the cost record of one judge in one run; the rows are for different test sets and kinds of items."""
         write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:
-        """Return the rows of a judge's bill of a run; an empty list if no bill was written."""
+        """Return the rows of a judge's cost record of a run, or an empty list if no record was written."""
         return self._rows([self._file(run_date, asking, judge)]).to_pylist()
 
     def _file(self, run_date: str, asking: str, judge: str) -> Path:
         return self._folder / f"{run_date}.{asking}.{quote(judge, safe='')}.parquet"
 
     def read(self, since: str = "") -> pa.Table:
-        """Return all rows since this date, and quarantine damaged files."""
+        """Return the rows of all runs since a date (YYYY-MM-DD), and quarantine damaged files."""
         files = [file for file in sorted(self._folder.glob("*.parquet")) if file.name[:10] >= since]
         return self._rows(files)
 
     def load(self, connection: duckdb.DuckDBPyConnection, run_date: str = "9999") -> None:
-        """Bring the database up to date from its last date, or from ``run_date`` if that is earlier."""
+        """Reload the cost records since the latest date in the database, or since ``run_date`` if it is earlier."""
         found = connection.execute("SELECT coalesce(max(run_date)::VARCHAR, '') FROM askings").fetchone()
         first = min(run_date, found[0]) if found else ""
         rows = self.read(first)
@@ -65,7 +65,7 @@ class Bills:
         connection.unregister("bills_read")
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
-        """Return the distinct rows of these files; after a killed merge, two files may hold the same row."""
+        """Return the distinct rows of the files, because two files may hold the same row after a killed merge."""
         tables = [table for file in files if (table := find_sound(file, _read_bill)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}
@@ -73,6 +73,6 @@ class Bills:
 
 
 def _read_bill(path: Path) -> pa.Table:
-    """Read a bill; before format 2 (``documents.FORMAT``) its first column was called ``night``."""
+    """Read a cost record; before format 2 (``documents.FORMAT``) its first column was called ``night``."""
     table = read_table(path)
     return table.rename_columns(["run_date" if name == "night" else name for name in table.column_names])

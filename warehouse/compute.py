@@ -1,4 +1,4 @@
-"""Arrow's compute functions, untyped: Arrow creates them at import, so pyright cannot know them."""
+"""Arrow's compute functions without types, because Arrow creates the functions at import."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Conversion of conversations into a prompt and an answer with all tool calls, which a judge reads.
+"""Conversion of conversations into a prompt and an answer with all tool calls, for judges.
 
 Three message formats are read: OpenAI's (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
 ``tool_result``) and ShareGPT's (``from``, ``value``).
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 NAMES = ("messages", "conversation", "conversations", "dialog", "dialogue", "trajectory", "transcript", "chat")
-"""Synonyms of a column of conversations."""
+"""Usual names of a column of conversations."""
 
 _SPEAKERS = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
 Message = Mapping[str, Any]
 
 
 def messages_of(value: Any) -> list[Message]:
-    """Return the messages of a conversation, which may be JSON text; an empty list for any other value.
+    """Return the messages of a conversation (a list or JSON text), or an empty list for any other value.
 
     >>> messages_of('[{"role": "user", "content": "Hello"}]')
     [{'role': 'user', 'content': 'Hello'}]
@@ -34,7 +34,7 @@ def messages_of(value: Any) -> list[Message]:
 
 
 def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
-    """Split a conversation after the last message of the user, into prompt and answer.
+    """Split a conversation after the last message of the user, and return the prompt and the answer as texts.
 
     >>> split_answer([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
     ('2 + 2?', '4')
@@ -45,7 +45,7 @@ def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """Join messages into one text, with speakers' names if there are several; None if there is no message."""
+    """Join messages into one text, with the name of each speaker if there are several messages, or return None."""
     if len(messages) < 2:
         return _message_text(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)
@@ -71,7 +71,6 @@ def _message_text(message: Message) -> str:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message's content or of its blocks."""
     if not isinstance(content, list):
         return "" if content is None else str(content)
     return "\n".join(filter(None, map(_block, content)))

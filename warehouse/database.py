@@ -1,4 +1,4 @@
-"""The DuckDB warehouse: connections, and the version of its schema.
+"""DuckDB database of a workspace: connections, and the version of the schema.
 
 DuckDB lets one process write, or several read, and refuses all others at once. Connections are therefore short, and
 this module waits until another process releases its lock. Ray and Dask workers never open the database. Everything in
@@ -37,7 +37,7 @@ If a sound file is taken for a damaged one, the cost is only the minute in which
 
 
 class Warehouse:
-    """The database file of a workspace, which need not exist yet."""
+    """Database file of a workspace, which need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class Warehouse:
             yield connection
 
     def usable(self) -> bool:
-        """Return whether a database with the current schema exists that is not known to be damaged.
+        """Return whether there is a database with the current schema that is not known to be damaged.
 
         Raises ``WarehouseError`` if a later release of CARE made the database, or another process held it for a
         minute.
@@ -108,7 +108,7 @@ class Warehouse:
             path.unlink(missing_ok=True)
 
     def replace_by(self, other: Warehouse) -> None:
-        """Replace this database by another one in one step: a reader finds the old or the new one.
+        """Replace this database by another database in one step, so readers see one of the two complete files.
 
         If a killed writer has left a write-ahead log, the old database is deleted first, because the new one must not
         read that log. In this case there is no database for an instant.
@@ -120,7 +120,7 @@ class Warehouse:
         self._mark.unlink(missing_ok=True)
 
     def _exists(self) -> bool:
-        """Return whether the database exists; an empty file does not count."""
+        """Return whether the database file exists and is not empty."""
         try:
             return self.path.stat().st_size > 0
         except FileNotFoundError:
@@ -135,7 +135,7 @@ class Warehouse:
 
     @contextmanager
     def _reporting_damage(self) -> Generator[None]:
-        """Turn DuckDB's errors about a damaged file into a ``DamagedError``, and write a marker file."""
+        """Convert DuckDB's errors about a damaged file into ``DamagedError``, and write a marker file."""
         if self._mark.exists() and self.path.exists():
             raise DamagedError(f"{self.path}: the database is damaged; the next `care run` rebuilds it from the parts")
         try:
@@ -160,7 +160,6 @@ class Warehouse:
             ) from None
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        """Open the file, and wait for up to a minute while another process holds it."""
         deadline = time.monotonic() + _LOCK_WAIT_S
         while True:
             try:
@@ -199,7 +198,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
-    """Return the version of a database's schema; None if the database has no tables yet.
+    """Return the version of a database's schema, or None if the database has no tables yet.
 
     Raises ``WarehouseError`` if a later release of CARE made the database, which may hold more than this release
     could rebuild.

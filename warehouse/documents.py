@@ -1,4 +1,4 @@
-"""Typed records of JSON documents: frozen dataclasses, written as documents and read with their types checked.
+"""Dataclass records that are stored as JSON documents and read with type checks.
 
 - A missing key means the record's default.
 - If a key without a default is missing, or a value has another type, the document is damaged.
@@ -22,7 +22,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Mapping[str, Any])
 
 FORMAT = 2
-"""Version of the field names, under ``format`` in a stored document; a document without it has version 1."""
+"""Version of the field names, stored under ``format`` in a document; a document without ``format`` has version 1."""
 
 _RENAMED: dict[str, dict[str, str]] = {
     "AlertLog": {"night": "run_began", "owed": "unsent"},
@@ -39,16 +39,16 @@ _RENAMED: dict[str, dict[str, str]] = {
     "ReviewDocument": {"edition": "fit_version", "findings.*.says": "message"},
     "Verdict": {"edition": "fit_version"},
 }
-"""For each record class: the paths of names in format 1 (``*`` is each element), and the present names."""
+"""Old field paths of format 1 (``*`` is each element) and current field names of each record class."""
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
-    """Return a record as plain values that ``record_of`` can read; arrays become nested lists, with null for NaN."""
+    """Return a record as JSON values; arrays become nested lists, with null for NaN."""
     return {column.name: plain(getattr(record, column.name)) for column in fields(record)}
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a record in a form that JSON can hold; arrays become lists, with null for NaN."""
+    """Convert a value of a record into JSON values; arrays become nested lists, with null for NaN."""
     if is_dataclass(value) and not isinstance(value, type):
         return document_of(value)
     if isinstance(value, Mapping):
@@ -68,13 +68,13 @@ def _null_for_nan(value: Any) -> Any:
 
 
 def stored(record: DataclassInstance) -> dict[str, Any]:
-    """Return the document of a record with its format, as it is written to disk."""
+    """Return the document of a record as it is written to disk, with the version of its field names."""
     known = type(record).__name__ in _RENAMED
     return ({"format": FORMAT} if known else {}) | document_of(record)
 
 
 def renamed(kind: str, document: D) -> D:
-    """Return a document with the present names of its fields."""
+    """Rename the fields of a document in format 1 to their current names, and return the document."""
     if kind in _RENAMED and document.get("format", 1) == 1:
         for path, name in _RENAMED[kind].items():
             _rename(document, path.split("."), name)
@@ -95,7 +95,7 @@ def _rename(node: Any, path: Sequence[str], name: str) -> None:
 
 
 def record_of(kind: type[R], document: Mapping[str, Any]) -> R:
-    """Return the record of a document; raise ``ValueError`` with one sentence about the first wrong key."""
+    """Convert a document into a record; raise ``ValueError`` with one sentence about the first wrong key."""
     from pydantic import ValidationError
 
     try:
@@ -114,7 +114,7 @@ def write_record(path: Path, record: DataclassInstance) -> None:
 
 
 def read_record(path: Path, kind: type[R]) -> R:
-    """Read a record that ``write_record`` stored; raises as ``storage.read_table`` does."""
+    """Read a record that ``write_record`` stored; raise the errors of ``storage.read_table``."""
     from warehouse.storage import DamagedError, read_document
 
     document = read_document(path)

@@ -1,4 +1,4 @@
-"""Fits, fit versions and publications as rows of the database; the rows are rebuilt from the files."""
+"""Rows of fits, fit versions and publications in the database, which are loaded from the files."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 def load_fits(
     connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, again: Collection[str] = ()
 ) -> None:
-    """Bring a test set's fits, fit versions and publications in the database up to date with the files.
+    """Update a test set's fits, fit versions and publications in the database from the files.
 
     Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole
     version is left out, and `care run` builds it again. The fits in ``again`` are reloaded, because they were rebuilt.
@@ -52,7 +52,6 @@ def load_fits(
 
 
 def _known(connection: duckdb.DuckDBPyConnection, name: str, testset: str) -> set[str]:
-    """Return the ids of a test set's fits (``fit_id``) or fit versions (``fit_version``) in the database."""
     rows = connection.execute(f"SELECT {name} FROM {name.removesuffix('_id')}s WHERE testset = ?", [testset])
     return {found for (found,) in rows.fetchall()}
 
@@ -63,20 +62,19 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Remove all test sets except these from the views; their stored fits return together with their items."""
+    """Remove all other test sets from the views; their fits appear again when their items are loaded."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 
 
 def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: Mapping[str, Any]) -> None:
-    """Replace a test set's stored verdict by a ``care_ops.results.verdict.Verdict`` as plain values."""
+    """Replace the stored verdict of a test set; ``verdict`` has the fields of ``care_ops.results.verdict.Verdict``."""
     _drop(connection, ("verdicts",), "testset", testset)
     head = [verdict["state"], verdict["sentence"], verdict["fit_version"], verdict["made_at"] or None]
     _insert(connection, "verdicts", [[testset, *head, json.dumps(verdict)]])
 
 
 def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
-    """Load a fit with its annotations; raise ``WarehouseError`` if its own file is damaged or missing."""
     fit, found = store.read_fit(testset, fit_id), store.find_annotation(testset, fit_id, Intervals)
     evaluation = store.find_annotation(testset, fit_id, Evaluation)
     answer, certificate = fit.answer, fit.answer.details.get("certificate")
@@ -103,7 +101,7 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
 
 
 def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Intervals) -> None:
-    """Store the intervals of a fit's weights and loadings in the same rows."""
+    """Add the confidence intervals of a fit's weights and loadings to the rows of the weights."""
     ends = (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
     columns = [plain(values) or [None] * len(found.judges) for values in ends]
     connection.executemany(

@@ -1,4 +1,4 @@
-"""Fits, their versions and publications as files, from which the database can be rebuilt.
+"""Files of fits, fit versions and publications, from which the database can be rebuilt.
 
 A fit version (``FitVersion``) holds one run's fits of a test set and their inputs. One fit version is published.
 A damaged file is quarantined (``storage``) and then counts as missing.
@@ -44,16 +44,16 @@ _IN_HEAD = ("fit_id", "testset", "inputs_fingerprint", "code_version", "judges",
 """Fields of a fit that are stored unchanged in the metadata of its file."""
 
 ITEMS_NAMED = "items_to_label"
-"""The only entry in an aggregate's details that contains item ids."""
+"""Key of the only entry in an aggregate's details that contains item ids."""
 
 
 def now() -> str:
-    """Return the current time in UTC, as stored."""
+    """Return the current time in UTC as ISO 8601 text."""
     return datetime.now(UTC).isoformat()
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return the given time, or one just after ``latest`` if the clock was set back, because times give the order."""
+    """Return ``moment``, or a time just after ``latest`` if the clock was set back, because times give the order."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -61,7 +61,7 @@ def _not_before(moment: str, latest: str) -> str:
 
 @dataclass(frozen=True)
 class FitRecord:
-    """One aggregator's stored estimate on one test set.
+    """Stored estimate of one aggregator on one test set.
 
     ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. ``item_ids`` and ``judges`` give the
     order of ``answer``; its ``latent`` is not stored. ``fitted_at`` is ISO 8601.
@@ -78,25 +78,25 @@ class FitRecord:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Return the weights by judge; empty if the method has none."""
+        """Weight of each judge; empty if the aggregator has no weights."""
         weights = self.answer.weights
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     @property
     def estimates(self) -> dict[str, float | None]:
-        """Return the estimates by item; None if there is none."""
+        """Estimate of each item, where None marks a missing estimate."""
         values = self.answer.estimate.tolist()
         return {item: None if v != v else v for item, v in zip(self.item_ids, values, strict=True)}
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """Return the estimate in another order of items and, if given, of judges; unknown ones get NaN."""
+        """Return the estimate in another order of items and judges, with NaN for unknown items and judges."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
         reordered = self.answer.mapped(partial(_take_rows, places=items), partial(_take_rows, places=columns))
         return replace(reordered, sd=_if_any(reordered.sd), p_quality=_if_any(reordered.p_quality))
 
 
 def _places(known: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
-    """Return the position of each wanted name; -1 for an unknown name."""
+    """Return the position of each wanted name, or -1 for an unknown name."""
     if tuple(wanted) == known:
         return np.arange(len(known))
     place = {name: k for k, name in enumerate(known)}
@@ -104,34 +104,33 @@ def _places(known: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
 
 
 def _take_rows(values: Array, places: NDArray[np.intp]) -> Array:
-    """Return the rows of an array at these positions; a row at position -1 is NaN."""
+    """Return the rows of an array at the given positions, with NaN for position -1."""
     rows = values[places] if len(values) else np.full((len(places), *values.shape[1:]), np.nan)
     return np.where((places < 0).reshape(-1, *[1] * (values.ndim - 1)), np.nan, rows)
 
 
 def _if_any(values: Array | None) -> Array | None:
-    """Return an array, or None if all its values are NaN."""
     return None if values is None or np.isnan(values).all() else values
 
 
 @dataclass(frozen=True)
 class FitVersionInputs:
-    """The inputs of a fit version.
+    """Inputs of a fit version.
 
     Attributes
     ----------
     slices : dict judge -> content hash
-        The scores that the fit saw.
+        Content hash of the scores of each judge that the fit used.
     panel : tuple of JudgeCheck
-        Every judge of the test set, sorted.
+        Admission result of each judge of the test set, sorted by judge.
     duplicates : float
         Share of the items that have the same texts as another item but a different split unit.
     settings, code : str
         Versions of the fit's settings and of the code of its stages.
     labels : dict item_id -> label
-        The labels that the fit used.
+        Labels that the fit used.
     judges : dict judge -> key
-        The key of each judge, except judges with recorded scores.
+        Key of each judge, except judges with recorded scores.
     """
 
     slices: dict[str, str] = field(default_factory=dict[str, str])
@@ -144,19 +143,19 @@ class FitVersionInputs:
 
     @property
     def admitted(self) -> set[str]:
-        """Return the judges on the panel."""
+        """Names of the judges that were admitted to the panel."""
         return {row.judge for row in self.panel if row.admitted}
 
     @property
     def missing_rate(self) -> float:
-        """Return the share of the panel's scores that are missing."""
+        """Share of the admitted judges' scores that are missing."""
         rates = [row.missing_rate for row in self.panel if row.admitted]
         return sum(rates) / len(rates) if rates else 0.0
 
 
 @dataclass(frozen=True)
 class FitVersion:
-    """A fit version: the fits of a test set by aggregator, and their inputs."""
+    """Fit version: id of the fit of each aggregator on one test set, and the inputs of the fits."""
 
     fit_version: str
     testset: str
@@ -167,7 +166,7 @@ class FitVersion:
 
 @dataclass(frozen=True)
 class Publication:
-    """An entry of the publication log: ``published_by`` is "review", "accept", "promote" or "rollback".
+    """Entry of the publication log; ``published_by`` is "review", "accept", "promote" or "rollback".
 
     While it is ``pinned``, later fit versions await review by a person.
     """
@@ -181,7 +180,7 @@ class Publication:
 
 
 class FitStore:
-    """The files of each test set's fits, with their annotations, fit versions and publication log."""
+    """Store of the fits of each test set, with annotations, fit versions and publication log."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -191,15 +190,15 @@ class FitStore:
         return folder_of(self.root, "testset", testset)
 
     def fit_file(self, testset: str, fit_id: str) -> Path:
-        """Return the file of one fit: one row per item, and all other fields in its metadata."""
+        """Return the path of one fit's file, which has one row per item and all other fields in its metadata."""
         return self.folder(testset) / f"fit={fit_id}.parquet"
 
     def testsets(self) -> list[str]:
-        """Return the test sets that have fits."""
+        """Return the names of the test sets that have fits."""
         return names_in(self.root, "testset")
 
     def write_fit(self, fit: FitRecord) -> None:
-        """Store a fit; an existing file of the same fit is replaced."""
+        """Store a fit, and replace an existing file of the same fit."""
         answer, p = fit.answer, len(fit.judges)
         head = {
             "format": FORMAT,
@@ -224,15 +223,15 @@ class FitStore:
         return read_sound(self.fit_file(testset, fit_id), fit_of, then, missing)
 
     def find_fit(self, testset: str, fit_id: str) -> FitRecord | None:
-        """Return a fit by its id; None if it is missing or damaged."""
+        """Return a fit by its id, or None if the fit is missing or damaged."""
         return find_sound(self.fit_file(testset, fit_id), fit_of)
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
-        """Store a record about a fit or a fit version in its own file; it replaces one of the same class."""
+        """Store a record about a fit or a fit version in its own file, and replace a record of the same class."""
         write_record(self._annotation_file(testset, fit_id, type(found)), found)
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
-        """Return a stored annotation; None if it is missing or damaged."""
+        """Return the record that ``annotate`` stored, or None if the record is missing or damaged."""
         return find_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind))
 
     def find_annotations(self, testset: str, fits: Mapping[str, str], kind: type[R]) -> dict[str, R]:
@@ -241,7 +240,7 @@ class FitStore:
         return {name: record for name, record in found.items() if record is not None}
 
     def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
-        """Return whether an annotation of this class exists."""
+        """Return whether ``annotate`` has stored a record of this class."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
     def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
@@ -253,12 +252,12 @@ class FitStore:
         return fits and self.find_fit_version(testset, fit_version) is not None
 
     def version_file(self, testset: str, fit_version: str) -> Path:
-        """Return the file of a fit version; before format 2 it had a name with ``edition``."""
+        """Return the path of a fit version's file; before format 2 the file name began with ``edition``."""
         old, new = (self.folder(testset) / f"{name}={fit_version}.json" for name in ("edition", "fit_version"))
         return old if old.is_file() else new
 
     def write_fit_version(self, version: FitVersion) -> FitVersion:
-        """Store a fit version and return it; if it exists already, it keeps its time."""
+        """Store a fit version, and return it; an existing fit version keeps its time."""
         others = self.fit_versions(version.testset)
         known = next((kept for kept in others if kept.fit_version == version.fit_version), None)
         if known is not None:
@@ -276,11 +275,11 @@ class FitStore:
         return sorted((e for e in versions if e is not None), key=lambda e: (e.made_at, e.fit_version))
 
     def find_fit_version(self, testset: str, fit_version: str) -> FitVersion | None:
-        """Return a fit version by its id; None if it is missing or damaged."""
+        """Return a fit version by its id, or None if the version is missing or damaged."""
         return find_sound(self.version_file(testset, fit_version), partial(read_record, kind=FitVersion))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
-        """Remove items from the labels of fit versions and from the details of fits; their rows stay."""
+        """Remove items from the labels of fit versions and from the details of fits, but keep the rows of the items."""
         for version in self.fit_versions(testset):
             labels = version.inputs.labels
             if labels.keys() & set(items):
@@ -296,7 +295,7 @@ class FitStore:
                 self.write_fit(replace(fit, answer=answer))
 
     def publish(self, publication: Publication) -> None:
-        """Append to the publication log of a test set."""
+        """Append an entry to the publication log of a test set."""
         log = self.publications(publication.testset)
         if log:
             publication = replace(publication, published_at=_not_before(publication.published_at, log[-1].published_at))
@@ -320,27 +319,27 @@ class FitStore:
         return [record_of(Publication, line) for line in lines]
 
     def published(self, testset: str) -> tuple[Publication, FitVersion] | None:
-        """Return the current publication and its fit version, or None."""
+        """Return the current publication and its fit version, or None if no readable version is published."""
         log = self.publications(testset)
         version = self.find_fit_version(testset, log[-1].fit_version) if log else None
         return None if version is None else (log[-1], version)
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:
-    """Return an estimate as a table with a row for each item; unknown values are null."""
+    """Return an estimate as a table with a row for each item, where null marks an unknown value."""
     columns = {name: nullable(getattr(answer, name), len(item_ids)) for name in ("estimate", "sd", "p_quality")}
     return pa.table({"item_id": pa.array(item_ids, pa.string()), **columns})
 
 
 def nullable(values: Array | None, length: int = 0) -> pa.Array:
-    """Return an Arrow column with null for NaN; without values, a column of ``length`` nulls."""
+    """Return values as an Arrow column with null for NaN, or a column of ``length`` nulls if ``values`` is None."""
     if values is None:
         return pa.nulls(length, pa.float64())
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
 def fit_of(path: Path) -> FitRecord:
-    """Read the fit that ``FitStore.write_fit`` wrote; raises as ``storage.read_table`` does."""
+    """Read the fit that ``FitStore.write_fit`` wrote; raise the errors of ``storage.read_table``."""
     table = read_table(path)
     stored_head = json.loads((table.schema.metadata or {})[b"fit"])
     head = renamed("FitRecord", stored_head | {"details": json.loads(stored_head["details"])})

@@ -1,4 +1,4 @@
-"""Reader of a test set's item texts that keeps only a few of them in memory."""
+"""Reader of a test set's item texts that keeps only a few texts in memory."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS
 
 
 class ItemTexts:
-    """A reader of a test set's items; the records that it returns have only texts.
+    """Reader of a test set's items that returns records with only ids and texts.
 
     Every method raises ``WarehouseError`` if the part file cannot be read, and quarantines the file if it is damaged.
     """
@@ -24,12 +24,12 @@ class ItemTexts:
         self._path = path
 
     def __iter__(self) -> Iterator[ItemRecord]:
-        """Yield every item, in source order."""
+        """Yield each item, in source order."""
         for _, table in self._scan():
             yield from _records(table)
 
     def at(self, rows: Sequence[int]) -> list[ItemRecord]:
-        """Return the items in these rows, in the order of ``rows``."""
+        """Return the items at the given row numbers, in the order of ``rows``."""
         wanted = np.sort(np.asarray(rows, dtype=np.int64))
         records: dict[int, ItemRecord] = {}
         for first, table in self._scan(int(wanted[0])) if len(wanted) else ():
@@ -43,7 +43,7 @@ class ItemTexts:
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
-        """Yield tables of successive rows and the number of their first row, from the table with row ``since`` on."""
+        """Yield successive tables and the number of their first row, starting with the table that has row ``since``."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; the next `care run` reads the items from their source again"
         missing = "there are no items any more; `care run` reads them again"

@@ -1,4 +1,4 @@
-"""Records of items, and values read from their metadata."""
+"""Records of items, and functions that read values from the metadata of items."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ItemRecord:
 
 @dataclass(frozen=True)
 class ItemColumnsRead:
-    """Columns of some items, in their order; ``gold`` is NaN if there is none."""
+    """Ids, responses, gold labels and split units of items; NaN marks a missing gold label."""
 
     item_ids: list[str]
     responses: list[str | None]
@@ -46,7 +46,7 @@ class ItemColumnsRead:
     split_units: list[str | None]
 
     def units(self) -> list[str]:
-        """Return the split unit of each item; an item without a declared unit gets its own."""
+        """Return the split unit of each item, which is the item id if no split unit is declared."""
         return [unit or item for unit, item in zip(self.split_units, self.item_ids, strict=True)]
 
 
@@ -60,7 +60,7 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return the values of the columns ``names`` in each item's metadata, as text; None for an item with an empty one.
+    """Return the values of the columns ``names`` in each item's metadata as text, or None if a value is missing.
 
     Raises ``InputError`` if no item has a column of that name; the message begins with ``where``.
     """
@@ -78,7 +78,7 @@ def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where:
 _SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"))
 _OTHER_SIDE = {side: other for pair in _SIDES for side, other in (pair, pair[::-1])}
 _SIDE = re.compile(r"(?<![a-z])(a|b|left|right|first|second)(?![a-z])|[12]$", re.IGNORECASE)
-"""The words in a column's name that mean a side of a pair."""
+"""Pattern of the words in a column name that stand for one side of a pair."""
 
 
 def systems_in(
@@ -87,9 +87,9 @@ def systems_in(
     where: str,
     answers: Sequence[tuple[str | None, str | None]] = (),
 ) -> list[tuple[str, ...] | None]:
-    """Return the systems of each item; one column names its system, two columns the left and right system of a pair.
+    """Return the systems that wrote each item's answers: one column for single answers, two columns for pairs.
 
-    The ``answers`` are the items' texts, response and response_2. Raises ``InputError`` as ``named_in`` does, and also
+    ``answers`` holds the response and response_2 of each item. Raises ``InputError`` as ``named_in`` does, and also
     if there are three columns, a column is named twice, or the number of columns does not match the number of answers.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
@@ -115,7 +115,7 @@ def systems_in(
 
 
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
-    """Return the numbers in the column ``name`` of each item's metadata, (n,); NaN if it is empty.
+    """Return the (n,) array of the column ``name`` in the items' metadata, where NaN marks an empty cell.
 
     Raises ``InputError`` if no item has a column of that name, or a value in it is not a number; the message begins
     with ``where``.

@@ -1,6 +1,6 @@
-"""The score matrix and the admission results, read from the warehouse.
+"""Queries for the score matrix and the admission results in the database.
 
-Scores are fetched as one long column and placed into the matrix, many times cheaper than a PIVOT in the database.
+Scores are fetched as one long column and placed into the matrix, which is many times faster than a PIVOT.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CELLS_A_BATCH = 1_048_576
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
-    """Return the scores of a test set by all judges, or only by ``judges``; items are in source order, judges sorted.
+    """Return the score matrix of a test set, by default for all judges; items are in source order, judges sorted.
 
     Raises ``WarehouseError`` if the test set is not in the warehouse, or no judge has scored it.
     """
@@ -53,7 +53,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return, for each judge, the number of scores outside its scale and the number of scores of a different text."""
+    """Return two counts by judge: scores outside the judge's scale, and scores of a text that is not the item's."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(
@@ -67,7 +67,7 @@ def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dic
 
 
 def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:
-    """Return the admission results of a test set's judges, sorted."""
+    """Return the admission results of a test set's judges, sorted by judge."""
     columns = ", ".join(column.name for column in fields(JudgeCheck))
     rows = connection.execute(f"SELECT {columns} FROM panels WHERE testset = ? ORDER BY judge", [testset]).fetchall()
     return [JudgeCheck(*row) for row in rows]

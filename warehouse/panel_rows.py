@@ -1,4 +1,4 @@
-"""Rows of test sets, scores and panels in the database; each stage replaces its own rows."""
+"""Functions that replace the rows of test sets, scores and panels in the database."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.storage import digest
 
 ROWS_A_TRANSACTION = 1_000_000
-"""Rows of scores after which a writer commits, because DuckDB keeps tens of bytes for each uncommitted row."""
+"""Number of score rows after which a writer commits, because DuckDB keeps tens of bytes for each uncommitted row."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,17 @@ class Slice:
 
 
 class LongWrite:
-    """A writer of many slices that commits after ``ROWS_A_TRANSACTION`` rows; ``Warehouse.writer`` commits the rest.
+    """Counter of written score rows that commits after every ``ROWS_A_TRANSACTION`` rows.
 
-    No other process reads between two commits, because the writer holds the file. After a kill, committed rows remain.
+    ``Warehouse.writer`` commits the rest. No other process reads between two commits, because the writer holds the
+    file. If the process is killed, committed rows remain.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection, self._rows = connection, 0
 
     def wrote(self, written: Slice | None) -> None:
-        """Count the rows of a written slice, and commit when enough rows have been written."""
+        """Count the rows of a judge's scores on a test set, and commit if enough rows have been written."""
         self._rows += written.n_items if written is not None else 0
         if self._rows >= ROWS_A_TRANSACTION:
             self._connection.commit()
@@ -64,10 +65,10 @@ def replace_testset(
     cut: float | None = None,
     source_version: str | None = None,
 ) -> None:
-    """Replace a test set's items, in source order; an item keeps its ordinal as long as it exists.
+    """Replace the items of a test set; an item that already exists keeps its number in the database.
 
-    ``item_keys`` are the records' content keys (``judges.items.Item.key``); the hash of the items is computed from
-    them. ``source_version`` is the version of the source, if it is known.
+    ``records`` are in source order, and ``item_keys`` are their content keys (``judges.items.Item.key``), which give
+    the hash of the items. ``source_version`` is the version of the source, if the version is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
@@ -99,7 +100,6 @@ def replace_testset(
 
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
-    """Return the database ordinals of a test set's items, and unused ordinals for new item ids."""
     ordinals = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
     row = connection.execute(
         "SELECT coalesce(max(ix), -1) + 1 FROM "
@@ -129,10 +129,10 @@ def replace_slice(
     judge_key : str
         Current key of the judge; rows under other keys are ignored.
     parts : pyarrow.Table
-        All rows of the slice's parts (``PartStore.read_scores``). If an item has several rows, a row with status ``ok``
-        takes precedence, because only failures are asked again; among equal rows the latest one counts.
+        All stored score rows of the judge on the test set (``PartStore.read_scores``). If an item has several rows, a
+        row with status ``ok`` takes precedence, because only failures are asked again; then the latest row counts.
     spec_json : str
-        The judge's specification, for people who read the database.
+        Specification of the judge as JSON, for people who read the database.
     """
     judge_ix = _judge_ordinal(connection, judge, family, spec_json)
     rows = _current_rows(connection, testset, judge_key, parts)
@@ -186,7 +186,7 @@ def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
 
 
 def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
-    """Return a hash of the scores that does not depend on the order of rows and ordinals."""
+    """Return a hash of the scores that does not depend on the order of rows or on item numbers."""
     ranks = rows.column("id_rank").to_numpy()
     values = np.full(n_items, np.nan)
     values[ranks] = rows.column("value").fill_null(np.nan).to_numpy()
@@ -203,7 +203,7 @@ def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
 
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
-    """Remove a judge's scores on a test set from the warehouse; its parts stay."""
+    """Delete a judge's scores on a test set from the database, but keep the Parquet files."""
     if not connection.execute("SELECT 1 FROM slices WHERE judge = ? AND testset = ?", [judge, testset]).fetchall():
         return  # the usual case: a judge scores few test sets
     connection.execute(
@@ -217,7 +217,7 @@ def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) 
 
 
 def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[str, str]:
-    """Return the content hash of each judge's slice of a test set, by judge."""
+    """Return the content hash of each judge's scores on a test set, by judge."""
     return dict(
         connection.execute(
             "SELECT judge, content_hash FROM slices WHERE testset = ? ORDER BY judge", [testset]
@@ -236,7 +236,7 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 
 def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[str, str | None]) -> None:
-    """Store the declared family of each judge without reloading its scores."""
+    """Store the declared family of each judge without reloading the scores."""
     for judge, family in families.items():
         connection.execute(
             "UPDATE judges SET family = $family WHERE judge = $judge AND family IS DISTINCT FROM $family",
@@ -245,7 +245,7 @@ def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[st
 
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
-    """Return the ordinal of a judge, and add or update its row."""
+    """Return the number of a judge in the database, and add or update the row of the judge."""
     # All rows are fetched: DuckDB refuses other work on the connection while a result is unfinished.
     rows = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchall()
     if rows:

@@ -1,4 +1,4 @@
-"""Parquet parts: the permanent record of items and scores.
+"""Parquet files (parts) that permanently store items and scores.
 
 The name of a score part is a hash of the judge's key and of the items, so a batch that is written twice is one file.
 A damaged part is quarantined (``storage``). Its items then have no scores, and the judge is asked again.
@@ -68,7 +68,7 @@ _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
 """Columns of a score part that contain no nulls."""
 
 _MANY_PARTS = 16
-"""Number of parts of one judge on one test set up to which reading is not noticeably slower."""
+"""Maximum number of parts of one judge on one test set that does not noticeably slow down reading."""
 
 _ROWS_A_PART = 1_048_576
 """Maximum number of rows of a merged part."""
@@ -77,11 +77,11 @@ _ATTEMPTS = "attempts.json"
 """File in the folder of a judge's parts that counts its failures on each item."""
 
 _ITEMS_PER_GROUP = 8_192
-"""Number of items that ``item_texts`` reads at once."""
+"""Number of items that ``item_texts`` reads at a time."""
 
 
 class PartStore:
-    """All parts of a workspace, in the folders ``items/testset=T`` and ``scores/judge=J/testset=T`` below ``root``."""
+    """Parts of a workspace, in the folders ``items/testset=T`` and ``scores/judge=J/testset=T`` below ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -129,32 +129,31 @@ class PartStore:
         return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
 
     def read_item_columns(self, testset: str, names: Sequence[str]) -> pa.Table:
-        """Return some columns of a test set's items in source order; raises the errors of ``read_items``."""
+        """Return the columns ``names`` of a test set's items in source order; raise the errors of ``read_items``."""
         schema = pa.schema([ITEM_SCHEMA.field(name) for name in names])
         return self._read_items_file(testset, partial(read_table, schema=schema))
 
     def read_gold(self, testset: str) -> ItemColumnsRead:
-        """Return responses, gold and split units in source order; raises the errors of ``read_items``."""
+        """Return ids, responses, gold labels and split units in source order; raise the errors of ``read_items``."""
         read = self.read_item_columns(testset, ("item_id", "response", "gold", "split_unit"))
         ids, responses, units = (read[name].to_pylist() for name in ("item_id", "response", "split_unit"))
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Return each item's systems from these source columns; raises as ``read_items`` and ``systems_in`` do."""
+        """Return each item's systems from columns ``names``; raise the errors of ``read_items`` and ``systems_in``."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return the version of the source, of the evaluation-only columns, or of the code that read the items.
+        """Return the stored version of the source, of the evaluation-only columns, or of the code that read the items.
 
-        None if no version was stored. Only the head of the file is read; raises the errors of ``read_items``.
+        Returns None if no version was stored. Reads only the metadata of the file; raises the errors of ``read_items``.
         """
         _, metadata = self._read_items_file(testset, read_metadata)
         kept = metadata.get(of.encode())
         return None if kept is None else json.loads(kept)
 
     def _read_items_file(self, testset: str, read: Callable[[Path], T]) -> T:
-        """Read a test set's items by ``read``, which raises the errors of ``read_table``."""
         then = "; the next `care run` reads the items from their source again"
         missing = f"test set {testset!r} has no items yet; `care run` reads them"
         return read_sound(self.items_file(testset), read, then, missing)
@@ -162,9 +161,9 @@ class PartStore:
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores and return the part; writing the same batch again replaces the file.
+        """Write one batch of scores, and return the path of the file; writing the same batch again replaces the file.
 
-        The rows have columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at; others are null.
+        The rows have columns of ``SCORE_SCHEMA``, except judge_key, engine and created_at; absent ones are null.
         """
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}
@@ -173,7 +172,7 @@ class PartStore:
     def write_score_columns(
         self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
     ) -> Path:
-        """Write one batch of scores given as columns; NaN becomes null.
+        """Write one batch of scores that are given as columns, where NaN becomes null.
 
         ``item_id`` and ``item_key`` are required. See ``write_scores``.
         """
@@ -200,7 +199,7 @@ class PartStore:
         key: str | None = None,
         aside: bool = True,
     ) -> pa.Table:
-        """Return all score rows of a judge on a test set, under all its keys or only under ``key``.
+        """Return all score rows of a judge on a test set, under all keys of the judge or only under ``key``.
 
         Damaged parts are quarantined, unless ``aside`` is false.
         """
@@ -212,7 +211,7 @@ class PartStore:
         return (rows if key is None else rows.filter(pc.equal(rows["judge_key"], key))).select(columns)
 
     def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True) -> pa.Table | None:
-        """Return the rows of one score part; None if it is damaged or has been deleted in the meantime."""
+        """Return the rows of one score part, or None if the part is damaged or was deleted in the meantime."""
         if aside:
             return find_sound(path, partial(read_scores_part, schema=schema))
         try:
@@ -221,14 +220,14 @@ class PartStore:
             return None
 
     def key_of(self, path: Path) -> str | None:
-        """Return the judge key of a score part; None if the part is empty or damaged."""
+        """Return the judge key of a score part, or None if the part is empty or damaged."""
         table = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]))
         return table.column(0)[0].as_py() if table is not None and table.num_rows else None
 
     def must_not_pay_twice(self, judge: str, testset: str) -> None:
-        """Raise ``DamagedError`` if asking a paid judge could pay for the same items twice.
+        """Raise ``DamagedError`` if a new request to a paid judge could cost money twice for the same item.
 
-        This is the case while parts of its scores are quarantined and no person has allowed asking again.
+        This is possible while score parts are quarantined and no person has allowed new requests.
         """
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
@@ -259,10 +258,10 @@ class PartStore:
         return count if count > _MANY_PARTS else 0
 
     def compact(self, judge: str, testset: str) -> int:
-        """Merge the parts of a judge on a test set into a few large ones; return by how many files there are fewer.
+        """Merge the parts of a judge on a test set into a few large parts, and return how many files were saved.
 
         The caller must be the only writer. The large parts are written first. If the process is killed before the
-        small ones are deleted, rows exist twice. Readers accept this, and the next call writes the same large parts.
+        small parts are deleted, rows exist twice. Readers accept this, and the next call writes the same large parts.
         """
         small = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
@@ -292,15 +291,15 @@ class PartStore:
         return path
 
     def judges(self) -> list[str]:
-        """Return the judges that have parts, including judges that were removed from the workspace."""
+        """Return the names of the judges that have parts, including judges that were removed from the workspace."""
         return names_in(self.root / "scores", "judge")
 
     def testsets(self) -> list[str]:
-        """Return the test sets that have items."""
+        """Return the names of the test sets that have items."""
         return names_in(self.root / "items", "testset")
 
     def sweep(self, judge: str) -> int:
-        """Remove the temporary files of this judge's killed runs, and return their number."""
+        """Delete the temporary files of a judge's killed runs, and return the number of deleted files."""
         files = [path for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge))]
         for path in files:
             path.unlink(missing_ok=True)
@@ -308,7 +307,7 @@ class PartStore:
 
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
-    """Return the rows of one score part; raises the errors of ``storage.read_table``."""
+    """Return the rows of one score part; raise the errors of ``storage.read_table``."""
     table = read_table(path, schema)
     nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:
@@ -317,7 +316,7 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
 
 
 class Attempts:
-    """Counts of a judge's failed attempts on a test set under its current key, in a file next to its parts."""
+    """Number of failed attempts of a judge on each item of a test set, stored in a file next to the parts."""
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _ATTEMPTS, judge_key
@@ -330,11 +329,11 @@ class Attempts:
             self._counts = {str(item): int(count) for item, count in document["failed"].items()}
 
     def spent(self, attempts: int) -> set[str]:
-        """Return the keys of the items on which the judge has failed this many times or more."""
+        """Return the keys of the items on which the judge has failed at least ``attempts`` times."""
         return {item for item, count in self._counts.items() if count >= attempts}
 
     def record(self, failed: Collection[str], answered: Collection[str]) -> None:
-        """Count one more failure for the failed items, and reset the answered ones."""
+        """Add one failure to each failed item, and reset the count of each answered item."""
         if not failed and not self._counts.keys() & set(answered):
             return
         for item in failed:

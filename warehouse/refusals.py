@@ -1,6 +1,6 @@
-"""Messages about refusals of the operating system, such as a full disk or a missing permission.
+"""Messages about errors of the operating system, such as a full disk or a missing permission.
 
-A refusal arrives as an ``OSError``, or as a message of SQLite or DuckDB without an error number. It does not mean that
+An error arrives as an ``OSError``, or as a message of SQLite or DuckDB without an error number. It does not mean that
 a file is damaged.
 """
 
@@ -38,15 +38,15 @@ _OF_DATABASES = {
     "cannot allocate memory": _ADVICE[errno.ENOMEM],
     "database is locked": "another process keeps the database locked; wait for it to end, or stop it",
 }
-"""The refusal and its remedy, by the number of the system's error and by the pattern of a database's message."""
+"""Reason and remedy, keyed by the pattern of a database's message."""
 
 _DATABASES = ("sqlite3", "duckdb", "_duckdb")
 
 
 def refusal(error: BaseException, path: Path | None = None) -> str | None:
-    """Return a sentence about the refusal and its remedy, or None if the error is of another kind.
+    """Return a sentence with the reason and the remedy of a system error, or None for any other error.
 
-    The error or one of its causes may be the refusal. If it names no path, the sentence names ``path``.
+    The causes of ``error`` are also searched. If the system error names no path, the sentence names ``path``.
     """
     for cause in _with_causes(error):
         advice = _advice(cause, path)
@@ -77,7 +77,7 @@ def _advice(error: BaseException, path: Path | None) -> str | None:
 
 
 def _path_in(error: BaseException) -> str | None:
-    """Return the path that an error names; the target if it names the two paths of a move."""
+    """Return the path that an error names, or the target if the error names the two paths of a move."""
     if isinstance(error, OSError):
         return str(error.filename2 or error.filename) if error.filename else None
     quoted = re.search(r'"(/[^"]+)"', str(error))
@@ -85,7 +85,6 @@ def _path_in(error: BaseException) -> str | None:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, outermost first."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:

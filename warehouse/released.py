@@ -1,4 +1,4 @@
-"""Test sets with the judges' scores that the paper's authors published."""
+"""Test sets for which the paper's authors published the scores of judges."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 
 
 class ReleasedSet(NamedTuple):
-    """One published test set: its table of items, its folder with a table for each judge, and its specification.
+    """Published test set: path of the items, folder with a table for each judge, and specification of the test set.
 
     Rows are joined by the column ``by``; rows with equal values are joined in their order.
     """
@@ -56,11 +56,11 @@ RELEASED = {
         {"scale": [0, 9], "cut": 4.5},
     ),
 }
-"""The published sets that consist of plain files, by the name of their test set."""
+"""Published test sets that consist of plain files, keyed by name."""
 
 
 def add_released(clone: Path, workspace: Path, testsets: Path) -> list[Path]:
-    """Write the published test sets into a workspace, and return the files of the new ones.
+    """Write the published test sets into a workspace, and return the YAML files of the new test sets.
 
     Raises ``InputError`` if the ``clone`` of the authors' repository holds none of the published sets, or a judge's
     rows belong to no item.
@@ -77,7 +77,7 @@ def add_released(clone: Path, workspace: Path, testsets: Path) -> list[Path]:
 
 
 def _write(released: ReleasedSet, clone: Path, folder: Path) -> None:
-    """Write items.csv and scores.csv, an item named by its row in the published table."""
+    """Write items.csv and scores.csv; the id of an item is its row number in the published table."""
     rows = _rows(clone / released.items)
     item_of = {key: number for number, key in enumerate(_keys(rows, released.by))}
     scores = list[tuple[int, str, float | None]]()
@@ -101,7 +101,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
-    """Yield each row's value and how often it occurred before, because judges' files may have another order."""
+    """Yield each row's value and how often it occurred before, because the rows of judges' files may be reordered."""
     seen = Counter[str]()
     for row in rows:
         yield row[by], seen[row[by]]
@@ -109,7 +109,7 @@ def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
 
 
 def _score(text: str, low: float, high: float) -> float | None:
-    """Return the first number in an answer if it lies on the scale, as the authors' code does."""
+    """Return the first number in an answer if the number is within the scale, like the authors' code."""
     number = _NUMBER.search(text)
     value = float(number.group()) if number else None
     return value if value is not None and low <= value <= high else None

@@ -1,6 +1,6 @@
-"""CSV tables that are safe to open in a spreadsheet, because no cell is read as a formula.
+"""Writer of CSV tables in which no cell is read as a formula by a spreadsheet.
 
-A cell that a spreadsheet would run gets an apostrophe in front; ``sources.delimited`` removes it.
+A cell that a spreadsheet would run gets a leading apostrophe; ``sources.delimited`` removes it.
 """
 
 import re
@@ -17,7 +17,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf")
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """Return a table as CSV; numbers stay numbers."""
+    """Return a table as CSV text in UTF-8, in which text cells that look like formulas begin with an apostrophe."""
     lines = (",".join(map(_written, row)) or '""' for row in (columns, *rows))
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -38,7 +38,7 @@ def as_meant(cell: str) -> str:
 
 
 def _written(cell: object) -> str:
-    """Return a cell without NUL, quoted if needed; Python's ``csv`` would not quote a carriage return."""
+    """Return a cell as CSV text without NUL; Python's ``csv`` would not quote a carriage return."""
     text = "" if cell is None else str(cell).replace("\0", "\ufffd")
     if isinstance(cell, str) and _FORMULA.match(text) and not NUMBER.fullmatch(text):
         text = f"'{text}"

@@ -1,4 +1,4 @@
-"""Files of the data folder: written in one step, sealed with a checksum, quarantined if damaged.
+"""Functions that write and read files of the data folder, with checksums and quarantine of damaged files.
 
 A file is written under a temporary name and then renamed: a reader sees all of it or nothing. A Parquet file has a
 checksum for each page and one for its metadata, a JSON document one for its content. A file that cannot be read is
@@ -6,8 +6,8 @@ checksum for each page and one for its metadata, a JSON document one for its con
 the reason. Its content is then missing, and is built again if that costs nothing. The notes stay until a person has
 seen them (``care doctor --repair``).
 
-A folder may be a copy of a store elsewhere (``remote``), its *record*: files are written and deleted in the record
-first.
+If a folder is a copy of a remote store (``remote``), the store is its *record*: files are written and deleted in the
+record first.
 """
 
 import hashlib
@@ -36,10 +36,10 @@ _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
 _DICTIONARY_BYTES = 65_536
-"""Largest dictionary of a column; a column with a larger one is written without it. A dictionary of many different
-scores takes four times as long to write, and three times as long to read."""
+"""Maximum size in bytes of the dictionary of a Parquet column. A larger dictionary of many different scores takes four
+times as long to write, and three times as long to read."""
 _SETTLED_S = 2.0
-"""Seconds after which a file counts as unchanging, because the clock of a file system may be this coarse."""
+"""Age in seconds at which a file counts as unchanging, because the clock of a file system may be this coarse."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,19 +49,19 @@ _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
 class Record:
-    """The record of a folder that is not a copy of a store; ``remote.copy`` overrides its methods for a copy."""
+    """Record of a folder that is not a copy of a store; ``remote.copy`` overrides the methods for a copy."""
 
     def replacing(self, path: Path, content: Path) -> AbstractContextManager[None]:
-        """Store the content of a file; the block then gives it its name."""
+        """Store the content of a file in the record, before the ``with`` block renames the file to ``path``."""
         return nullcontext()
 
     def removing(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
-        """Delete these files in the record; the block then deletes them here."""
+        """Delete files in the record, before the ``with`` block deletes the local files."""
         return nullcontext()
 
 
 records: dict[Path, Record] = {}
-"""The folders that are copies of a store, as registered in this process."""
+"""Folders that are copies of a store, registered in this process, with their records."""
 
 
 def _record_of(path: Path) -> Record:
@@ -69,14 +69,14 @@ def _record_of(path: Path) -> Record:
 
 
 class DamagedError(WarehouseError):
-    """A file exists, but its content is not what was written."""
+    """Error for a file whose content is not the content that was written."""
 
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Yield a temporary path, which is renamed to ``path`` when the block ends without error.
+    """Yield a temporary path, which is renamed to ``path`` at the end of a ``with`` block without error.
 
-    A folder at ``path`` is quarantined first. If the record refuses the file, the old one stays.
+    A folder at ``path`` is quarantined first. If the record refuses the file, the old file stays.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a folder's names to the disk, because a power failure may undo a rename."""
+    """Flush the entries of a folder to the disk, because a power failure may undo a rename."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows cannot open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -124,7 +124,7 @@ def folder_of(root: Path, kind: str, name: str) -> Path:
 
 
 def names_in(root: Path, kind: str) -> list[str]:
-    """Return the names in the folders that ``folder_of`` gives, in the order of the folders."""
+    """Return the names of the judges or test sets that have a folder (``folder_of``) below ``root``."""
     return [unquote(folder.name.removeprefix(f"{kind}=")) for folder in sorted(root.glob(f"{kind}=*"))]
 
 
@@ -134,7 +134,7 @@ def temporary_of(path: Path) -> Path:
 
 
 def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
-    """Return the temporary files in a folder (``deep``: and below), each with the id of the process that writes it."""
+    """Return the temporary files in a folder, each with the id of the process that writes it."""
     pattern = f".*{_TEMPORARY}"
     files = folder.rglob(pattern) if deep else folder.glob(pattern)
     numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in files]
@@ -142,7 +142,7 @@ def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
 
 
 def file_state(path: Path) -> list[int] | None:
-    """Return size and times of a file, which change with its content; None if it does not exist."""
+    """Return the size, modification time and change time of a file, or None if the file does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -151,7 +151,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether a further change of the file would get a different time."""
+    """Return whether a file is old enough that a further change would change its times."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
@@ -176,7 +176,7 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
 
 
 def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a file that ``write_table`` wrote; with ``schema``, read only its columns, which must all exist.
+    """Read a table that ``write_table`` wrote, or only the columns of ``schema``, which must all exist.
 
     Raises ``FileNotFoundError`` if there is no such file, ``DamagedError`` if its content is not what was
     written, and ``WarehouseError`` if the operating system does not allow it to be read.
@@ -194,13 +194,13 @@ def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
-    """Return the number of rows and the metadata of a table's file; raises the errors of ``read_table``."""
+    """Return the number of rows and the metadata of a Parquet file; raise the errors of ``read_table``."""
     with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path) as file:
         return file.metadata.num_rows, _metadata_of(file)
 
 
 def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
-    """Read a file that ``write_table`` wrote, one row group at a time; raises the errors of ``read_table``.
+    """Read a table that ``write_table`` wrote, one row group at a time; raise the errors of ``read_table``.
 
     Yields the number of a group's first row, and its rows. Groups that end before the row ``since`` are skipped and
     not checked.
@@ -220,7 +220,6 @@ def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple
 
 
 def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    """Return the names of a schema's columns; raise ``ValueError`` if the file lacks some of them."""
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
     if missing:
         raise ValueError(f"it has no column {', '.join(missing)}")
@@ -238,7 +237,6 @@ def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
 
 
 def _with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with exactly the columns and types of ``schema``."""
     return table.select(schema.names).cast(schema)
 
 
@@ -248,7 +246,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read a file that ``write_document`` wrote; raises the errors of ``read_table``."""
+    """Read a document that ``write_document`` wrote; raise the errors of ``read_table``."""
     with _as_damage(path, (OSError, ValueError)):
         return unsealed(path.read_text(encoding="utf-8"))
 
@@ -259,7 +257,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file that ``write_lines`` wrote; raises the errors of ``read_table``, also if it is empty."""
+    """Read documents that ``write_lines`` wrote; raise the errors of ``read_table``, also for an empty file."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -279,12 +277,12 @@ def readable_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON document with the hash of its content, which ``unsealed`` checks."""
+    """Return a JSON document with the hash of its content added."""
     return {**document, _SEAL: digest(json.loads(json.dumps(document)))}
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """Parse a JSON document, check the hash of its content and remove it; raise ``ValueError`` if it is damaged."""
+    """Parse a JSON document, and remove its hash; raise ``ValueError`` if the hash does not match the content."""
     try:
         document: Any = json.loads(text)
     except RecursionError:
@@ -302,7 +300,7 @@ _IS_A_FOLDER = "there is a folder in place of the file"
 
 @contextmanager
 def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator[None]:
-    """Convert an error of reading a file into one for a missing file, a damaged file, or a system fault."""
+    """Raise read errors as ``FileNotFoundError``, ``DamagedError``, or ``WarehouseError`` for a system fault."""
     try:
         yield
     except FileNotFoundError:
@@ -317,7 +315,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
 
 
 def quarantine(path: Path, why: str) -> Path:
-    """Quarantine a file that cannot be read; a note and the log give the reason. Returns its new path."""
+    """Quarantine a file that cannot be read, write a note with the reason, and return the new path."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     target = path.parent / DAMAGED / f"{path.name}.{stamp}"
     try:
@@ -336,10 +334,10 @@ def quarantine(path: Path, why: str) -> Path:
 
 
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
-    """Read a file by ``read``, which raises the errors of ``read_table``, and quarantine it if it is damaged.
+    """Read a file with the function ``read``, and quarantine the file if it is damaged.
 
-    ``then`` ends the message about a damaged file and states what happens next. If the file does not exist, a
-    ``WarehouseError`` with the message ``missing`` is raised, or without ``missing`` a ``FileNotFoundError``.
+    ``read`` raises the errors of ``read_table``. ``then`` ends the message about a damaged file and states what happens
+    next. A missing file raises ``WarehouseError`` with the message ``missing``, or ``FileNotFoundError`` without it.
     """
     try:
         return read(path)
@@ -353,7 +351,7 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = 
 
 
 def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
-    """Read a file; return None if it does not exist or is damaged, and quarantine a damaged one."""
+    """Read a file, or return None if the file does not exist or is damaged; quarantine a damaged file."""
     try:
         return read_sound(path, read, "")
     except (FileNotFoundError, DamagedError):
@@ -382,5 +380,5 @@ def _seal_of_table(schema: pa.Schema, rows: int, metadata: Mapping[bytes, bytes]
 
 
 def digest(value: object) -> str:
-    """Return a hash of plain values."""
+    """Return a hash of JSON values (32 hexadecimal digits)."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The specification of a test set, written as one YAML file."""
+"""Specification of a test set, which is one YAML file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ Scale = Annotated[tuple[float, float], AfterValidator(_ordered)]
 
 
 class _Declared(BaseModel):
-    """A frozen group of settings in a test set's file, which rejects unknown keys."""
-
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
@@ -74,7 +72,7 @@ class ReadingOptions(_Declared):
 
 
 AS_FOUND = ReadingOptions.model_construct()
-"""No option: the content of the file decides."""
+"""Default options, with which the content of the file decides how the file is read."""
 
 
 class ScoreColumns(_Declared):
@@ -95,7 +93,7 @@ class ScoreColumns(_Declared):
 
 
 class RecordedJudges(_Declared):
-    """Selection of the judges in a file, with their families and scales."""
+    """Selection of judges in a file of recorded scores, with the families and scales of the judges."""
 
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
@@ -107,7 +105,7 @@ class RecordedJudges(_Declared):
     )
 
     def accepts(self, judge: str) -> bool:
-        """Return whether the judge's scores are read."""
+        """Return whether the scores of a judge are read."""
         return self.judges is None or re.search(self.judges, judge) is not None
 
     def family(self, judge: str) -> str | None:
@@ -127,7 +125,7 @@ class RecordedScores(RecordedJudges):
 
 
 class ImportSource(RecordedJudges):
-    """Items and scores from another tool's file or folder; it is read again when it changes (see docs/data.md)."""
+    """Source of items and scores in a file or folder of another evaluation tool (see docs/data.md)."""
 
     kind: Literal["import"] = "import"
     tool: Literal[
@@ -137,7 +135,7 @@ class ImportSource(RecordedJudges):
 
 
 class FilesSource(_Declared):
-    """Items and optional recorded scores, in files of any kind that ``sources.tables`` reads."""
+    """Source of items and optional recorded scores in files that ``sources.tables`` can read."""
 
     kind: Literal["files"] = "files"
     items: str
@@ -158,7 +156,7 @@ class FilesSource(_Declared):
 
 
 class DemoSource(_Declared):
-    """The demo data set that is part of CARE."""
+    """Source of the demo data set that is part of CARE."""
 
     kind: Literal["demo"] = "demo"
     countries: int = Field(default=30, ge=1, le=30)
@@ -185,7 +183,7 @@ class GoldRule(_Declared):
         return self
 
     def of(self, mean: float) -> float:
-        """Return the gold label of an item whose numbers have this mean."""
+        """Return the gold label of an item whose numbers have the given mean."""
         if self.above is not None:
             return float(mean > self.above)
         return mean if self.at_least is None else float(mean >= self.at_least)
@@ -199,7 +197,7 @@ class PreferredPair(_Declared):
 
 
 class HuggingFaceSource(_Declared):
-    """A data set on the Hugging Face hub or in a local folder.
+    """Source of a data set on the Hugging Face hub or in a local folder.
 
     Attributes
     ----------
@@ -238,7 +236,7 @@ class HuggingFaceSource(_Declared):
 
 
 class VersionsSource(_Declared):
-    """The items of the test set ``of``, together with changed versions of them.
+    """Source of the items of the test set ``of``, together with changed versions of these items.
 
     ``changes`` names transformations, which keep gold, or triggers, which do not answer the question
     (``warehouse.versions``).
@@ -286,7 +284,7 @@ class VersionColumns(_Declared):
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return pair and change of an item (``original`` if unchanged); None if the item is not a version."""
+        """Return the pair and the change (or ``original``) of an item, or None if the item is not a version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -306,7 +304,7 @@ class CalibrationSettings(_Declared):
 
 
 class TestsetSpec(_Declared):
-    """The specification of a test set.
+    """Specification of a test set.
 
     Attributes
     ----------
@@ -358,14 +356,14 @@ class TestsetSpec(_Declared):
 
     @property
     def recorded(self) -> RecordedScores | ImportSource | None:
-        """Settings of the file with recorded scores; None without such a file."""
+        """Settings of the file with recorded scores, or None if the test set has no such file."""
         if isinstance(self.source, ImportSource):
             return self.source
         return self.source.scores if isinstance(self.source, FilesSource) else None
 
     @property
     def version_columns(self) -> VersionColumns | None:
-        """The columns that identify versions of one answer; None if the test set has none."""
+        """Columns that identify versions of one answer, or None if the test set has no versions."""
         return VersionColumns() if isinstance(self.source, VersionsSource) else self.versions
 
     @field_validator("name")
@@ -384,14 +382,14 @@ class TestsetSpec(_Declared):
         return self
 
     def unverified(self) -> str | None:
-        """Return a sentence about the unchecked part of the source, or None."""
+        """Return a sentence about column names of the source that were not verified, or None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
             checked = self.source.checked or "not compared with the data"
             return f"column names of {self.source.dataset}: {checked}; set source.verified: true once you have looked"
         return None
 
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:
-        """Hash the settings and the bytes of the item file, which determine the items.
+        """Return a hash of the source settings and the bytes of the item file, which determine the items.
 
         Recorded scores are not included, because they count as judges; neither are scale and cut, which are settings of
         the fit. Paths in the source are relative to ``base``. ``hash_file`` replaces ``hash_of_file``, for example by
@@ -412,7 +410,7 @@ class TestsetSpec(_Declared):
 
 
 def _without_effect(source: Source) -> dict[str, Any]:
-    """Return the fields of a source that do not affect its items: recorded scores, and settings that are not used.
+    """Return the fields of a source that do not affect the items: recorded scores, and unused settings.
 
     Unused settings are left out, because otherwise a setting that a later release adds would make a workspace read its
     sources again.
@@ -431,7 +429,7 @@ def _without_effect(source: Source) -> dict[str, Any]:
 
 
 def resolve(path: str, base: Path) -> Path:
-    """Return an absolute path, relative to ``base``, with environment variables for ``${NAME}``.
+    """Return the absolute form of a path relative to ``base``, and replace each ``${NAME}`` by an environment variable.
 
     Raises ``InputError`` if such a variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
     """
@@ -450,13 +448,13 @@ def resolve(path: str, base: Path) -> Path:
 
 
 def _folder_hash(folder: Path, hash_file: Callable[[Path], str]) -> str:
-    """Return the names and hashes of all files below a folder; empty if there is no folder."""
+    """Return the names and hashes of all files below a folder, or an empty text if there is no folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return "".join(f"{path.relative_to(folder)} {hash_file(path)}" for path in files)
 
 
 def names_an_address(path: str) -> bool:
-    """Return whether a path is an address with a scheme."""
+    """Return whether a path is a URL with a scheme."""
     return "://" in path
 
 

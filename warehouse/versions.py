@@ -1,4 +1,4 @@
-"""Changed versions of a test set's items, which measure the robustness of judges.
+"""Changed versions of a test set's items, for measurements of the robustness of judges.
 
 A transformation changes the style of an answer and keeps its content. A trigger replaces the answer by an opening, such
 as "Solution", that does not answer the question and yet gets high scores from some judges.
@@ -12,10 +12,7 @@ from care_ops.errors import InputError
 from warehouse.items import ItemRecord
 
 PAIR, VERSION, ORIGINAL = "pair", "version", "original"
-"""``PAIR`` and ``VERSION`` name the metadata with the item from which a version was built, and its change.
-
-``ORIGINAL`` is the version of an item that was not changed.
-"""
+"""Metadata keys of the original item id and of the change of a version, and the version name of unchanged items."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PADDING = (
@@ -37,7 +34,7 @@ def authority(text: str) -> str:
 
 
 def verbosity(text: str) -> str:
-    """Add words without content, at least as many as the text has."""
+    """Add sentences without content, with at least as many words as the text."""
     words, padding = len(text.split()), list[str]()
     while sum(len(line.split()) for line in padding) < words:
         padding.append(_PADDING[len(padding) % len(_PADDING)])
@@ -45,7 +42,7 @@ def verbosity(text: str) -> str:
 
 
 TRANSFORMATIONS: dict[str, Callable[[str], str]] = {"beauty": beauty, "authority": authority, "verbosity": verbosity}
-"""Changes of style, which leave content and gold as they are (paper, "Robustness to Confounding Factors")."""
+"""Changes of style, which preserve content and gold label (paper, "Robustness to Confounding Factors")."""
 
 TRIGGERS: dict[str, str] = {
     "colon": ":",
@@ -62,10 +59,10 @@ They are from the paper's table of adversarial responses, after Zhao et al. 2025
 
 
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
-    """Return the items and their changed versions; a version shares the split unit of its item.
+    """Return the items and their changed versions; each version has the split unit of its item.
 
     The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger gives one version for each prompt,
-    shared by all its answers, with the gold ``wrong``. Raises ``InputError`` if no item has a response to change.
+    with the gold label ``wrong``. Raises ``InputError`` if no item has a response to change.
     """
     answered = [record for record in records if record.response]
     if not answered:
@@ -82,7 +79,7 @@ def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: fl
 
 
 def version_id(item_id: str, change: str) -> str:
-    """Return the item id of a version."""
+    """Return the item id of a version of an item."""
     return item_id if change == ORIGINAL else f"{item_id} {change}"
 
 

@@ -103,7 +103,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("fit: {absent: failed}", "fit.absent: is not a setting here; write it under panel"),
         (
             "data: abfs://container/care",
-            "an address with an unknown scheme; give a path of this machine, or one of s3://",
+            "the scheme of this address is unknown; give a local path, or an address with one of the schemes s3://",
         ),
         ("data: s3://key:secret@bucket/care", "credentials in environment variables only"),
     ],

@@ -61,7 +61,10 @@ def test_addresses_of_stores_are_taken(address):
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("ftp://host/a", r"unknown scheme; give a path of this machine, or one of s3://, gs://, az://, file://"),
+        (
+            "ftp://host/a",
+            r"is unknown; give a local path, or an address with one of the schemes s3://, gs://, az://, file://",
+        ),
         ("s3:///a", "has no bucket"),
         ("file://host/a", "has no folder"),
         ("s3://bucket/a//b", "empty or relative folder"),

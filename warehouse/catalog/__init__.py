@@ -1,4 +1,4 @@
-"""The catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace."""
+"""Catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ _FOLDER = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """Names of the entries, sorted."""
+    """Return the sorted names of the test sets in the catalog."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
 def text(name: str) -> str:
-    """Return the YAML text of an entry.
+    """Return the YAML text of a test set in the catalog.
 
     Raises ``InputError`` if the catalog has no entry of this name; the message lists those that exist.
     """

@@ -1,4 +1,4 @@
-"""Collector of an import's scores by item and judge, items with texts and labels, and decisions.
+"""Collector of the items, scores, labels and decisions of an import from another evaluation tool.
 
 A score is a number, true or false, yes or no, or a grade of inspect_ai: C (correct, 1), P (partial, 0.5), I
 (incorrect, 0) or N (no answer, 0). A score that is empty or NaN is missing.
@@ -28,14 +28,14 @@ from warehouse.sources.reading import listed
 from warehouse.sources.records import array_of, json_lines, parse_json
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-"""Words that mean a score, with the score."""
+"""Score of each word that stands for a score."""
 
 _TEXTS = ("prompt", "response", "response_2", "reference")
 
 
 @dataclass(frozen=True)
 class ImportedScores:
-    """Scores by item and judge (None marks a missing score), items, and decisions as sentences."""
+    """Imported scores by item and judge (None marks a missing score), items, and decisions as sentences."""
 
     source: str
     scores: Mapping[tuple[str, str], float | None]
@@ -75,7 +75,7 @@ class ImportedScores:
         return pa.table({name: array_of(values) for name, values in filled.items()})
 
     def sentences(self) -> list[str]:
-        """Return sentences about the imported scores and the decisions, which a person can check."""
+        """Return sentences that describe the imported scores and the decisions of the importer."""
         missing = sum(score is None for score in self.scores.values())
         judges = listed([repr(judge) for judge in self.judges])
         labelled = sum(record.gold is not None for record in self.items.values())
@@ -88,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Reader of a tool's files that collects scores and items; ``opened`` ends with the file that it reads."""
+    """Reader of a tool's files that collects scores and items; the last path in ``opened`` is the file being read."""
 
     source: str
     opened: list[Path]
@@ -116,7 +116,7 @@ class Collector:
         return (value for _, value in json_lines(path))
 
     def add_item(self, record: ItemRecord) -> None:
-        """Add an item, or overwrite the fields of a known item that the new record has."""
+        """Add an item, or update a known item with the fields that the new record contains."""
         known = self._items.get(record.item_id)
         if known is None:
             self._items[record.item_id] = record
@@ -147,7 +147,7 @@ class Collector:
             self._notes.append(sentence)
 
     def finished(self) -> ImportedScores:
-        """Return the collected scores, items and decisions.
+        """Return all collected scores, items and decisions.
 
         Raises ``InputError`` if there is no score, or a judge gives both numbers and words.
         """
@@ -192,7 +192,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number under a name that means a label, such as ``label`` or ``human``."""
+    """Return the first number under a usual name of a label, such as ``label`` or ``human``."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -202,12 +202,12 @@ def label_of(*metadata: Mapping[str, Any]) -> float | None:
 
 
 def is_label(name: str) -> bool:
-    """Return whether a name means a person's label."""
+    """Return whether a field name is a usual name of a person's label."""
     return is_called(name, LABEL) or plain(name).startswith("human")
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value under a name that means an item id, such as ``item_id`` or ``id``."""
+    """Return the first value under a usual name of an item id, such as ``item_id`` or ``id``."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):

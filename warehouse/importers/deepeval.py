@@ -1,6 +1,6 @@
 """Importer of deepeval's test runs in ``.deepeval/.latest_run_full.json`` or ``.latest_test_run.json``.
 
-A test case is an item, and a metric is a judge. A metric that was run with several models is one judge per model.
+A test case is an item, and a metric is a judge. A metric that several models computed is one judge per model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,6 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _run_by_several_models(cases: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the names of metrics that occur with more than one model."""
     models: dict[str, set[str]] = {}
     for case in cases:
         for metric in case.get("metricsData") or []:

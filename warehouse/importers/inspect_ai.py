@@ -22,7 +22,7 @@ from warehouse.sources.records import parse_json
 
 _ZSTANDARD = 93
 _LOCAL_HEADER = "<4s5H3I2H"
-"""Format of the header of a zip archive's member, which ends with the lengths of name and extra field."""
+"""Format of the header of a file in a zip archive; the last two values are the lengths of name and extra field."""
 
 
 def read(path: Path, collector: Collector) -> None:
@@ -62,7 +62,6 @@ def _files(path: Path) -> list[Path]:
 
 
 def _log(collector: Collector, path: Path) -> dict[str, Any]:
-    """Read a log as one document, from a JSON file or a zip archive."""
     log = _archive(collector, path) if path.suffix == ".eval" else collector.document(path)
     if log.get("version") != 2:
         raise InputError(
@@ -85,7 +84,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a member of a zip archive, also with zstandard, which needs Python 3.14 in ``zipfile``."""
+    """Read a file of a zip archive, and decompress zstandard here, because ``zipfile`` needs Python 3.14 for it."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
@@ -99,7 +98,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the models of each scorer that is a panel, by the scorer's name in the samples."""
+    """Return the models of each scorer that is a panel, keyed by the scorer's name in the samples."""
     panels: dict[str, list[str]] = {}
     used: dict[str, int] = {}
     for scorer in evaluation.get("scorers") or []:

@@ -1,4 +1,4 @@
-"""Importer of lm-evaluation-harness's samples, with a file ``samples_TASK_TIME.jsonl`` for each model and task.
+"""Importer of lm-evaluation-harness's samples, which are files ``samples_TASK_TIME.jsonl``, one per model and task.
 
 A document with one model's answer is an item. The item id is the document's own id or hash, because ``doc_id`` is only
 a position. Each metric is a judge. A field ``label`` or ``gold`` of a document is the right answer to the question;

@@ -1,7 +1,7 @@
 """Importer of promptfoo's results, which are the JSON document of ``promptfoo eval -o results.json``.
 
-A test case with one provider's answer to one prompt is an item. An assertion is a judge, named by its metric or else by
-its type. The scores come from the single assertions, because ``namedScores`` are already weighted.
+A test case with one provider's answer to one prompt is an item. An assertion is a judge, with the name of its metric or
+else its type. The scores come from the single assertions, because ``namedScores`` are already weighted.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Registry of importers by the name of the tool."""
+"""Registry of importers, keyed by the name of the evaluation tool."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -37,7 +37,7 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
 
 
 def read_import(kind: str, path: Path) -> ImportedScores:
-    """Read a file or a folder of files from the tool ``kind``.
+    """Read a file or a folder of files that the evaluation tool ``kind`` has written.
 
     Raises ``InputError`` if the tool is not in ``IMPORTERS``, or the files do not come from the tool.
     """

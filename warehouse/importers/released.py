@@ -1,4 +1,4 @@
-"""Importer of the released CARE code's files in ``judge_outputs/MODE/SET``, with a CSV file for each judge.
+"""Importer of the files in ``judge_outputs/MODE/SET`` of the paper's released code, one CSV file per judge.
 
 Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined by text and not by
 position, because some files have another order of rows.
@@ -18,7 +18,7 @@ _TOOL = "the released CARE code"
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read the scores of all judges of one set, with a CSV file for each judge.
+    """Read the scores of all judges of one set from a folder with a CSV file for each judge.
 
     Raises ``InputError`` if a file lacks a column, or the folder holds several sets.
     """

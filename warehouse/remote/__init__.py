@@ -1,4 +1,4 @@
 """Data folders that are copies of a store in S3, Google Cloud Storage, Azure, or another folder.
 
-Only ``address`` is imported unless care.yaml gives an address as ``data``.
+Other modules than ``address`` are imported only if ``data`` in care.yaml is a URL.
 """

@@ -4,17 +4,17 @@ from typing import IO
 from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "file")
-"""Schemes of stores: S3 and compatible services, Google Cloud Storage, Azure Blob Storage, a folder."""
+"""URL schemes of stores: S3 and compatible services, Google Cloud Storage, Azure Blob Storage, a folder."""
 
 INDEX_FOLDER = "store"
-"""Folder with the index and the lock of the lease, in a data folder that is a copy of a store."""
+"""Name of the folder with the index and the lease lock, in a data folder that is a copy of a store."""
 
 
 def usable_address(address: str) -> str:
     """Return the URL of a store without a final slash.
 
-    Raises ``ValueError`` if its scheme is unknown, it names no bucket, or it holds credentials, which the message
-    does not repeat.
+    Raises ``ValueError`` if the scheme is unknown, the bucket is missing, or the URL contains credentials; the message
+    does not repeat the credentials.
     """
     parts = urlsplit(address)
     is_folder = parts.scheme == "file"
@@ -26,7 +26,8 @@ def usable_address(address: str) -> str:
     if parts.scheme not in SCHEMES:
         names = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise ValueError(
-            f"{address} is an address with an unknown scheme; give a path of this machine, or one of {names}"
+            f"{address}: the scheme of this address is unknown; give a local path, or an address with one of the "
+            f"schemes {names}"
         )
     if is_folder == bool(parts.netloc) or (is_folder and parts.path in ("", "/")):
         expected = "folder; give it as file:///path/to/folder" if is_folder else "bucket; give it as s3://bucket/path"

@@ -1,4 +1,4 @@
-"""A data folder as a copy of a store; the store is the record.
+"""Synchronization of a data folder with a store, which holds the authoritative files.
 
 A finished file is uploaded before it gets its name in the folder, and an object is deleted before the file. The folder
 therefore never has a file that the store lacks. If a process is killed between the two steps, the store is one file
@@ -28,28 +28,28 @@ from warehouse.storage import DAMAGED, Record, records, temporary_of
 
 _FOLDERS = ("parts", "fits", "report", "experiments")
 _FILES = ("forgotten.jsonl", "forgetting.json")
-"""Folders and files of the data folder that are objects of the store."""
+"""Folders and files of the data folder that the store also holds."""
 
 _PARALLEL_FETCHES = 8
 _PASSES = 3
-"""How often a reader compares the folder with a store to which another machine is writing."""
+"""Maximum number of comparisons with a store to which another machine may be writing."""
 
 _INPUTS = ("parts/", "report/verdicts.json")
-"""Beginnings of the keys of the inputs of the database."""
+"""Prefixes of the keys of files that are inputs of the database."""
 
 _ADDRESS, _READY, BEHIND = "address", "ready", "database is behind"
 _TAG = "tag of "
-"""Names of values in the index; the tag of an object has its key as well."""
+"""Prefix of the names of tags in the index; the name of a tag ends with the key of the object."""
 
 _UNCERTAIN = ""
-"""Tag of a file that was being written; only the store knows its content."""
+"""Tag of a file whose upload was interrupted, so only the store knows its content."""
 
 _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
-    """Return the copy of a store in a folder; from now on, ``storage`` writes its files to the store first."""
+    """Return the copy of a store in a folder, and register it, so ``storage`` writes files to the store first."""
     known = records.get(folder)
     if not isinstance(known, StoreCopy) or known.address != address:
         known = records[folder] = StoreCopy(folder, address)
@@ -57,7 +57,7 @@ def copy_of(folder: Path, address: str) -> StoreCopy:
 
 
 class StoreCopy(Record):
-    """The copy of one store in one data folder; see ``copy_of``."""
+    """Copy of one store in one data folder; see ``copy_of``."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address
@@ -69,9 +69,9 @@ class StoreCopy(Record):
     def writing(
         self, who: str, report: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
-        """Hold the lease, after fetching the files that the folder lacks.
+        """Hold the lease of the store for a ``with`` block, after downloading the files that the folder lacks.
 
-        Other processes of this machine may hold it at the same time. The first process takes it (``Lease.take``),
+        Other processes of this machine may hold the lease at the same time. The first process takes the lease,
         fetches, and calls ``caught_up`` before the others continue. The last process releases it.
         """
         with self._lock() as lock:
@@ -97,7 +97,7 @@ class StoreCopy(Record):
 
     @contextmanager
     def looking(self) -> Generator[bool]:
-        """Fetch the files that the folder lacks for a command that only reads; yield whether this was done.
+        """Download the files that the folder lacks, for a command that only reads, and yield whether this was possible.
 
         Nothing is fetched while a command of this machine writes, because the folder is then ahead of all others.
         """
@@ -110,7 +110,7 @@ class StoreCopy(Record):
 
     @contextmanager
     def replacing(self, path: Path, content: Path) -> Generator[None]:
-        """Upload the content of a file; the block then gives it its name."""
+        """Upload the content of a file, before the ``with`` block renames the file to ``path``."""
         key = self._key(path)
         if not _is_an_object(key):
             yield
@@ -123,7 +123,7 @@ class StoreCopy(Record):
 
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
-        """Delete the objects of files; the block then deletes the files."""
+        """Delete the objects of files in the store, before the ``with`` block deletes the files."""
         keys = sorted({*map(self._key, paths)} & self.index.tags().keys())
         if keys:
             self.lease.must_hold()
@@ -133,7 +133,7 @@ class StoreCopy(Record):
             self.index.keep(_TAG + key, None)
 
     def _compare(self, *, upload: bool) -> bool:
-        """Make the folder equal to the store; return whether anything was fetched.
+        """Make the folder equal to the store, and return whether any file was downloaded.
 
         With ``upload``, files that the store never had are uploaded.
         """
@@ -199,7 +199,7 @@ class StoreCopy(Record):
 
 
 class Index:
-    """The tag of each object of the store that a folder holds, and facts about the copy, in an SQLite file.
+    """SQLite file with the tag of each object that a folder holds a copy of, and the state of the copy.
 
     The file must not be deleted without the folder: it distinguishes files that the store has lost from files that it
     never had. Several threads and processes may use it at a time.
@@ -209,28 +209,28 @@ class Index:
         self.path = path
 
     def tags(self) -> dict[str, str]:
-        """Return the tag of each object in the folder, by key; it is empty for a file that was being written."""
+        """Return the tag of each object in the folder, by key; the tag is empty after an interrupted upload."""
         known = self._run("SELECT name, value FROM facts WHERE name LIKE ?", f"{_TAG}%")
         return {name.removeprefix(_TAG): tag for name, tag in known}
 
     def fact(self, name: str) -> str | None:
-        """Return the value that ``keep`` stored under a name."""
+        """Return the value that ``keep`` stored under a name, or None."""
         return dict(self._run("SELECT name, value FROM facts WHERE name = ?", name)).get(name)
 
     def keep(self, name: str, value: str | None) -> None:
-        """Store a value under a name; None removes it."""
+        """Store a value under a name, or delete the name if the value is None."""
         if value is None:
             self._run("DELETE FROM facts WHERE name = ?", name)
         else:
             self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
     def machine(self) -> str:
-        """Return a unique name of this data folder, chosen on first use."""
+        """Return a unique name of this data folder, which is chosen on first use."""
         self._run("INSERT OR IGNORE INTO facts VALUES ('machine', ?)", uuid.uuid4().hex)
         return str(self.fact("machine"))
 
     def _run(self, statement: str, *values: str) -> list[tuple[str, str]]:
-        """Run a statement in a new connection: the folder may be deleted between two statements."""
+        """Run a statement in a new connection, because the folder may be deleted between two statements."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
@@ -246,6 +246,5 @@ class Index:
 
 
 def _is_an_object(key: str) -> bool:
-    """Return whether a file of this name in the data folder is an object of the store."""
     folder, *rest = key.split("/")
     return key in _FILES or bool(rest and folder in _FOLDERS and DAMAGED not in rest and not rest[-1].startswith("."))

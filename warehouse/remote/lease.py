@@ -1,4 +1,4 @@
-"""The lease of a store: an object that names the only machine that may write, and that this machine renews.
+"""Lease of a store: an object that names the only machine that may write, and that this machine renews.
 
 A conditional write lets only one of several machines take the lease. A lease that has not been renewed for a minute,
 by the clock of the waiting machine, is taken over; a machine takes over its own lease at once. A folder has no
@@ -18,7 +18,7 @@ from warehouse.remote.objects import Objects, Version
 
 KEY = "lease.json"
 VALID_S = 60.0
-"""Seconds after which a lease that is not renewed may be taken over."""
+"""Number of seconds after which another machine may take over a lease that is not renewed."""
 
 _RENEWED_EVERY_S = 15.0
 _POLL_S = 1.0
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """The lease of one store; processes of one machine share it by the name that ``machine`` returns."""
+    """Lease of one store, which all processes share whose ``machine`` function returns the same name."""
 
     def __init__(self, objects: Objects, machine: Callable[[], str]) -> None:
         self._objects, self._machine, self._renewed = objects, machine, 0.0
@@ -34,14 +34,14 @@ class Lease:
         """Whether this process renews the lease."""
 
     def read(self) -> tuple[dict[str, Any], Version] | None:
-        """Return the lease, with ``machine`` and ``who`` (its command), and its version; None if nobody holds it."""
+        """Return the lease, with the keys ``machine`` and ``who``, and its version, or None if there is no lease."""
         current = self._objects.get(KEY)
         return None if current is None else (json.loads(current[0]), current[1])
 
     def take(self, who: str, report: Callable[[str], object], patience: float | None) -> None:
-        """Wait until no other machine holds the lease, and take it for ``who``, the command that others see.
+        """Wait until no other machine holds the lease, and take the lease for the command ``who``.
 
-        If it has to wait, ``report`` is called once with the reason. Raises ``WarehouseError`` if another machine
+        ``report`` is called once if it must wait. Raises ``WarehouseError`` if another machine
         holds the lease for longer than ``patience``, in seconds.
         """
         started = seen = time.monotonic()
@@ -69,7 +69,7 @@ class Lease:
 
     @contextmanager
     def renewing(self, who: str) -> Generator[None]:
-        """Renew this machine's lease during the block; other processes of this machine may continue after it."""
+        """Renew the lease of this machine in a thread during a ``with`` block."""
         self._renewed, self.holds, ending = time.monotonic(), True, threading.Event()
         thread = threading.Thread(target=self._renew_until, args=(ending, who), name="lease", daemon=True)
         thread.start()
@@ -81,7 +81,7 @@ class Lease:
             self.holds = False
 
     def give_back(self) -> None:
-        """Let other machines take the lease; if the store does not answer, it expires."""
+        """Release the lease of this machine; if the store does not answer, the lease expires."""
         try:
             if self._own() is not None:
                 self._objects.delete([KEY])
@@ -115,12 +115,11 @@ class Lease:
                 _log.info("The lease could not be renewed: %s", error)
 
     def _own(self) -> Version | None:
-        """Return the version of the lease in the store if it names this machine."""
         current = self.read()
         return current[1] if current is not None and current[0]["machine"] == self._machine() else None
 
     def _write(self, who: str, over: Version | str) -> bool:
-        """Write the lease if the store holds the required version; in a folder, write it in any case."""
+        """Write the lease if the store holds the version ``over``; in a folder, write the lease in any case."""
         content = json.dumps({"machine": self._machine(), "who": who, "written": time.time()}).encode()
         try:
             return self._objects.put(KEY, content, over) is not None

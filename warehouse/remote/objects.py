@@ -1,6 +1,7 @@
-"""The objects of a store, read and written by obstore; a write may require a certain present version.
+"""Client of a store that reads and writes objects with obstore, with optional conditional writes.
 
-Credentials come from the environment or the platform, under the names that the store's own tools use. None is stored.
+Credentials come from the environment or the platform, under the names that the store's own tools use. CARE stores no
+credentials.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from care_ops.errors import InputError, WarehouseError, how_to_install
 
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
-"""Seconds for a connection, and seconds without data after which a request fails."""
+"""Number of seconds after which a connection attempt, and a request without data, fail."""
 
 _RETRIES, _RETRY_TIMEOUT_S = 3, 60
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
@@ -30,17 +31,17 @@ _REASONS = {
     r"401 unauthorized|403 forbidden|invalidaccesskeyid|signaturedoesnotmatch|accessdenied|permission denied": "it "
     "refuses the credentials of this process; give it some that may read, write and delete there",
 }
-"""Reason and remedy by the pattern of a store's error."""
+"""Reason and remedy, keyed by the pattern of a store's error message."""
 
 _ATTEMPTS = re.compile(r" in [\d.]+\S*s, after .*?retry_timeout: \S+")
-"""The part of an error with duration and number of tries, which obstore adds."""
+"""Pattern of the duration and number of attempts that obstore adds to an error message."""
 
 Version = dict[str, str]
-"""Version of an object's content: its ``e_tag``, and its ``version`` in stores that count versions."""
+"""Version of an object's content: ``e_tag``, and also ``version`` in stores with versioning."""
 
 
 class Objects:
-    """The objects below a URL; every method raises ``WarehouseError`` if the store fails."""
+    """Objects below the URL of a store; each method raises ``WarehouseError`` if the store fails."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -62,22 +63,23 @@ class Objects:
             return from_url(self.address, client_options=limits, retry_config=retries)
 
     def listed(self) -> dict[str, tuple[str, float]]:
-        """Return the tag of each object, which changes with its content, and its time in seconds since 1970."""
+        """Return the tag and the modification time (Unix time in seconds) of each object, by key."""
         with self._asking("be listed"):
             entries = [entry for page in self._store.list() for entry in page]
         return {e["path"]: (str(e["e_tag"] or ""), e["last_modified"].timestamp()) for e in entries}
 
     def put(self, key: str, content: Path | bytes, mode: Version | str = "overwrite") -> Version | None:
-        """Write an object in any case, only over a version, or only if none exists ("create"); None if this fails.
+        """Write an object, and return its new version, or None if the condition in ``mode`` is not met.
 
-        Raises ``NotImplementedError`` if the store, such as a folder, cannot write on the condition of a version.
+        ``mode`` is "overwrite", "create" (the object must not exist), or the version that the store must hold. Raises
+        ``NotImplementedError`` if the store, such as a folder, cannot check a version.
         """
         with self._asking(f"take {key}", "AlreadyExistsError", "PreconditionError", "NotFoundError"):
             return self._store.put(key, content, mode=mode)
         return None
 
     def get(self, key: str) -> tuple[bytes, Version] | None:
-        """Return content and version of a small object; None if it does not exist."""
+        """Return the content and version of a small object, or None if the object does not exist."""
         with self._asking(f"give {key}", "NotFoundError"):
             result = self._store.get(key)
             version = {name: result.meta[name] for name in ("e_tag", "version") if result.meta[name] is not None}
@@ -85,7 +87,7 @@ class Objects:
         return None
 
     def fetch(self, key: str, target: Path) -> str:
-        """Download an object into a file, in pieces, and return its tag."""
+        """Download an object into a file in chunks, and return the tag of the object."""
         with self._asking(f"give {key}"):
             result = self._store.get(key)
             with target.open("wb") as file:
@@ -96,14 +98,14 @@ class Objects:
             return str(result.meta["e_tag"] or "")
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; an object that does not exist is ignored."""
+        """Delete objects, and ignore keys without an object."""
         for key in keys:
             with self._asking(f"delete {key}", "NotFoundError"):
                 self._store.delete(key)
 
     @contextmanager
     def _asking(self, what: str, *expected: str) -> Generator[None]:
-        """Raise an error of the store with its reason and remedy; an ``expected`` error only ends the block."""
+        """Raise errors of the store as ``WarehouseError`` with a remedy, but suppress ``expected`` errors."""
         try:
             from obstore.exceptions import BaseError
         except ImportError:

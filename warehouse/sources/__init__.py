@@ -1,1 +1,1 @@
-"""Sources of test sets: users' files (``files``), the Hugging Face hub (``huggingface``) and the demo (``demo``)."""
+"""Readers of test sets from users' files, the Hugging Face hub and the demo."""

@@ -1,4 +1,4 @@
-"""Limits on the memory and on the unpacked size with which a file is read."""
+"""Limits on the memory and on the unpacked size of files that are read."""
 
 import re
 import resource
@@ -33,7 +33,6 @@ def free_memory() -> int | None:
 
 
 def _of_this_process(which: int) -> int:
-    """Return the size of this process's address space (``which=0``) or resident memory (``which=1``) in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[which]) * resource.getpagesize()
 
 
@@ -85,7 +84,7 @@ _watch = _Watch()
 
 @contextmanager
 def within_memory(where: object) -> Generator[None]:
-    """Limit the memory that a ``with`` block uses to the free memory, because the system kills larger processes.
+    """Limit a ``with`` block to the free memory, because the system would kill a process that needs more.
 
     Raises ``InputError`` if the block needs more than the free memory.
     """
@@ -112,7 +111,7 @@ def refuse_bomb(path: Path, compression: str) -> None:
 
 
 def refuse_size(path: Path, unpacked: int) -> None:
-    """Raise ``InputError`` if the unpacked bytes are many times a file's size."""
+    """Raise ``InputError`` if the number of unpacked bytes is many times the file size."""
     packed = path.stat().st_size
     if unpacked > max(_SMALL, _MAX_RATIO * packed):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Roles of a table's columns, found by the user's names, by synonyms and by content.
+"""Functions that find the role of each column of a table by the user's options, column names and content.
 
 Every decision is recorded (``reading``) and shown to the user. Names are compared without case, spaces, underscores,
 hyphens, dots and colons: ``Item ID`` equals ``item_id``.
@@ -37,10 +37,10 @@ JUDGE = (
 )
 _PAIR = ("pair_id", "comparison_id", "battle_id")
 _QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
-"""Item columns that are used only if no other column is found; pairs come before questions with several answers."""
+"""Usual names of item columns that are used only if no other item column is found."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 _CHOICE = ("winner", "preference", "preferred", "vote")
-"""Score columns that are used only if no other score column is found."""
+"""Usual names of score columns that are used only if no other score column is found."""
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
@@ -77,7 +77,7 @@ _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for le
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
-"""Reason why a column of texts is not a judge."""
+"""Reason in messages why a column of texts is not a judge."""
 
 HOLDS_WORDS = "holds words, but the judges give numbers; if it is a judge, name every --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
@@ -87,7 +87,7 @@ _COUNTED_ROWS = 10
 
 @dataclass(frozen=True)
 class ScoreLayout:
-    """Columns of a table of scores; ``judge`` and ``score`` are None for a wide table."""
+    """Names of the columns of a table of scores; ``judge`` and ``score`` are None for a wide table."""
 
     item: str | None
     judge: str | None = None
@@ -101,7 +101,7 @@ def plain(name: str) -> str:
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Return the column with the usual name (the first synonym) or another synonym, or None if there is no such column.
+    """Return the column whose name is the first or another synonym, or None if there is no such column.
 
     Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file,
     and names the ``option`` with which the user can choose the column.
@@ -130,7 +130,7 @@ def is_score(name: str) -> bool:
 
 
 def named(where: str, names: Sequence[str], column: str) -> str:
-    """Return the column that the user named, or raise ``InputError`` if the table has no such column."""
+    """Return ``column``, or raise ``InputError`` if the table has no column of this name."""
     if column not in names:
         raise InputError(f"{where}: no column {column!r}; the columns are {listed([repr(n) for n in names], 40)}")
     return column
@@ -148,7 +148,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column with one of the synonyms, or raise ``InputError`` with the expected ``shape`` of the table."""
+    """Return the column whose name is a synonym, or raise ``InputError`` with the expected ``shape`` of the table."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -163,8 +163,8 @@ def item_fields(
 ) -> dict[str, str]:
     """Return the column of each field of an item except its id.
 
-    The column of a field is the column that the user named or the column with the field's name. If this finds neither
-    prompt nor response, columns with usual names of texts are used.
+    A field is read from the column that the user named or the column with the name of the field. If there is neither a
+    prompt nor a response, columns with usual names of texts are used.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(where, names, c) for f, c in named_columns.items()}
@@ -186,7 +186,7 @@ def item_fields(
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
-    """Decide by the column names whether a table of scores is long or wide.
+    """Determine from the column names whether a table of scores is long or wide.
 
     Raises ``InputError`` if the table lacks a column that the user named or that a long table needs.
     """
@@ -217,7 +217,6 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
 
 
 def _long_without(names: Sequence[str], judge: str | None) -> str:
-    """Return the message about a long table without a column of judges or of scores."""
     if judge is None:
         return (
             f"each row is one judge's score, but no column is called judge, nor {listed(JUDGE[1:], 20)}; "
@@ -231,7 +230,7 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
 
 
 def item_or_index(input_table: InputTable, item: str | None) -> str:
-    """Return the item column ``item``, or else the only index column whose values do not just number the rows.
+    """Return ``item``, or by default the only index column whose values are not row numbers.
 
     Raises ``InputError`` if ``item`` is None and the table has not exactly one such index.
     """
@@ -251,7 +250,7 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """Return the judges of a wide table, and each other column with the reason why it is not a judge.
+    """Return the judge columns of a wide table, and the other columns with the reason why they are not judges.
 
     ``order`` holds words that are grades, the lowest first. Raises ``InputError`` if a column that the user named is
     missing, the table is a long table without a score column, or the table has no judge.
@@ -318,7 +317,6 @@ def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
 
 
 def _why_by_name(name: str) -> str | None:
-    """Return the reason why a column with this name is not a judge, or None if the column may be a judge."""
     if _UNNAMED.match(name):
         return "has no name, as an index has none"
     if is_index(name):

@@ -34,7 +34,7 @@ MISSING = (
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     *("-", "--", "none", "missing"),
 )
-"""Spellings of a missing number: the list of pandas, and other usual spellings."""
+"""Spellings of a missing value: those of pandas, and other usual spellings."""
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -48,7 +48,7 @@ _BLOCK_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class _DelimitedText:
-    """Content of a text file in UTF-8, with the file's own encoding, separator and decimal character."""
+    """Content of a text file, converted to UTF-8, with the original encoding, separator and decimal character."""
 
     path: Path
     content: bytes
@@ -158,7 +158,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that splits the first records into the most values, with the same number in each record."""
+    """Return the separator that splits the first records into equally many values, and into as many as possible."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}
@@ -171,9 +171,9 @@ def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
 
 
 def _refuse_misread(text: _DelimitedText, width: int, rows: int | None = None) -> None:
-    """Raise ``InputError`` if a record has not ``width`` values, or a quote is not closed.
+    """Raise ``InputError`` if a record does not have ``width`` values, or a quote is not closed.
 
-    pyarrow reads all text after an open quote as one value, so its number of ``rows`` differs from that of ``csv``.
+    pyarrow reads all text after an open quote as one value, so its number of ``rows`` differs from ``csv``.
     """
     count, uneven = -1, list[str]()
     for line, record in text.records(strict=True):

@@ -1,4 +1,4 @@
-"""Items of the embedded demo: simulated answers to questions about countries, with known quality and planted style.
+"""Items of the demo: simulated answers to questions about countries, with known quality and style confounders.
 
 A simulated answer has a random share of correct facts, and four style confounders (padding, list formatting, false
 citations, emoji) that are independent of quality. No constant was tuned to the results of an aggregator.
@@ -62,7 +62,7 @@ _EMOJI = ("🌍", "✨", "🎉", "⭐")
 
 
 def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) -> list[ItemRecord]:
-    """Generate items of one question per country with twelve answers, gold labels and metadata of the planted style.
+    """Generate twelve answers to one question per country, with gold labels and the style of each answer as metadata.
 
     The gold label is ten times the F1 score of the facts. Precision is the share of the stated facts that are right,
     and recall is the share of the requested facts that are stated and right. With ``complete``, each answer states all

@@ -51,10 +51,10 @@ Report = Callable[[Reading], object]
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """Scores in a file, with items in the order of their first row.
+    """Scores from a file, with items in the order of their first row.
 
-    ``responses`` holds the texts that were scored, by judge and item; ``item_values`` holds other columns, by item.
-    Each mapping may be empty.
+    ``responses`` holds the texts that were scored, by judge and item, and may be empty. ``item_values`` holds values of
+    other columns by item, and may be empty.
     """
 
     scores: ScoreMatrix
@@ -75,7 +75,7 @@ class RecordedTable:
 
 
 def ignore_reading(reading: Reading) -> None:
-    """Ignore the record of how a table was read; the default of ``report``."""
+    """Ignore the record of how a table was read (default of ``report``)."""
 
 
 @guarded_reader
@@ -120,7 +120,7 @@ def recorded_judges(
 
 @guarded_reader
 def read_orders(source: TableSource, report: Report = ignore_reading) -> dict[str, ScoreMatrix]:
-    """Read scores of pairs, separately for the two orders in which the texts were shown.
+    """Read the scores of pairs, and return one score matrix for each order in which the texts were shown.
 
     The table has the columns item, judge, order and score. A score has the same meaning in both orders.
     """
@@ -201,7 +201,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """Return the texts of an item, where the beginning of a conversation becomes a missing prompt."""
+    """Return the texts of an item; the beginning of a conversation is the prompt if the item has no prompt."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -211,7 +211,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Return items with their values in the table of scores, where the first item column gives the split unit."""
+    """Return items with their values in the table of scores as metadata; the first item column is the split unit."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()
@@ -221,7 +221,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """Return items with the texts that a wide table of scores also has, and the completed record of the reading."""
+    """Return items with the texts in a wide table of scores, and the record of how the table was read."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
     if reading.layout != "wide" or not texts:
         return [], reading
@@ -302,7 +302,7 @@ def read_families(
 
 
 def _item_column(where: str, names: Sequence[str], wanted: str | None, usual: str | None) -> str | None:
-    """Return the item column: ``wanted``, else ``usual`` if it exists, or else a column with a usual name."""
+    """Return the item column: ``wanted``, otherwise ``usual`` if it exists, otherwise a column with a usual name."""
     is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
     return item_column(where, names, usual if is_usual else wanted)
 
@@ -378,7 +378,6 @@ def _wide(
 
 
 def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str:
-    """Return a sentence with the number of missing scores; raise ``InputError`` if all are missing."""
     missing = int(np.isnan(values).sum())
     if missing == values.size:
         raise InputError(f"{input_table.name}: every score is missing; give a table with scores")

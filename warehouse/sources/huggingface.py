@@ -126,7 +126,7 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
 
 
 def _first(row: Any, paths: str, name: str) -> Any:
-    """Return the value at the first path with a value, from paths such as ``a.b | a.c``."""
+    """Return the value at the first path that has a value, for paths such as ``a.b | a.c``."""
     values = [_at(row, path.strip(), name) for path in paths.split("|")]
     return next((value for value in values if value not in (None, "")), None)
 
@@ -144,7 +144,7 @@ def _at(row: Any, path: str, name: str) -> Any:
 
 
 def _text(value: Any, *, last: bool = False) -> str | None:
-    """Return a value as text for a judge, with all messages of a conversation or only the ``last`` answer."""
+    """Return a value as text; of a conversation, return all messages or only the ``last`` answer."""
     messages = messages_of(value) if isinstance(value, list) else []
     if messages:
         return split_answer(messages)[1] if last else transcript(messages)

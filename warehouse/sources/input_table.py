@@ -1,4 +1,4 @@
-"""Table from a file or a frame, with the place of each cell in the file."""
+"""Table from a file or a data frame, with the position of each row in the file."""
 
 import codecs
 import io
@@ -14,14 +14,14 @@ from care_ops.errors import InputError
 from warehouse.sources.reading import listed
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-"""Compression of a file, by the ending of its name."""
+"""Compression of a file, keyed by the file name extension."""
 
 _LISTED_CELLS = 5
 
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """Columns of a table that a parser reads.
+    """Columns of a table that a parser should read.
 
     Columns in ``as_text`` are read as text even if they look like numbers: the id ``007`` keeps its zeros. If ``only``
     is given, parsers of some formats read no other columns.
@@ -32,12 +32,12 @@ class WantedColumns:
 
 
 Plan = Callable[[Sequence[str]], WantedColumns]
-"""Function that receives a table's column names and returns the wanted columns."""
+"""Function that receives the column names of a table and returns the columns to read."""
 
 
 @dataclass(frozen=True)
 class InputTable:
-    """Table with unique, non-empty column names, and with information on its parser.
+    """Table with unique, non-empty column names, and a description of how it was parsed.
 
     Every message begins with ``name``, the path of the file or the kind of frame. ``parser`` holds the parser's name
     and settings, and ``notes`` its further decisions. ``locate`` converts row numbers, counted from 0, into places such
@@ -57,7 +57,7 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Return the first five distinct values with their places, and the number of other values, for a message."""
+        """Return text for a message: the first five distinct values, their positions, and how many others there are."""
         first: dict[str, int] = {}
         times = Counter[str]()
         for row, value in zip(rows, values, strict=True):
@@ -80,12 +80,12 @@ def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """Open a file, which may be compressed, as text, or raise ``InputError`` if the encoding is unknown."""
+    """Open a file, which may be compressed, as text; raise ``InputError`` if the encoding is unknown."""
     return io.TextIOWrapper(open_stream(path), encoding_of(path, encoding))
 
 
 def encoding_of(path: Path, name: str) -> str:
-    """Return the usual name of a text encoding, or raise ``InputError`` if the encoding is unknown."""
+    """Return the standard name of a text encoding; raise ``InputError`` if the encoding is unknown."""
     try:
         with io.TextIOWrapper(io.BytesIO(), name) as text:  # accepts encodings of text only
             return codecs.lookup(text.encoding).name
@@ -94,12 +94,12 @@ def encoding_of(path: Path, name: str) -> str:
 
 
 def open_stream(path: Path) -> pa.NativeFile:
-    """Open a file as bytes, which are decompressed if the file name ends in .gz, .bz2 or .zst."""
+    """Open a file as a stream of bytes, and decompress it if its name ends in .gz, .bz2 or .zst."""
     return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
 
 
 def name_columns(names: Sequence[str]) -> list[str]:
-    """Return the names of columns, with a replacement such as ``unnamed column 3`` for an empty name."""
+    """Return column names, where an empty name becomes a name such as ``unnamed column 3``."""
     return [name if name.strip() else f"unnamed column {k + 1}" for k, name in enumerate(names)]
 
 

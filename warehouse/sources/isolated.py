@@ -1,4 +1,4 @@
-"""Separate process for a parser, which can run out of memory or time without harm to this process."""
+"""Separate process for a parser that may exceed limits of memory or time."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ class IsolatedError(Exception):
 
 
 class TooLargeError(IsolatedError):
-    """Error of a separate process that exceeded its memory or time."""
+    """Error of a separate process that exceeded its limit of memory or time."""
 
 
 def run_isolated(
@@ -33,7 +33,7 @@ def run_isolated(
 ) -> bytes:
     """Run Python code in another process without environment variables, and return its standard output.
 
-    The code receives ``arguments`` as ``sys.argv[3:]`` and ``sent`` as standard input; it runs in ``folder``.
+    ``code`` receives ``arguments`` as ``sys.argv[3:]`` and ``sent`` as standard input; it runs in ``folder``.
     ``seconds`` limits its elapsed time and its processor time, and ``gigabytes`` limits its memory. Raises
     ``TooLargeError`` if a limit is exceeded, and ``IsolatedError`` if the code fails otherwise.
     """

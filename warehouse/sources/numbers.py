@@ -1,7 +1,7 @@
-"""Parser of columns into numbers; it also reads words that stand for numbers, and missing values.
+"""Parser that converts columns into numbers, including words that stand for numbers and missing values.
 
-Each different cell of a column is read once. A cell is a number, a missing value, or a word: one with a known meaning
-(``pass``), or a grade whose order the user gives. Any other cell is refused.
+Each distinct value of a column is parsed once. A value is a number, a missing value, a word with a known meaning
+(``pass``), or a grade whose order the user gives. Any other value is refused.
 """
 
 import re
@@ -25,22 +25,22 @@ _OF_ONE = {
     **{"pass": "fail", "passed": "failed", "yes": "no", "y": "n", "true": "false", "good": "bad"},
     **{"correct": "incorrect"},
 }
-"""Pairs of words about one answer: the first stands for 1, its opposite for 0."""
+"""Pairs of words about one answer: the first word stands for 1, the second word for 0."""
 
 _OF_TWO = {
     **{"a": "b", "left": "right", "win": "lose", "won": "lost", "wins": "loses", "first": "second"},
     **{f"{what}_{a}": f"{what}_{b}" for what in ("model", "response", "answer") for a, b in ("ab", "12")},
 }
-"""Pairs of words about two answers: 1 means that the first answer is better, 0 that the second one is."""
+"""Pairs of words about two answers: 1 if the first answer is better, 0 if the second answer is better."""
 
 _TIES = ("tie", "tied", "draw", "tie (bothbad)", "bothbad", "both_bad")
 _WORDS = _OF_ONE | _OF_TWO
 _MEANINGS = dict.fromkeys(_WORDS, 1.0) | dict.fromkeys(_WORDS.values(), 0.0) | dict.fromkeys(_TIES, 0.5)
-"""The number that each word stands for, whichever judge writes it; case does not matter."""
+"""Number that each word stands for, in lower case."""
 
 WORD_EXAMPLES = "pass, fail, yes, no, A, B, tie"
 HOW_TO_ORDER = "if words are grades, give their order, the lowest first, as --grades poor,fair,good (reading.grades)"
-"""The remedy for words whose order is not known."""
+"""Remedy in messages about words whose order is not known."""
 
 _POINT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?([iI]nf(inity)?|INF)", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
@@ -62,10 +62,10 @@ def numbers(
     judges: Identifiers | None = None,
     order: Sequence[str] = (),
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Read columns as numbers, with words such as ``pass`` and grades.
+    """Convert columns into numbers, including words such as ``pass`` and grades.
 
-    Returns the numbers, (rows, columns), with NaN for an empty cell, and the decisions as sentences. ``judges`` names
-    the judge of each row if a column holds the scores of several. ``order`` holds words that are grades, the lowest
+    Returns the (rows, columns) array of numbers, with NaN for an empty cell, and the decisions as sentences. ``judges``
+    names the judge of each row if a column holds the scores of several judges. ``order`` holds the grades, the lowest
     first; if the table has one of them, no other word is read. Raises ``InputError`` if a cell cannot be read, or a
     judge mixes words with numbers on another scale; the message names the cells.
     """
@@ -114,7 +114,7 @@ def numbers(
 
 
 def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the different cells of a column and the cell of each row; no cells for a column of numbers."""
+    """Return the distinct cells of a column and the index of each row's cell, or no cells for a column of numbers."""
     column = input_table.table.column(name)
     if is_text(column.type) or pa.types.is_boolean(column.type):
         names, codes = distinct(column)
@@ -128,9 +128,9 @@ def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDA
 def _with_points(
     input_table: InputTable, name: str, cells: Sequence[str], codes: NDArray[np.int32], decimal: Decimal
 ) -> tuple[Sequence[str], str | None]:
-    """Return the cells with points before decimals, and a sentence if that changes any.
+    """Return the cells with decimal points, and a sentence if this changes any cell.
 
-    Commas are decimal commas only if no value contradicts that.
+    Commas are decimal commas only if no cell contradicts this.
     """
     if decimal == ".":
         spelled = [cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell for cell in cells]
@@ -150,7 +150,7 @@ def _with_points(
 
 
 def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
-    """Return cells such as ``85%`` or ``8/10`` without the unit, and the unit; unchanged unless all have the same."""
+    """Return the cells without their unit (``85%``, ``8/10``) and the unit, or all unchanged if the units differ."""
     found = {cell: _UNIT.fullmatch(cell) for cell in cells if cell not in _EMPTY}
     units = {"" if match is None else match[2].replace(" ", "") for match in found.values()}
     unit = units.pop() if len(units) == 1 else ""
@@ -158,7 +158,7 @@ def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
 
 
 def _number(cell: str) -> float:
-    """Return the number of a cell: NaN if it is missing, infinite if it cannot be read."""
+    """Return the number in a cell, NaN for a missing value, or infinity for a cell that is not a number."""
     return np.nan if cell in _EMPTY else float(cell) if _POINT.fullmatch(cell) else np.inf
 
 
@@ -171,7 +171,6 @@ def _refuse_mixed(
     *,
     is_graded: bool,
 ) -> None:
-    """Raise ``InputError`` if a judge gives words and numbers outside 0 to 1, or grades and any other numbers."""
     codes = np.zeros(len(values), dtype=np.int32) if judges is None else judges.codes
     others = ~is_word & np.isfinite(values) & (is_graded | (values < 0) | (values > 1))
     for code in np.intersect1d(codes[is_word], codes[others]).tolist():
@@ -186,12 +185,12 @@ def _refuse_mixed(
 
 
 def _plain_word(word: str) -> str:
-    """Return the form in which grades are compared: ``Very_Good`` becomes ``very good``."""
+    """Return the normalized form of a word: ``Very_Good`` becomes ``very good``."""
     return _BETWEEN_WORDS.sub(" ", word.strip()).casefold()
 
 
 def holds_numbers(column: pa.ChunkedArray) -> bool:
-    """Return whether any value of a text column is meant as a number.
+    """Return whether any value of a text column represents a number.
 
     Such a value is a number, or a text with digits and without letters, such as ``40%`` and ``1.250,5``. Dates and
     times do not count.
@@ -205,7 +204,7 @@ def holds_numbers(column: pa.ChunkedArray) -> bool:
 
 
 def holds_words(column: pa.ChunkedArray) -> bool:
-    """Return whether most values of a column of text are words that stand for numbers."""
+    """Return whether most values of a text column are words that stand for numbers."""
     names, codes = distinct(column)
     filled = [name.strip() not in _EMPTY for name in names]
     words = [name.strip().lower() in _MEANINGS for name in names]
@@ -213,5 +212,5 @@ def holds_words(column: pa.ChunkedArray) -> bool:
 
 
 def holds_grades(column: pa.ChunkedArray, order: Sequence[str]) -> bool:
-    """Return whether a column of text has one of the words that the user has put into an order."""
+    """Return whether a text column contains one of the grades in ``order``."""
     return not {_plain_word(cell) for cell in distinct(column)[0]}.isdisjoint(map(_plain_word, order))

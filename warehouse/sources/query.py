@@ -1,6 +1,6 @@
 """Reader of the result of a DuckDB query, from a ``.sql`` file with one SELECT.
 
-A query may come from an untrusted person. DuckDB restricts the files that a query may open, by their resolved paths.
+A query may be untrusted. DuckDB restricts the files that a query may open, by the resolved paths of the files.
 """
 
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Record of how a table was read: its parser, and the role of each column."""
+"""Record of how a table was read: the parser, and the role of each column."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Reading:
         return replace(self, notes=(*self.notes, *sentences))
 
     def sentences(self) -> list[str]:
-        """Return sentences about the parser, the roles of columns and the decisions, which a person can check."""
+        """Return sentences that describe the parser, the roles of the columns and the decisions."""
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":

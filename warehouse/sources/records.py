@@ -1,7 +1,7 @@
 """Parsers of JSON, JSON lines and the sheets of a workbook.
 
-A column whose values have one type keeps that type. A column with several types, such as ids that are numbers and
-words, becomes text.
+A column whose values have one type keeps that type. A column with several types, such as numbers and words,
+becomes text.
 """
 
 import importlib.metadata
@@ -81,7 +81,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, Any]]:
-    """Yield the JSON value of each line that is not empty, with the line's number.
+    """Yield the line number and the JSON value of each line that is not empty.
 
     Raises ``InputError`` if a line is not JSON.
     """
@@ -96,7 +96,7 @@ def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, A
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read a table from one sheet of an Excel or OpenDocument workbook, whose first non-empty row has the names.
+    """Read a table from one sheet of an Excel or OpenDocument workbook; the first non-empty row holds the names.
 
     Raises ``InputError`` if ``python-calamine`` is not installed, the file is not a workbook, the sheet is empty, or
     several sheets are not empty and the user has named no sheet.
@@ -153,7 +153,6 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
-    """Return a JSON object as a dictionary, or raise ``ValueError`` if the object has a key twice."""
     record = dict(pairs)
     if len(record) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -189,7 +188,7 @@ def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Return values as an array of their type, or as text if they have several types (true does not become 1)."""
+    """Return values as an Arrow array, which has text if the values have several types (true does not become 1)."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)

@@ -1,4 +1,4 @@
-"""Tables in which several columns together identify an item.
+"""Functions for tables in which several columns together identify an item.
 
 A table of answers has columns for the question and for the system that answered; a table of pairs has two systems.
 These columns together identify the item: ``q7 / gpt-4o``.
@@ -20,16 +20,16 @@ _SYSTEM = (
 
 
 def system_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns of systems, which may identify an item together with another column."""
+    """Return the columns that name systems, which may identify an item together with another column."""
     return [name for name in names if is_called(name, _SYSTEM)]
 
 
 def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
-    """Return the table with one column that identifies items, and the column's name, such as ``question_id,model``.
+    """Return the table with a single column that identifies items, and the name of this column.
 
-    ``item`` is one column, or several columns separated by commas. If an item (and ``judge``) has several rows, its
-    column is joined with columns of systems if this distinguishes more rows. A table of scores without a judge column
-    is not changed, because a column of systems may then hold the judges.
+    ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If an item (and
+    ``judge``) has several rows, its column is joined with columns of systems if this distinguishes more rows. A table
+    of scores without a judge column is not changed, because a column of systems may then hold the judges.
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)
@@ -45,7 +45,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
 
 
 def values_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
-    """Return the values of item and system columns by item, or an empty mapping if an item has several values."""
+    """Return the values of item and system columns by item, or an empty mapping if the values of an item vary."""
     parts = [name for name in item.split(",") if name in input_table.names]
     systems = [name for name in system_columns(input_table.names) if name not in (*parts, item, judge)]
     columns = [item, *(parts if len(parts) > 1 else []), *systems]
@@ -57,7 +57,6 @@ def values_of_items(input_table: InputTable, item: str, judge: str | None = None
 
 
 def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
-    """Return the share of rows whose values in the given columns differ from all earlier rows."""
     chosen = input_table.table.select(list(columns))
     if any(pa.types.is_nested(field.type) for field in chosen.schema):
         return 0.0

@@ -1,6 +1,6 @@
-"""Reader of files of many kinds, queries and frames in memory, each as one Arrow table.
+"""Reader that returns a file, a query result or a data frame as one Arrow table.
 
-The ending of a file's name decides its parser, and its first bytes must agree.
+The file name extension determines the parser, and the first bytes of the file must agree with the extension.
 """
 
 import json
@@ -38,7 +38,7 @@ _OF_FRAMES = "give each column one kind of value, numbers (pandas.to_numeric) or
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """Frame with Arrow's PyCapsule interface, such as a frame of pandas, polars, pyarrow or DuckDB."""
+    """Data frame with Arrow's PyCapsule interface, such as a frame of pandas, polars, pyarrow or DuckDB."""
 
     def __arrow_c_stream__(self, _requested_schema: object | None = None, /) -> object: ...
 
@@ -50,7 +50,7 @@ R = TypeVar("R")
 
 
 def guarded_reader(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a reader of tables to limit its memory and to raise its unexpected errors as ``InputError``."""
+    """Decorate a reader of tables: limit its memory, and raise its unexpected errors as ``InputError``."""
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -66,7 +66,7 @@ def guarded_reader(function: Callable[P, R]) -> Callable[P, R]:
 def read_input_table(
     source: TableSource, plan: Plan = lambda _: WantedColumns(), options: ReadingOptions = AS_FOUND
 ) -> InputTable:
-    """Read a table from a file or a frame.
+    """Read a table from a file or a data frame.
 
     A file may be CSV or similar text, JSON, JSON lines, Parquet, a workbook, or a ``.sql`` file with a query for
     DuckDB; text and JSON may be compressed. A frame is any object with ``__arrow_c_stream__``. ``plan`` receives the
@@ -82,7 +82,7 @@ def read_input_table(
 
 
 def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of a usual type: dictionaries only of texts, and bytes that are valid text as text."""
+    """Decode dictionaries unless they hold texts, and convert string views and bytes that are valid text into text."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         inner, chunks = kind.value_type, column.chunks
@@ -159,7 +159,7 @@ _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
     **dict.fromkeys(EXCEL, read_workbook),
     ".sql": read_query,
 }
-"""Parsers by the ending of a file's name."""
+"""Parser of each file name extension."""
 
 
 def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, values: str) -> TableSource:
@@ -178,7 +178,7 @@ def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, v
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    """Return a frame as an Arrow table, with JSON for lists of several kinds of values, such as messages."""
+    """Convert a frame into an Arrow table, with JSON for lists of values of several types, such as messages."""
     try:
         return pa.table(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -1,4 +1,4 @@
-"""Columns of names, such as ids and judges, encoded as distinct names and the index of each row's name."""
+"""Encoding of columns of names, such as ids and judges, as distinct names and the index of each row's name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,9 +19,10 @@ class Identifiers(NamedTuple):
 
 
 def identifiers(input_table: InputTable, column: str) -> Identifiers:
-    """Return the distinct names in a column, trimmed if the column's own name has spaces around it.
+    """Return the distinct names in a column and the index of each row's name.
 
-    Raises ``InputError`` if a row has no name, or two names differ only in the spaces around them.
+    Names are trimmed if the column name has spaces around it. Raises ``InputError`` if a row has no name, or two names
+    differ only in the spaces around them.
     """
     kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
@@ -43,7 +44,7 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
 
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
-    """Return a column's distinct values as names, in the order of their first row, and the index of each row's name.
+    """Return the distinct values of a column as names, in order of first occurrence, and the index of each row's name.
 
     A dictionary column is not expanded, because a long table names each item and judge many times.
     """
@@ -54,7 +55,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def as_texts(values: Identifiers) -> list[str]:
-    """Return the name of each row."""
+    """Return the name in each row."""
     return [values.names[code] for code in values.codes]
 
 
@@ -78,7 +79,7 @@ def refuse_repeated(
     remedy: str,
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` with up to five examples, ``described`` by their first row, if a code occurs twice."""
+    """Raise ``InputError`` with up to five examples if a code occurs twice; ``described`` names the value in a row."""
     rows = np.arange(len(codes)) if rows is None else rows
     repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
     if not repeated:
@@ -90,14 +91,13 @@ def refuse_repeated(
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is text, or a dictionary of texts."""
+    """Return whether an Arrow type is a text type or a dictionary of texts."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _name(value: Any) -> str:
-    """Return a value as a name, which is empty for None and NaN."""
     return "" if value is None or value != value else str(value)
 
 
