@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 # One thread a process: two test processes with two threads each take twice as long on two cores.
@@ -68,6 +69,14 @@ def quiet_again():
 
     yield
     print_logs(verbose=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_closed_instance():
+    """Keep Dagster from asking the storage of an instance that another test has left open and lost."""
+    storage = sys.modules.get("dagster._core.storage.defs_state.base")
+    with nullcontext() if storage is None else storage.set_defs_state_storage(None):
+        yield
 
 
 @pytest.fixture(scope="session")

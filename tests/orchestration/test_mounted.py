@@ -45,13 +45,6 @@ def host(*workspaces: dg.Definitions) -> dg.Definitions:
     return dg.Definitions.merge(own, *workspaces)
 
 
-@pytest.fixture(autouse=True)
-def _open_instance():
-    """Open an instance, because Dagster otherwise asks the storage of one that another test has closed."""
-    with dg.DagsterInstance.ephemeral():
-        yield
-
-
 @pytest.fixture
 def two(tmp_path, monkeypatch) -> tuple[Path, Path]:
     monkeypatch.delenv("CARE_WORKSPACE", raising=False)
