@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from assets.code import code_version
-from assets.fit.stages import STAGES, fit_code
+from assets.fit.stages import STAGES, fit_code, result_code
 from assets.hashing import content_hash
 from assets.versions import settings_version
 
@@ -65,7 +64,7 @@ def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Ma
 
     def asset(make: Make) -> dg.AssetsDefinition:
         group = make.__module__.split(".")[-2]
-        more.update(group_name=group, code_version=fit_code() if group == "fit" else code_version("assets", "care_ops"))
+        more.update(group_name=group, code_version=fit_code() if group == "fit" else result_code())
         return dg.asset(partitions_def=TESTSETS, deps=deps, description=description, **more)(_store_inputs(make))
 
     return asset
@@ -98,13 +97,12 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     if asset in SOLVED:
         panel = folder.find(PanelDocument)
         return content_hash([fit_code(), None if panel is None else panel.panel, settings_version(workspace, testset)])
-    code = code_version("assets", "care_ops")
     if asset == "report":
         latest = workspace.fits.publications(testset)[-1:]
         shown = [(publication.fit_version, publication.published_by, publication.pinned) for publication in latest]
-        return content_hash([code, shown, [built_from(folder, each).version for each in (*RESULTS, "review")]])
+        return content_hash([result_code(), shown, [built_from(folder, each).version for each in (*RESULTS, "review")]])
     fit = folder.find(FitDocument)
-    made_of: list[object] = [code, None if fit is None else fit.fit_version]
+    made_of: list[object] = [result_code(), None if fit is None else fit.fit_version]
     if asset != "factors":
         made_of.append(workspace.parts.items_version(testset, "gold_version"))
     if asset == "systems":

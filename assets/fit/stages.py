@@ -16,3 +16,8 @@ def recommended(aggregators: Iterable[str]) -> str:
 def fit_code() -> str:
     """Return the version of the code of all stages of a fit."""
     return code_version("assets/fit", "care_ops")
+
+
+def result_code() -> str:
+    """Return the version of the code of everything that is made from a fit: results, review and pages."""
+    return code_version("assets", "care_ops")

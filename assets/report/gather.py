@@ -3,10 +3,9 @@
 import logging
 from dataclasses import asdict, replace
 
-from assets.code import code_version
 from assets.fit.documents import StructureDocument
 from assets.fit.kept import read_answers, read_fitted, read_moments
-from assets.fit.stages import fit_code, recommended
+from assets.fit.stages import fit_code, recommended, result_code
 from assets.publication.differences import difference, reasons
 from assets.publication.fit_versions import published_before
 from assets.report.assemble import completed
@@ -63,7 +62,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "source": source_version(workspace, testset),
             "settings": settings_version(workspace, testset),
             "panel": scores.fingerprint(),
-            "code": {"fit": fit_code(), "report": code_version("assets", "care_ops")},
+            "code": {"fit": fit_code(), "report": result_code()},
             "seed": workspace.fit.seed,
             "structure": asdict(folder.read(StructureDocument)),
             "fit_ids": fit.by_aggregator,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.code import code_version
+from assets.fit.stages import result_code
 from assets.metadata import table
 from assets.report.names import items_name, page_name
 from assets.workspace import Workspace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     group_name="report",
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
-    code_version=code_version("assets", "care_ops"),
+    code_version=result_code(),
     description="The index of all pages.",
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from assets.code import code_version
 from assets.fit.documents import FitDocument
 from assets.fit.made import built_from, result_version
+from assets.fit.stages import result_code
 from assets.hashing import content_hash
 from assets.judging.failures import IncompleteScores
 from assets.judging.retests import changed_judges
@@ -268,11 +268,10 @@ def lacks_facts(workspace: Workspace, testset: str) -> bool:
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
     """Return a hash of the inputs of the index: code, verdicts without steps and times, pages and reviews."""
-    code = code_version("assets", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [built_from(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
     shown = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
-    return content_hash([code, pages, shown])
+    return content_hash([result_code(), pages, shown])
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:

@@ -10,7 +10,6 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from assets.code import code_version
 from assets.fit import made as made_module
 from assets.fit import panel
 from assets.fit.made import RESULTS
@@ -267,20 +266,14 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(workspace
 
 
 def test_another_code_of_the_results_makes_them_and_their_page_again_and_no_fit(workspace_after_run, monkeypatch):
-    def code_of(*places: str) -> str:
-        return "another" if places[0] == "assets" else code_version(*places)
-
-    monkeypatch.setattr(made_module, "code_version", code_of)
+    monkeypatch.setattr(made_module, "result_code", lambda: "another")
     built = {asset for asset, _ in run(workspace_after_run).materialised}
     assert built == {*RESULTS, "review", "report", "report_index"}
     assert run(workspace_after_run).materialised == []
 
 
 def test_another_code_of_the_index_makes_it_again_and_nothing_else(workspace_after_run, monkeypatch):
-    def code_of(*places: str) -> str:
-        return "another" if places[0] == "assets" else code_version(*places)
-
-    monkeypatch.setattr("assets.report.verdicts.code_version", code_of)
+    monkeypatch.setattr("assets.report.verdicts.result_code", lambda: "another")
     assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
     assert run(workspace_after_run).materialised == []
 
