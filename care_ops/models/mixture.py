@@ -126,9 +126,9 @@ def _step_of(values: Array) -> _Step:
         for rows in blocks(n):
             squared = half.sum(axis=1)[:, None] if mask is None else half @ mask[rows].T
             r, log_sum = _shares(scaled @ filled[rows].T - squared + logs)
-            evidence += log_sum
-            total += r.sum(axis=1)
-            mass += r.sum(axis=1)[:, None] if mask is None else r @ mask[rows]
+            evidence, items = evidence + log_sum, r.sum(axis=1)
+            total += items
+            mass += items[:, None] if mask is None else r @ mask[rows]
             first += r @ filled[rows]
         constant = float(np.sum(squares / variance + count * np.log(2 * np.pi * variance))) / n
         share = np.maximum(total / n, 1.0 / (10 * n))
