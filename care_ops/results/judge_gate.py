@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from care_ops.errors import InputError, capital, listed
+from care_ops.errors import InputError, capital, counted, listed
 from care_ops.metrics import is_binary
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.samples import MOST_ITEMS
@@ -114,8 +114,7 @@ class GateAdvice:
             return ""
         if self.more_labels <= self.unlabelled:
             so_far = f"; so far the labels lean to {self.leans}" if self.leans else ""
-            labels = "label" if self.more_labels == 1 else "labels"
-            return f"about {self.more_labels:,} more {labels} would decide{so_far}"
+            return f"about {counted(self.more_labels, 'more label')} would decide{so_far}"
         return f"too close to the bar to decide with the {self.unlabelled:,} items that are left"
 
 

@@ -252,9 +252,8 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     elif facts.labels is not None:
         missing, remedy = "compare the judges with your labels", f"Run `{remedies.report}`"
     else:
-        missing = "there are no pass or fail labels"
-        if facts.gate_needs == "labels":
-            missing = "too few items have labels of people"
+        too_few, none = "too few items have labels of people", "there are no pass or fail labels"
+        missing = too_few if facts.gate_needs == "labels" else none
         remedy = f"Label random items with 1 (pass) and 0 (fail), then run `{remedies.report}`"
     value = "VALUE is the score above which an item passes"
     return [Reason("labels", f"May the panel or a judge gate a release? Not yet: {missing}. {remedy}; {value}.")]

@@ -158,10 +158,8 @@ class Verdict:
     @property
     def first_steps(self) -> tuple[Step, ...]:
         """Steps up to the first one that has a command; all steps if none has one."""
-        with_command = next(
-            (k for k, step in enumerate(self.next_steps) if step.command is not None), len(self.next_steps) - 1
-        )
-        return self.next_steps[: with_command + 1]
+        ends = [k for k, step in enumerate(self.next_steps, 1) if step.command is not None]
+        return self.next_steps[: ends[0]] if ends else self.next_steps
 
     def lines(self, *, everything: bool = False) -> list[str]:
         """Return headline, first reasons and first steps; with ``everything``, all reasons, details and steps."""
