@@ -68,8 +68,8 @@ def judge_reports(
     labelled = [item for item in item_ids if item in labels.sample]
     weights = np.zeros(len(item_ids))
     weights[~np.isnan(given)] = FitLabels.of(labels).weights(labelled)
-    units, grades = item_columns(table).units(), _grades(table, every)
-    given_to_all: dict[str, Any] = {"grades": grades, "units": units, "level": level}
+    grades = None if every.binary else aligned(item_ids, every.values)
+    given_to_all: dict[str, Any] = {"grades": grades, "units": item_columns(table).units(), "level": level}
     reports: list[JudgeReport] = []
     left_out: dict[str, str] = {}
     for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
@@ -95,7 +95,7 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
         return decided
     grades = [label.value for label in labels.given]
     low, high = float(np.nanmin(table.scores.values)), float(np.nanmax(table.scores.values))
-    if cut is not None and not (low <= min(grades) and (low + high) / 2 < max(grades) <= high):
+    if not (low <= min(grades) and (low + high) / 2 < max(grades) <= high):
         raise InputError(
             f"the labels are grades from {min(grades):g} to {max(grades):g} and scores lie between {low:g} and "
             f"{high:g}, so no cut fits both; label items with 1 (pass) and 0 (fail), and give the pass mark of the "
@@ -108,11 +108,6 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
             f"{(min(grades) + max(grades)) / 2:g}, or labels of 0 and 1"
         )
     return Labels(tuple(replace(label, value=float(label.value > cut)) for label in labels.given))
-
-
-def _grades(table: ScoreTable, labels: Labels) -> Array | None:
-    """Return the labels as grades; None if they are 0 and 1."""
-    return None if labels.binary else aligned(table.scores.item_ids, labels.values)
 
 
 def _cut(judge: str, scores: Array, declared: float | None) -> float:

@@ -73,8 +73,7 @@ class LabelFile:
     def read(cls, path: Path) -> LabelFile:
         """Read a label file; a file that does not exist yet has no rows.
 
-        Raises ``InputError`` if it has other columns than the ones written here, or labels that
-        ``read_labels`` refuses.
+        Raises ``InputError`` if it has other columns, or labels that ``read_labels`` refuses.
         """
         if not path.exists():
             return cls(path, [])
@@ -84,7 +83,7 @@ class LabelFile:
             if not {*COLUMNS[:3]} <= {*(reader.fieldnames or ())} <= {*COLUMNS}:
                 raise InputError(
                     f"{path}: the file is not a label file: it has the columns {', '.join(reader.fieldnames or ())}, "
-                    f"but needs {', '.join(COLUMNS)}; name another file with --out"
+                    f"but needs {', '.join(COLUMNS[:3])} (at most {', '.join(COLUMNS)}); name another file with --out"
                 )
             rows = [LabelRow(**{name: as_meant(row.get(name) or "") for name in COLUMNS}) for row in reader]
         if rows:
