@@ -243,11 +243,12 @@ def _broken_sqlite(path: Path) -> str | None:
         with closing(sqlite3.connect(f"file:{path}?{how}", uri=True)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-            if "alembic_version" in tables and len(connection.execute("SELECT 1 FROM alembic_version").fetchall()) > 1:
+            if not tables:
+                verdict = "it is empty"
+            elif "alembic_version" in tables and connection.execute("SELECT 1 FROM alembic_version").fetchmany(2)[1:]:
                 verdict = "two processes created it at the same time"
     except sqlite3.DatabaseError as error:
         if (refused := refusal(error, path)) is not None:
             raise WarehouseError(refused) from error
-        verdict, tables = str(error), {""}
-    wrong = verdict if tables else "it is empty"
-    return None if wrong == "ok" else f"{path}: it is damaged ({wrong})"
+        verdict = str(error)
+    return None if verdict == "ok" else f"{path}: it is damaged ({verdict})"
