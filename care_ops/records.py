@@ -264,4 +264,4 @@ class ChangePoint:
     def __str__(self) -> str:
         """Return the day and the size of the change, as the end of a sentence."""
         days = (date.fromordinal(day).isoformat() for day in (self.run_date, self.detected))
-        return "by {:.3f} of the scale on {} (told on {})".format(abs(self.shift), *days)
+        return "by {:.3f} of the scale on {} (detected on {})".format(abs(self.shift), *days)

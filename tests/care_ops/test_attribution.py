@@ -93,4 +93,4 @@ def test_a_changed_judge_is_named_with_its_shift_and_days(judges):
     assert len(stated) == len(judges)
     for sentence in stated:
         assert "Judge sonnet changed" in sentence
-        assert "fell by 0.125 of the scale on 2026-11-14 (told on 2026-11-16)" in sentence
+        assert "fell by 0.125 of the scale on 2026-11-14 (detected on 2026-11-16)" in sentence

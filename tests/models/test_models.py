@@ -1,4 +1,4 @@
-"""Score with real models on the CPU: vLLM in a Ray actor under `care run`, beside transformers. `make test-vllm`."""
+"""Score with real models on the CPU: vLLM in a Ray actor under `care run`, and transformers. `make test-vllm`."""
 
 from __future__ import annotations
 
