@@ -29,8 +29,7 @@ def project(tmp_path, monkeypatch) -> Iterator[Path]:
     (folder / "host_project" / "defs" / "tables.py").write_text(THEIRS)
     (folder / "pyproject.toml").write_text(PROJECT)
     monkeypatch.syspath_prepend(folder)
-    with dg.DagsterInstance.ephemeral():  # else the storage of an instance that another test has closed is asked
-        yield folder
+    yield folder
     for name in [name for name in sys.modules if name.partition(".")[0] == "host_project"]:
         del sys.modules[name]  # the next test has a project of that name too
 
