@@ -60,7 +60,7 @@ def test_workers_start_once_where_the_rest_of_the_work_pays_and_end_with_the_run
 def test_workers_end_with_a_run_that_is_killed(tmp_path):
     (tmp_path / "run.py").write_text(
         "import os, time\nimport assets.workers\nfrom assets.workers import DaskConfig, Workers\n"
-        "def work(k):\n    print(os.getpid(), flush=True)\n    time.sleep(600)\n"
+        "def work(k):\n    os.write(1, b'%d\\n' % os.getpid())  # both workers write at once\n    time.sleep(600)\n"
         "if __name__ == '__main__':\n"
         "    assets.workers.WORTH_S = -1.0\n    list(Workers(DaskConfig(workers=2)).map(work, range(2)))\n"
     )
