@@ -135,8 +135,8 @@ def work(folder: Path) -> list[dict[str, Any]]:
     for path in sorted((folder / "data" / "parts" / "scores").glob("judge=*")):
         columns = ["item_key", "valid_mass", "tokens_in", "latency_ms"]
         parts = pa.concat_tables(pq.ParquetFile(part).read(columns=columns) for part in path.rglob("*.parquet"))
-        if pc.sum(parts["tokens_in"]).as_py():
-            means = {name: pc.mean(parts[name]).as_py() for name in columns[1:]}
+        if pc.call_function("sum", [parts["tokens_in"]]).as_py():
+            means = {name: pc.call_function("mean", [parts[name]]).as_py() for name in columns[1:]}
             table.append({"judge": path.name.removeprefix("judge="), **means})
     return table
 

@@ -33,6 +33,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.support.mutants import STRATA, Mutant, candidates_of, draw, ending_of
@@ -118,13 +119,13 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def cover(tree: Path) -> dict[str, dict[str, object]]:
+def cover(tree: Path) -> dict[str, dict[str, Any]]:
     """Return, for each test function, its seconds and the lines that it covers by file.
 
     Only test files that have changed since they were last covered are run. Tests that fail are left out.
     """
     hashes = {str(p.relative_to(tree)): _hash(p) for pattern in TESTS for p in sorted(tree.glob(pattern))}
-    kept = kept_map()
+    kept: dict[str, dict[str, Any]] = kept_map()
     stale = [name for name, content in hashes.items() if kept["hashes"].get(name) != content]
     for files in (stale[k : k + _FILES_AT_ONCE] for k in range(0, len(stale), _FILES_AT_ONCE)):
         tests = {name: what for name, what in kept["tests"].items() if name.partition("::")[0] not in files}
@@ -184,12 +185,12 @@ def _walked(tree: Path, data: Path, log: Path) -> dict[str, dict[str, object]]:
     return whole
 
 
-def pytest_runtest_setup(item) -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Count lines covered by fixtures for every test of the file, which may share them."""
     _switch(item.nodeid.partition("::")[0])
 
 
-def pytest_runtest_call(item) -> None:
+def pytest_runtest_call(item: pytest.Item) -> None:
     _switch(item.nodeid.partition("[")[0])
 
 
@@ -201,7 +202,7 @@ def _switch(context: str) -> None:
         running.switch_context(context)
 
 
-def pytest_runtest_logreport(report) -> None:
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     with Path(os.environ["CARE_MUTANTS_LOG"]).open("a") as file:
         passed = report.outcome != "failed"
         file.write(json.dumps([report.nodeid.partition("[")[0], report.duration, passed]) + "\n")

@@ -35,7 +35,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from orchestration.instance import under_way, workspace_instance
+from orchestration.instance import unfinished_runs, workspace_instance
 from orchestration.plan import find_stale
 from orchestration.workspace import load_workspace
 from tests.support.deployed import Deployment, postgres, postgres_binaries
@@ -178,7 +178,7 @@ class Soak:
         """
         with _opened(self._deployment) as instance:
             time.sleep(max(0.0, at - time.monotonic()))
-            then = f"{under_way(instance)} runs under way, {self._to_make()} partitions still to make"
+            then = f"{len(unfinished_runs(instance))} runs under way, {self._to_make()} partitions still to make"
             kill(self._daemon)
             self._daemon.wait()
             time.sleep(away)
@@ -193,7 +193,7 @@ class Soak:
         """Wait until nothing has been missing or running for a while; returns whether that happened."""
         began = quiet_since = time.monotonic()
         while time.monotonic() - began < _LONGEST_NIGHT_S:
-            if under_way(instance) or self._to_make():
+            if unfinished_runs(instance) or self._to_make():
                 quiet_since = time.monotonic()
             if time.monotonic() - quiet_since > _QUIET_S:
                 return True

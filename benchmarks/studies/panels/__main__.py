@@ -54,7 +54,7 @@ def order(estimate: Array, truth: Array) -> float:
         counts = np.unique(values, return_counts=True)[1].astype(float)
         return len(values) * (len(values) - 1) / 2 - float((counts * (counts - 1) / 2).sum())
 
-    tau = float(kendalltau(filled, truth)[0])
+    tau = float(np.asarray(kendalltau(filled, truth))[0])
     return 0.0 if np.isnan(tau) else tau * float(np.sqrt(untied(filled) / untied(truth)))
 
 
