@@ -283,8 +283,8 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
     Dagster deletes a run together with its materialisations. A run is kept while one of its materialisations has the
     same data version as its partition's latest one, because Dagster uses that version to find stale assets downstream.
     """
-    done_on, today = workspace.data / "dagster" / "old_runs_deleted", f"{datetime.now(UTC):%F}"
-    if done_on.exists() and done_on.read_text() == today:
+    done_on, today = f"care old_runs_deleted {workspace.root}", f"{datetime.now(UTC):%F}"
+    if instance.daemon_cursor_storage.get_cursor_values({done_on}).get(done_on) == today:
         return 0
     status = dg.DagsterRunStatus
     ended = [status.SUCCESS, status.FAILURE, status.CANCELED]
@@ -298,8 +298,7 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
             deleted += 1
             if deleted == _MOST_DELETED:
                 return deleted
-    done_on.parent.mkdir(parents=True, exist_ok=True)
-    done_on.write_text(today)
+    instance.daemon_cursor_storage.set_cursor_values({done_on: today})
     return deleted
 
 

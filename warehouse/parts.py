@@ -323,10 +323,10 @@ class Attempts:
         self._counts: dict[str, int] = {}
         try:
             document = json.loads(self._path.read_text()) if self._path.exists() else {}
-        except (ValueError, OSError):  # a lost count costs a few repeated questions, but no score
-            document = {}
-        if isinstance(document, dict) and document.get("judge_key") == judge_key:
-            self._counts = {str(item): int(count) for item, count in document["failed"].items()}
+            if document.get("judge_key") == judge_key:
+                self._counts = {str(item): int(count) for item, count in document["failed"].items()}
+        except (ValueError, OSError, LookupError, TypeError, AttributeError):
+            pass  # a lost count costs a few repeated questions, but no score
 
     def spent(self, attempts: int) -> set[str]:
         """Return the keys of the items on which the judge has failed at least ``attempts`` times."""

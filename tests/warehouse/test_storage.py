@@ -16,7 +16,7 @@ from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
 from warehouse.fits import FitStore, FitVersion, FitVersionInputs, Publication
 from warehouse.items import ItemRecord
-from warehouse.parts import PartStore
+from warehouse.parts import Attempts, PartStore
 from warehouse.storage import (
     DamagedError,
     delete_folder,
@@ -373,3 +373,13 @@ def test_a_folder_is_deleted_with_all_that_is_in_it_and_may_be_gone_already(tmp_
     assert not folder.exists()
     delete_folder(folder)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff", b"[]", b"{}", b'{"judge_key": "k"}', b'{"judge_key": "k", "failed": {"i": null}}']
+)
+def test_a_damaged_count_of_attempts_starts_again_at_zero(tmp_path, content):
+    (tmp_path / "attempts.json").write_bytes(content)
+    attempts = Attempts(tmp_path, "k")
+    attempts.record(failed={"i"}, answered=())
+    assert attempts.spent(1) == Attempts(tmp_path, "k").spent(1) == {"i"}
