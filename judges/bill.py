@@ -54,7 +54,7 @@ class Bill:
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Bill:
-        """Return the cost record of a judge on this machine, computed from one score for each question."""
+        """Return the cost record of questions that a judge on this machine answered with ``scores``."""
         bill = cls(
             questions=len(scores),
             requests=len(scores),

@@ -9,15 +9,13 @@ from care_ops.errors import JudgeError, guard, how_to_install
 def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tuple[str, bool]:
     """Return the commit of a repository's main branch, and whether a user must accept the repository's terms.
 
-    The request uses the token in ``HF_TOKEN`` or from ``hf auth login``.
-
-    Raises ``JudgeError`` if ``huggingface_hub`` is not installed, the repository does not exist, or the hub does not
-    answer.
+    The request uses the token in ``HF_TOKEN`` or from ``hf auth login``. Raises ``JudgeError`` if ``huggingface_hub``
+    is not installed, the repository does not exist, or the hub does not answer.
     """
     try:
         hub: Any = importlib.import_module("huggingface_hub")
     except ImportError as error:
-        raise JudgeError(f"the hub needs huggingface_hub; {how_to_install('huggingface')} ({error})") from error
+        raise JudgeError(f"CARE needs huggingface_hub here; {how_to_install('huggingface')} ({error})") from error
     errors: Any = importlib.import_module("huggingface_hub.errors")
     with guard(f"the hub's answer about {repository!r}", "try again later", JudgeError):
         try:

@@ -365,7 +365,6 @@ class Session:
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
-    """Return the reason to stop a judge if too large a share of a batch failed, or else an empty text."""
     failed = [score for score in scores if score.status in MAY_PASS]
     if not spec.engine.needs.template or len(failed) <= spec.most_failing * max(of, len(scores)):
         return ""

@@ -47,7 +47,7 @@ class ItemSource(ABC):
 
     @cached_property
     def by_text(self) -> Sequence[int]:
-        """Positions of all items, in the order of ``in_order_of_texts``."""
+        """Positions of all items, sorted by ``in_order_of_texts``."""
         return in_order_of_texts(self)
 
     @abstractmethod
@@ -100,9 +100,9 @@ class Questions:
             yield from self._source.read(chunk)
 
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
-        """Yield the items of the questions in batches of at most ``size`` items, and read each batch when it is needed.
+        """Yield batches of at most ``size`` items, one item per question; each batch is read when it is needed.
 
-        With ``unread``, a batch has only neighbours that differ in no other texts, because their prompts are equal.
+        With ``unread``, all items of a batch have the same prompt: they differ only in the texts named in ``unread``.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -170,7 +170,6 @@ def in_order_of_texts(items: Iterable[Item]) -> list[int]:
 
 
 def _beginnings(item: Item) -> tuple[str, int, str]:
-    """Return the first characters of an item's prompt, a checksum of the prompt, and the next characters."""
     prompt, *others = (text or "" for text in item.texts)
     checksum = crc32(prompt.encode("utf-8", "surrogatepass"))
     return prompt[:_CHARACTERS_COMPARED], checksum, "\0".join(others)[:_CHARACTERS_COMPARED]

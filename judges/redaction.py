@@ -148,7 +148,6 @@ class Secrets:
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 
     def _found(self, text: str, layers: int = _MOST_LAYERS) -> Iterator[tuple[int, int]]:
-        """Yield the span in the text of each secret, including secrets in encoded forms."""
         for pattern in self._short:
             yield from (match.span() for match in pattern.finditer(text))
         for view in [_View.of(text), *([_View.unescaped(text)] if _ESCAPE.search(text) else [])]:

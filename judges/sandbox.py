@@ -81,7 +81,7 @@ def why_unavailable() -> str:
 
 
 class Sandbox:
-    """Sandbox with one program in one process, which starts with a question and restarts after it has ended.
+    """Sandboxed process of one program, which starts at the first question and restarts if it has ended.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ guards_settings = guarded("write it as docs/reference describes")
 
 @guards_settings
 def read_model(path: Path, kind: type[M]) -> M:
-    """Read a YAML file into a pydantic model, whose default name is the name of the file.
+    """Read a YAML file into a pydantic model; the field ``name`` is the name of the file by default.
 
     Raises ``InputError`` if the file cannot be read or is not valid; the message names the file and the field.
     """
@@ -59,7 +59,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
     if data is None:
         raise InputError(f"{path}: is empty; write {{}} into it to declare nothing")
     if not isinstance(data, dict):
-        raise InputError(f"{path}: must hold a mapping of fields, but holds a {type(data).__name__}")
+        raise InputError(f"{path}: must hold a mapping, but holds a {type(data).__name__}; write lines NAME: VALUE")
     return data
 
 
@@ -86,9 +86,9 @@ def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, na
 
 
 _PATTERNS = {
-    "revision": "no commit; give a commit of the repository, 40 hexadecimal digits, as its page shows it",
-    "at": "no time of day; give hours and minutes, like 02:00",
-    "api_key_env": "no name of an environment variable; put the key itself into the environment, not into a file",
+    "revision": "not a commit; give a commit of the repository, 40 hexadecimal digits, as its page shows it",
+    "at": "not a time of day; give hours and minutes, such as 02:00",
+    "api_key_env": "not the name of an environment variable; put the key itself into the environment, not into a file",
 }
 """Messages for settings whose text does not match the required pattern."""
 
@@ -96,7 +96,7 @@ _PATTERNS = {
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
     """Return one line that describes all validation errors, each with the name of the field.
 
-    With the ``kind`` of the content, the line also names the right place of a misplaced setting.
+    If ``kind`` is given, the line also states where a misplaced setting belongs.
     """
     schema = {} if kind is None else kind.model_json_schema()
     problems: list[str] = []

@@ -175,7 +175,6 @@ class LanguageModel(EngineBase):
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that change a score, without settings of the machine and of speed."""
         names = ("kind", "model", "revision", "base_url", *LanguageModel.model_fields)
         in_revision = ("template", "fence")
         return {name: value for name, value in self.model_dump().items() if name in names and name not in in_revision}
@@ -253,7 +252,6 @@ class LocalModel(LanguageModel):
         return tuple(getattr(self, name) for name in LocalModel.model_fields if name not in asked)
 
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that change a score, including the options of vLLM that can change it."""
         content = super().key_content()
         options = {name: value for name, value in self.vllm if name not in SPEED_ONLY}
         return {**content, "vllm": options} if options else content

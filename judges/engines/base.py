@@ -79,10 +79,7 @@ class Context:
         return find(engine.template, self.root / "prompts", variant, fenced=engine.fence)
 
     def program(self, engine: ProgramEngine) -> ProgramFile:
-        """Read the Python file of a program judge.
-
-        Raises ``InputError`` if the file cannot be read.
-        """
+        """Read the Python file of a program judge; raise ``InputError`` if the file cannot be read."""
         return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:

@@ -40,8 +40,6 @@ MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
 """Maximum number of lines and of bytes in a batch file, which is held in memory until it is sent."""
 
 _TRANSFER_S = 900.0
-"""Maximum duration of a file's transfer, in seconds."""
-
 _MOST_PAGES = 1_000
 """Maximum number of pages that CARE reads of the endpoint's list of batches, with 100 batches per page."""
 
@@ -224,7 +222,6 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         raise AssertionError
 
     def _collect(self) -> list[Batch]:
-        """Read the answers of the batches that have ended, and return these batches."""
         ended: list[Batch] = []
         for kept in self._store.batches():
             self._place = self._store.place(kept)
@@ -240,7 +237,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 ended.append(batch)
             elif state.get("status") == "failed":
                 self._store.remove(batch)
-                self._stop(f"the endpoint refused {batch.batch_id} ({self._hidden(json.dumps(state.get('errors')))})")
+                errors = self._hidden(json.dumps(state.get("errors")))
+                self._stop(f"the endpoint refused {batch.batch_id} ({errors}); correct the cause, and run again")
             else:
                 self._waiting.update(batch.lines)
                 counts = _objects([state.get("request_counts")])
@@ -324,7 +322,6 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
-    """Return the JSON objects in a value that should be a list of objects."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 

@@ -50,7 +50,7 @@ def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
             sandbox.start()
     except CareError as error:
         return "fails", str(error)
-    return "ok", f"sandbox {kind}, in which it loads"
+    return "ok", f"the program loads in the sandbox {kind}"
 
 
 def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
@@ -63,24 +63,25 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
         with closing(endpoint):
             code = endpoint.status("/models")
     except NoAnswerError as error:
-        return "fails", f"{where} cannot be reached ({endpoint.secrets.hide(str(error))})"
+        reason = endpoint.secrets.hide(str(error))
+        return "fails", f"{where} cannot be reached ({reason}); start the server, or correct base_url"
     if code in (401, 403):
-        return "fails", f"{where} refuses the key in {engine.api_key_env}"
+        return "fails", f"{where} refuses the key in {engine.api_key_env}; correct the key"
     return "ok", f"{where} answers"
 
 
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
     if engine.price is not None:
         return []
-    missing_prices = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"
+    remedy = "no price is listed, so set price_in and price_out in its file (US dollars per million tokens)"
     if engine.spend_limit is not None:
-        return [("fails", f"{missing_prices}, so its spend_limit cannot be kept")]
-    return [("warns", f"{missing_prices}, so its cost is unknown")]
+        return [("fails", f"its spend_limit cannot be enforced: {remedy}")]
+    return [("warns", f"its cost is unknown: {remedy}")]
 
 
 def _engine_installed() -> tuple[str, str]:
     if importlib.util.find_spec("vllm") is None:
-        return "fails", f"vllm not installed; {how_to_install('vllm')}"
+        return "fails", f"vllm is not installed; {how_to_install('vllm')}"
     return "ok", "engine vllm is installed"
 
 
@@ -89,7 +90,8 @@ def _model_there(engine: LocalModel) -> tuple[str, str]:
     if folder.is_dir():
         missing = [name for name in ("config.json", "tokenizer_config.json") if not (folder / name).exists()]
         if missing or not list(folder.glob("*.safetensors")):
-            return "fails", f"{folder} lacks {', '.join(missing) or 'safetensors weights'}"
+            lacking = ", ".join(missing) or "safetensors weights"
+            return "fails", f"{folder} lacks {lacking}; copy the complete model"
         return "ok", f"model in {folder}"
     if engine.revision is None:
         return "fails", f"{engine.model} is not a folder on this machine; a repository needs revision: COMMIT"

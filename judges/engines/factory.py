@@ -106,10 +106,7 @@ def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> No
 
 
 def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes.
-
-    Raises ``InputError`` if the file cannot be read.
-    """
+    """Return the SHA-256 of a file's bytes; raise ``InputError`` if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

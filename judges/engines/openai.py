@@ -99,7 +99,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self.version = f"openai {engine.model}"
 
     def close(self) -> None:
-        """Stop sending requests, and close the connections."""
         self._stop("the judge was closed")
         self._endpoint.close()
 

@@ -68,7 +68,6 @@ class SandboxedJudgeEngine(_OneByOne):
         self.version = f"program file, sandbox {kind}"
 
     def close(self) -> None:
-        """End the program's process."""
         self._sandbox.close()
 
     def _judged(self, item: Item) -> Judged:

@@ -119,7 +119,6 @@ def _of_orders(answers: Sequence[PromptAnswer]) -> float | None:
 
 
 def _probabilities_as_json(answers: Sequence[PromptAnswer]) -> str | None:
-    """Return the probabilities of the allowed answers as JSON, by order for a pair, or None if they are unknown."""
     by_answer = [answer.probabilities for answer in answers]
     if any(probabilities is None for probabilities in by_answer):
         return None

@@ -52,8 +52,7 @@ class VllmBackend:
             vllm: Any = importlib.import_module("vllm")
         except ImportError as error:
             raise JudgeError(
-                f"the vllm engine needs vLLM; {how_to_install('vllm')}, or use a server with engine kind openai: "
-                f"{error}"
+                f"vLLM cannot be imported ({error}); {how_to_install('vllm')}, or use a server with engine kind openai"
             ) from error
         self._vllm = vllm
         options: dict[str, Any] = dict(engine.vllm)

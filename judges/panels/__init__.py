@@ -42,10 +42,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Preset:
-    """Return a judge preset by its name.
-
-    Raises ``InputError`` if the preset does not exist; the message lists the existing presets.
-    """
+    """Return a judge preset by its name; raise ``InputError`` if the preset does not exist."""
     if name not in names():
         raise InputError(f"CARE has no judge preset {name!r}; choose one of {', '.join(names())}")
     given = load_yaml(_FOLDER / f"{name}.yaml")

@@ -263,7 +263,7 @@ def test_a_check_loads_a_program_in_the_sandbox(tmp_path, kind):
     (tmp_path / "judge.py").write_text("import numpy_nope\n")
     assert "(ModuleNotFoundError: No module named 'numpy_nope')" in str(checks(judge, root=tmp_path))
     file_judge(tmp_path, "return 1")
-    assert checks(judge, root=tmp_path) == [("ok", f"sandbox {available()}, in which it loads")]
+    assert checks(judge, root=tmp_path) == [("ok", f"the program loads in the sandbox {available()}")]
 
 
 def test_a_program_is_sent_to_a_machine_without_its_file(tmp_path, kind):

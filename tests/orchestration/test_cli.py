@@ -250,9 +250,9 @@ def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_
     forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
     assert len(forecast) == 3
     assert all(row["dollars"] > 0 and row["tokens"] > 0 and not row["failure"] for row in forecast)
-    assert reported.count("its spend_limit cannot be kept") == 0
+    assert reported.count("its spend_limit cannot be enforced") == 0
     for file in (folder / "judges").glob("*.yaml"):
         file.write_text(file.read_text().replace("model: ", "model: unheard-of-"))
     forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
     assert all(row["dollars"] is None for row in forecast)
-    assert care("doctor", "--workspace", folder).output.count("its spend_limit cannot be kept") == 3
+    assert care("doctor", "--workspace", folder).output.count("its spend_limit cannot be enforced") == 3

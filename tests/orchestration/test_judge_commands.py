@@ -55,7 +55,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
     [
         ([], "give a name"),
         (["x"], "one of --model"),
-        (["x", "--model", "m", "--revision", "main"], "revision: 'main' is no commit; give a commit of the repository"),
+        (["x", "--model", "m", "--revision", "main"], "revision: 'main' is not a commit; give a commit"),
         (["x", "--model", "m", "--engine", "magic"], "engine"),
         (["--panel", "none"], "no judge preset 'none'"),
         (["--panel", "../panels/demo"], "no judge preset '../panels/demo'"),
@@ -174,7 +174,7 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
     state_of = {(r["check"], r["what"]): r["state"] for r in rows if r["check"].startswith("judge ")}
     fails = " | ".join(f"{check}: {what}" for (check, what), state in state_of.items() if state == "fails")
     for words in (
-        "away: vllm not installed",
+        "away: vllm is not installed",
         "half: ",
         "NOT_SET is not set",
         "nowhere: http://127.0.0.1:1 cannot",

@@ -90,7 +90,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("panel: {min_gain: 0.1}", "panel.min_gain: is not a setting here; delete it"),
         ("fit: {not_quality: [words]}", "not_quality does not belong here; declare it in a test set"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; choose from care"),
-        ('nightly: {at: "25:00"}', "nightly.at: '25:00' is no time of day; give hours and minutes, like 02:00"),
+        ('nightly: {at: "25:00"}', "nightly.at: '25:00' is not a time of day; give hours and minutes, such as 02:00"),
         *(
             (text, "URL; give a local path, or the path of a mounted folder")
             for text in (
