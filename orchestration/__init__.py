@@ -2,6 +2,6 @@
 
 import warnings
 
-# Parts of Dagster are in beta, and textstat imports deprecated names. CARE pins both, so users need no warnings.
+# Parts of Dagster are in beta, and textstat imports deprecated names. CARE pins both packages: users need no warning.
 warnings.filterwarnings("ignore", ".*currently in (beta|preview).*", module=r"(care_eval\.)?(assets|orchestration)\.")
 warnings.filterwarnings("ignore", "pkg_resources is deprecated", module=r"textstat\.")

@@ -1,4 +1,4 @@
-"""Dagster component that mounts a workspace into a project."""
+"""Dagster component that adds a CARE workspace to a Dagster project."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from orchestration.workspace import CARE_YAML
 
 
 class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
-    """Dagster component that provides the assets, sensors, schedules and asset checks of a CARE workspace.
+    """Component with the assets, sensors, schedules and asset checks of a CARE workspace.
 
     Attributes
     ----------
     workspace : str
-        Folder of care.yaml; a relative path begins at the folder of the component's ``defs.yaml``.
+        Folder of care.yaml; a relative path is relative to the folder of the component's ``defs.yaml``.
     key_prefix : str or tuple of str
         Prefix of the workspace's asset keys, for several workspaces in one project.
     watch : bool
-        Whether to start the sensors of partitions and alerts even without `nightly` or `on_change` in care.yaml.
+        Whether to start the sensors for partitions and alerts even without `nightly` or `on_change` in care.yaml.
     """
 
     workspace: str

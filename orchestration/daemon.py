@@ -40,9 +40,9 @@ def main(arguments: list[str]) -> None:
 
 def _serve(daemon: int, folder: Path, webserver: list[str]) -> None:
     """Keep a code server running until the daemon ends; end the daemon if the webserver ends."""
-    os.setsid()  # it outlives the daemon until the others have ended
-    os.closerange(3, _INHERITED)  # among them the daemon's lock
-    # `code-server` reloads the definitions on a click on Reload.
+    os.setsid()  # a signal to the daemon's group must not end this process before it has stopped its children
+    os.closerange(3, _INHERITED)  # a copy of the daemon's lock would outlive the daemon
+    # Only `code-server` can reload the definitions when a user clicks Reload in the UI.
     kind = ["code-server", "start"] if webserver else ["api", "grpc"]
     code = ["dagster", *kind, "-m", _module("definitions"), "--socket", str(folder / "code")]
     started = {"code": _start(*code, "--log-level", "warning")}

@@ -1,7 +1,6 @@
 """Dagster definitions of a workspace.
 
-``defs`` reads the workspace named by ``CARE_WORKSPACE``, by default the current folder; other Dagster projects call
-``build_defs``.
+``defs`` is for the workspace in ``CARE_WORKSPACE``, by default the current folder. Other projects call ``build_defs``.
 """
 
 import os
@@ -54,13 +53,12 @@ ASSETS = (
     report_index,
 )
 
-
 JOBS = {
-    "night": (("night",), "Begins a nightly run, in which the sensor requests failed partitions once more."),
+    "night": (("night",), "Begins a nightly run, which also materialises failed partitions again."),
     "judge": (("judge_inference",), "Asks one judge about all items without a score, in all its test sets."),
     "refit": (FIT, "Fits a test set again, from its panel to its page, even if nothing is stale."),
 }
-"""Assets and description of each job; the assets of a job have the same partitions."""
+"""Assets and description of each job; all assets of a job have the same partitions."""
 
 
 def build_defs(
@@ -78,12 +76,12 @@ def build_defs(
         Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads the
         folder again, so a new judge needs no restart; changes of `nightly`, `on_change` or `owners` need a reload.
     workspace : Workspace or WorkspaceResource, optional
-        Workspace that the assets use instead of reading the folder.
+        Workspace that the assets use, instead of one read from the folder.
     key_prefix : str or sequence of str
         Prefix of all asset keys, and of the names of sensors, schedules, jobs, resources, pools and partitions, for
         several workspaces in one code location.
     watch : bool
-        Whether to start the sensors of partitions and alerts even without `nightly` or `on_change`. These sensors ask
+        Whether to start the sensors for partitions and alerts even without `nightly` or `on_change`. These sensors ask
         no judge.
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
@@ -94,7 +92,7 @@ def build_defs(
         return replace(load_workspace(folder), mount=mount)
 
     assets = [*ASSETS, experiment_pages, canary, night]
-    is_locked = isinstance(workspace, Workspace)  # no other run of it is at work
+    is_locked = isinstance(workspace, Workspace)  # the caller has locked the workspace
     reads = WorkspaceResource(folder=str(folder), key_prefix=list(mount.prefix))
     return dg.Definitions(
         assets=[mounted(asset, mount, folder, settings.owners, in_pool=not is_locked) for asset in assets],
@@ -121,7 +119,7 @@ def nightly_schedule(mount: Mount, nightly: NightlySettings | None) -> dg.Schedu
         execution_timezone=settings.zone,
         tags={REASON: "nightly"},
         default_status=status.STOPPED if nightly is None else status.RUNNING,
-        description="Begins a nightly run at its hour; `stale_assets_sensor` then requests stale assets.",
+        description="Begins a nightly run; `stale_assets_sensor` then requests all stale assets.",
     )
 
 

@@ -34,7 +34,7 @@ from orchestration.plan import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from warehouse.refusals import refusal
 
 _BEGINNING_S = 30.0
-"""Seconds without an update for which a run counts as starting, because it imports modules and waits for the lock."""
+"""Seconds after its last update for which a run counts as starting: it imports modules and waits for the lock."""
 
 _SETTINGS = (
     "telemetry:\n  enabled: false\n"
@@ -52,13 +52,13 @@ _SETTINGS = (
 """``dagster.yaml`` of a workspace's own instance."""
 
 _MOST_LEFT_OUT = 300
-"""Number of omitted partitions of scores above which none is reported; each report takes some milliseconds."""
+"""Largest number of unscored partitions of `scores` to report to Dagster; each report takes some milliseconds."""
 
 KEEP_RUNS_DAYS = 90
-"""Number of days after which Dagster's record of a run is deleted."""
+"""Days for which Dagster's record of a finished run is kept."""
 
 _MOST_DELETED = 1000
-"""Largest number of old runs deleted at once: each takes some milliseconds, and a sensor's tick has a minute."""
+"""Largest number of old runs to delete at once: each takes some milliseconds, and a sensor's tick has a minute."""
 
 _logger = logging.getLogger(__name__)
 
@@ -94,8 +94,7 @@ def dagster_home(workspace: Workspace) -> Path:
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     """Open the Dagster instance of this process's deployment or, without a deployment, of the workspace.
 
-    Raises ``WarehouseError`` if the instance's settings or storage are damaged or cannot be read or written, or if its
-    database does not answer.
+    Raises ``WarehouseError`` if the instance's settings or storage cannot be used.
     """
     previous = os.environ.get("DAGSTER_HOME")
     home, deployed = instance_home(workspace), deployed_home(workspace) is not None
@@ -111,7 +110,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     except dg.DagsterInvalidInvocationError as error:
         if "table, which currently does not exist" not in str(error):
             raise
-        raise WarehouseError(_unusable(home, str(error))) from None  # an empty file is a database without tables
+        raise WarehouseError(_unusable(home, str(error))) from None  # SQLite opens an empty file without an error
     finally:
         if previous is None:
             os.environ.pop("DAGSTER_HOME", None)
@@ -147,22 +146,18 @@ def _opened(home: Path) -> dg.DagsterInstance:
 
 
 def _remove_half_made(history: Path) -> None:
-    """Delete an incomplete Dagster storage that a killed process left and that contains no run.
-
-    Dagster creates the tables of events only if their file is missing, and writes their version last.
-    """
+    # Dagster never completes a file of events that exists, and writes the version of its tables last.
     events = history / "runs" / "index.db"
     if events.exists() and not _holds(events, "alembic_version") and not _holds(history / "runs.db", "runs"):
         shutil.rmtree(history)
 
 
 def _holds(database: Path, table: str) -> bool:
-    """Return whether a table has rows, or its database is damaged; Dagster reports damage when it opens the file."""
     try:
         with closing(sqlite3.connect(database)) as connection:
             return connection.execute(f"SELECT 1 FROM {table}").fetchone() is not None
     except sqlite3.DatabaseError as error:
-        return "no such table" not in str(error)
+        return "no such table" not in str(error)  # Dagster reports a damaged file when it opens the file
 
 
 def _unset_variables(error: Exception) -> list[str]:
@@ -193,8 +188,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
     Returns
     -------
     set of (asset, partition)
-        Partitions that the runs were to materialise but did not report. These partitions are still stale, or were
-        written without an event.
+        Partitions that the runs did not report. They are still stale, or were written without an event.
     """
     unreported: set[tuple[str, str | None]] = set()
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
@@ -206,8 +200,8 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
         unreported |= planned_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
         end_run_as_failed(instance, run, "the process that launched this run was killed")
-        if workspace.warehouse.usable():  # otherwise it is rebuilt
-            with workspace.warehouse.writer() as connection:  # it may lack the bills of the run
+        if workspace.warehouse.usable():  # a rebuild loads all costs
+            with workspace.warehouse.writer() as connection:  # the killed run may not have loaded its costs
                 workspace.bills.load(connection)
     return unreported
 
@@ -247,8 +241,8 @@ def report_unchanged(
 ) -> None:
     """Report up-to-date judges and scores to Dagster if Dagster lists them as stale or missing.
 
-    In Dagster's partition mapping a judge depends on the items of all test sets, even of test sets that it does not
-    score. Dagster also has a partition of scores for each judge on each test set.
+    In Dagster's partition mapping, each judge depends on the items of all test sets, and `scores` has a partition for
+    each judge on each test set, even if the judge does not score the test set.
     """
     items, judges, scores = (workspace.mount.key(asset) for asset in ("items", "judge_inference", "scores"))
     for newest in instance.fetch_materializations(items, limit=1).records:
@@ -278,10 +272,10 @@ def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> 
 
 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int = KEEP_RUNS_DAYS) -> int:
-    """Delete runs of this workspace that ended more than ``days`` ago, once per UTC day; return their number.
+    """Delete runs of this workspace that ended more than ``days`` days ago, once per UTC day; return their number.
 
     Dagster deletes a run together with its materialisations. A run is kept while one of its materialisations has the
-    same data version as its partition's latest one, because Dagster uses that version to find stale assets downstream.
+    data version of its partition's latest materialisation, by which Dagster finds stale assets downstream.
     """
     done_on, today = f"care old_runs_deleted {workspace.root}", f"{datetime.now(UTC):%F}"
     if instance.daemon_cursor_storage.get_cursor_values({done_on}).get(done_on) == today:
@@ -321,7 +315,7 @@ def _version(event: dg.AssetMaterialization) -> str | None:
 
 
 def unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:
-    """Return the records of unfinished runs, optionally only of runs with the given ``tags``."""
+    """Return the records of unfinished runs, optionally only of runs with all ``tags``."""
     status = dg.DagsterRunStatus
     unfinished = [status.QUEUED, status.NOT_STARTED, status.STARTING, status.STARTED, status.CANCELING]
     return instance.get_run_records(dg.RunsFilter(statuses=unfinished, tags=tags or {}))

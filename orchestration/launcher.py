@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher with a check whether the code server still works on a run."""
+    """Dagster's default launcher, with a check of whether the code server still works on a run."""
 
     @property
     def supports_check_run_worker_health(self) -> bool:
-        """Whether Dagster's run monitoring may call ``check_run_worker_health``; always True."""
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> RunHealth:
-        """Return the health of a run, as reported by its code server."""
         return run_health(run)

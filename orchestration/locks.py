@@ -1,9 +1,9 @@
 """Locks of a workspace: an exclusive lock for a command, a shared lock for Dagster's runs, and a lock for the daemon.
 
 The operating system releases the locks of a process that dies. A command holds ``workspace.lock`` exclusively, and
-Dagster's runs share it. Each process acquires ``turnstile.lock`` first, and a waiting command keeps it. Later runs
-queue behind the command, so a busy daemon cannot block the command for ever. Each process that holds the workspace or
-waits for the workspace keeps a note: a file with the name of the process.
+Dagster's runs share this lock. Each process acquires ``turnstile.lock`` first, and a waiting command keeps that lock:
+later runs wait behind the command, so a busy daemon cannot block the command for ever. Each process that holds the
+workspace or waits for it keeps a note, which is a file with the name of the process.
 
 A process holds ``opening.lock`` while it opens Dagster's storage. If the data are in a remote store, the process that
 holds the workspace also holds the store's write lease (``stores``), which excludes other machines.
@@ -31,7 +31,7 @@ from orchestration.workspace import load_workspace
 from warehouse.remote.address import locks_at_once
 
 PATIENCE = "CARE_LOCK_WAIT"
-"""Environment variable with the seconds that a command waits for other processes to release the workspace."""
+"""Environment variable: the seconds for which a command waits until other processes release the workspace."""
 
 _PATIENCE_S = 3600.0
 
@@ -46,7 +46,7 @@ _logger = logging.getLogger(__name__)
 
 @contextmanager
 def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
-    """Lock a workspace exclusively for a command that changes it, and yield the workspace."""
+    """Lock a workspace exclusively for a command, named ``what`` in messages, and yield the workspace."""
     workspace = load_workspace(root)
     with exclusive_lock(workspace, what) as waited:
         yield load_workspace(root) if waited else workspace
@@ -54,11 +54,10 @@ def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
 
 @contextmanager
 def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
-    """Lock the workspace exclusively; while waiting, print which processes hold the lock.
+    """Lock the workspace exclusively, and print which processes hold the lock if the caller must wait.
 
-    Yields whether the caller waited, because the workspace may have changed meanwhile. ``what`` names this command to
-    other processes that wait for it. Raises ``WarehouseError``, with the holders' names, after an hour or
-    ``CARE_LOCK_WAIT`` seconds.
+    Yields whether the caller waited, because the workspace may have changed meanwhile. ``what`` names this command in
+    messages of other processes. Raises ``WarehouseError`` after an hour, or after ``CARE_LOCK_WAIT`` seconds.
     """
     say = partial(print, file=sys.stderr, flush=True)
     with _held(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience()) as waited:
@@ -67,9 +66,9 @@ def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
 
 @contextmanager
 def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
-    """Hold the workspace's lock together with other Dagster runs, after waiting for any command that holds the lock.
+    """Share the workspace's lock with other Dagster runs, after waiting for a command that holds the lock exclusively.
 
-    ``say`` is called once, with the name of that command. ``run_id`` may be empty.
+    ``say`` gets one message if this run must wait. ``run_id`` may be empty.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _held(workspace, fcntl.LOCK_SH, who, say, run_id):
@@ -82,9 +81,10 @@ def runs_that_wait(workspace: Workspace) -> set[str]:
 
 
 def hold_daemon_lock(workspace: Workspace) -> int:
-    """Acquire the lock of the workspace's daemon for the lifetime of this process and of a program that replaces it.
+    """Acquire the lock of the workspace's daemon for the lifetime of this process.
 
-    Returns the lock's file descriptor, which that program inherits. Raises ``WarehouseError`` if there is a daemon.
+    Returns the lock's file descriptor; a program that replaces this process inherits the lock. Raises
+    ``WarehouseError`` if there is a daemon.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not locks_at_once(descriptor, fcntl.LOCK_EX):
@@ -129,7 +129,7 @@ def _held(
                     waited = True
                     time.sleep(random.uniform(0.05, 0.25))
         for notes in (_WORKING, _WAITING):
-            _living(folder / notes)  # this removes the notes of processes that were killed
+            _living(folder / notes)  # deletes the notes of killed processes
         _logger.debug("%s holds the workspace after %.1f s.", who, time.monotonic() - started)
         with (
             _note(folder / _WORKING, who, run_id),
@@ -144,7 +144,6 @@ def _holders(folder: Path) -> str:
 
 @contextmanager
 def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
-    """Keep a locked note with the name of this process; an unlocked note belongs to a process that has ended."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
@@ -152,16 +151,16 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(json.dumps({"who": text, "run": run_id}))
         file.flush()
-        Path(file.name).rename(path)  # readers see only notes that are locked
+        Path(file.name).rename(path)  # readers see only locked notes: an unlocked one is of a process that has ended
         until_end.callback(path.unlink, missing_ok=True)
         yield
 
 
 def _living(folder: Path) -> list[dict[str, Any]]:
-    """Return the notes of living processes, oldest first, and delete the notes of processes that ended."""
+    """Return the notes of living processes, oldest first, and delete the notes of ended processes."""
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
-        with suppress(FileNotFoundError), path.open("r+") as file:  # its process may remove it just now
+        with suppress(FileNotFoundError), path.open("r+") as file:  # the process may delete its note meanwhile
             if locks_at_once(file, fcntl.LOCK_SH):
                 path.unlink()
             else:
@@ -180,4 +179,4 @@ def _patience() -> float:
     with suppress(ValueError):
         if float(text) >= 0:
             return float(text)
-    raise InputError(f"{PATIENCE}={text} is not a number of seconds; set how long a command may wait, 0 for not at all")
+    raise InputError(f"{PATIENCE}={text} is not a number of seconds; set it to a number, such as 60, or 0 for no wait")

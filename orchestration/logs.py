@@ -1,10 +1,7 @@
-"""Names of the loggers of CARE's packages.
-
-Commands print the log records (``cli.output``), and Dagster keeps them with the run (``instance``).
-"""
+"""Names of CARE's loggers: commands print their records, and Dagster stores the records with the run."""
 
 PACKAGES = tuple(
     f"{__name__.removesuffix('orchestration.logs')}{package}"
     for package in ("care_ops", "judges", "warehouse", "assets", "orchestration")
 )
-"""Full names of CARE's packages, which may be installed inside another package."""
+"""Full names of CARE's packages, which may be installed inside ``care_eval``."""

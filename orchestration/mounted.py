@@ -1,6 +1,6 @@
-"""Function ``mounted``, which adds a workspace's key prefix and resources to a Dagster asset.
+"""Adaptation of CARE's assets to a workspace in a Dagster project.
 
-Each asset is defined once, without a prefix. ``mounted`` wraps the asset in a step that gets the workspace from a
+Each asset is defined once, without a key prefix. ``mounted`` wraps the asset in a step that gets the workspace from a
 Dagster resource, waits for slots in the pools of its judges, and returns only the selected assets and checks.
 """
 
@@ -31,7 +31,7 @@ GPU = "gpu"
 def mounted(
     asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = (), *, in_pool: bool = True
 ) -> dg.AssetsDefinition:
-    """Return an asset of the workspace at ``root`` with the mount's key prefix and the given owners.
+    """Return a copy of an asset for the workspace at ``root``, with the mount's key prefix and the given owners.
 
     If ``in_pool`` is False, steps do not wait for a slot in the asset's pool, because DuckDB's lock separates writers.
     """
@@ -106,7 +106,7 @@ def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -
 def _pool_slots(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition
 ) -> AbstractContextManager[None]:
-    """Hold pool slots during a step: no two runs ask the same judge at once, and only local models wait for a GPU."""
+    """Hold a slot in the pool of each judge of a step, and a slot in the pool of GPUs if a judge loads a model."""
     judges = context.partition_keys if asset.partitions_def == JUDGES else []
     pools = [workspace.mount.name(f"judge_{judge}") for judge in judges]
     if any(workspace.judge(judge).engine.needs.model for judge in judges if judge in workspace.judges):
@@ -117,7 +117,6 @@ def _pool_slots(
 def _selected(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition, result: dg.MaterializeResult
 ) -> Iterable[dg.MaterializeResult | dg.AssetCheckResult]:
-    """Return the result of an asset with its selected checks, or only the checks if the asset is not selected."""
     name = result.asset_key.path[-1] if result.asset_key else asset.key.path[-1]
     key, chosen = workspace.mount.key(name), {check.name for check in context.selected_asset_check_keys}
     checks = [check for check in result.check_results or () if check.check_name in chosen]

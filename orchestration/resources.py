@@ -1,4 +1,4 @@
-"""Dagster resources that provide a workspace and its published scores."""
+"""Dagster resources for a workspace and its published scores."""
 
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -25,10 +25,10 @@ _PUBLISHED = (
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
-    """Resource that reads the workspace in a folder for each run, and waits while a command changes it.
+    """Resource that gives assets the ``Workspace`` in a folder, which each run reads again.
 
-    The first run rebuilds a database that is missing, damaged or of an earlier release. Assets get the ``Workspace``,
-    not this resource.
+    A run waits while a command changes the workspace. The first run rebuilds a database that is missing, damaged or of
+    an earlier release.
     """
 
     folder: str = Field(description="Absolute path of the folder of care.yaml.")
@@ -54,7 +54,7 @@ class PublishedScores(dg.ConfigurableIOManager):
     """IO manager of the asset `review`, which loads a test set's published scores as an Arrow table.
 
     Columns: item_id and aggregator (string), estimate, sd and p_quality (double; null if the aggregator gives none),
-    fit_id (string); rows in the order of item_id and aggregator.
+    fit_id (string). The rows are sorted by item_id and aggregator.
     """
 
     folder: str = Field(description="Absolute path of the folder of care.yaml.")
@@ -69,16 +69,16 @@ class PublishedScores(dg.ConfigurableIOManager):
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
         """Raise ``InputError``, because CARE's assets write their own files and return no value."""
         raise InputError(
-            f"{context.asset_key.to_user_string()} was not stored: this stores nothing; use another IO manager"
+            f"{context.asset_key.to_user_string()} was not stored, because CARE's IO manager can only load published "
+            "scores; use another IO manager"
         )
 
 
 def _rebuild(root: Path, say: Say) -> None:
-    """Rebuild the database under the exclusive lock, unless another run has already rebuilt it."""
     from assets.state.rebuild import needs_rebuild, rebuild_warehouse
 
     with locked_workspace(root, "the rebuild of the database") as workspace:
-        if needs_rebuild(workspace):
-            say("the database is missing, damaged or of an earlier release; CARE rebuilds it from the stored parts")
+        if needs_rebuild(workspace):  # another run may have rebuilt it meanwhile
+            say("CARE rebuilds the database from the stored parts: it is missing, damaged or of an earlier release")
             for judge, why in rebuild_warehouse(workspace).items():
                 say(f"the scores of judge {judge} are left out of the database: {why}")

@@ -30,18 +30,16 @@ _WILL_RETRY_TAG = "dagster/will_retry"
 """Tag of a failed run that Dagster retries."""
 
 _WATCHED_EVERY_S = 30
-"""Seconds between two ticks of `workspace_sensor`."""
 
-_REQUESTED_EVERY_S = 10
-"""Seconds between two ticks of `stale_assets_sensor`; each stage of a fit waits for the next tick."""
+_REQUESTED_EVERY_S = 10  # each stage of a fit waits for the next tick
 
 
 def build_sensors(
     folder: Path, mount: Mount, load: Callable[[], Workspace], settings: Settings, *, watch: bool
 ) -> list[dg.SensorDefinition]:
-    """Build the sensors of the workspace in a folder; each tick reads care.yaml and the workspace again.
+    """Return the sensors of a workspace, which read care.yaml and the workspace again at each tick.
 
-    The sensors are stopped by default. `nightly` or `on_change` in care.yaml starts all sensors; ``watch`` starts all
+    By default the sensors are stopped. `nightly` or `on_change` in care.yaml starts all sensors; ``watch`` starts all
     except `stale_assets_sensor`.
     """
     runs = settings.nightly is not None or settings.on_change
@@ -114,8 +112,8 @@ def _stale_assets_sensor(
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         minimum_interval_seconds=_REQUESTED_EVERY_S,
         default_status=status,
-        description="Requests stale assets. With `nightly` in care.yaml, it waits until the schedule has begun a run. "
-        "With `on_change`, or if switched on here without either setting, it acts as soon as files change.",
+        description="Requests runs of stale assets. With `nightly` in care.yaml, it waits for the schedule. With "
+        "`on_change`, or without either setting, it requests runs as soon as files change.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         from orchestration.requests import Cursor, request_stale
@@ -143,14 +141,14 @@ def _alert_on_failure(
         if not is_ours(mount, context.instance, context.dagster_run):
             return
         if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(_WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
-            return  # `care run` reports its failures at its end, and a retry may succeed
+            return  # `care run` reports its own failures, and a retry may succeed
         run, events = context.dagster_run, context.get_step_failure_events()
         failures = [event for event in events if not is_blocked(event.step_failure_data)]
         if events and not failures:
             return  # a fit awaits review, which `workspace_sensor` reports
         try:
             workspace = load()
-        except CareError as error:  # `workspace_sensor` reports it
+        except CareError as error:  # `workspace_sensor` sends an alert
             context.log.info(f"the failure of this run is not recorded, because the workspace cannot be read: {error}")
             return
         causes = failures_of_run(workspace, context.instance, run, failures)

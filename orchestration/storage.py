@@ -1,4 +1,4 @@
-"""Dagster storage of a workspace in SQLite files whose engines stay open."""
+"""Dagster storage in SQLite files whose SQLAlchemy engines stay open."""
 
 from __future__ import annotations
 
@@ -27,24 +27,21 @@ _MOST_ENGINES = 8
 
 
 class _Engines:
-    """SQLAlchemy engines of SQLite files by URL; the least recently used engines are closed."""
-
     def __init__(self) -> None:
         self._kept: dict[str, Engine] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def connected(self, address: str, prepared: Callable[[], AbstractContextManager[Any]]) -> Generator[Connection]:
-        """Open a transaction on a file; ``prepared`` is Dagster's own connection, which first creates the tables."""
         with self._lock:
             engine = self._kept.pop(address, None)
             if engine is None:
-                with prepared():
+                with prepared():  # Dagster's own connection creates the tables
                     engine = create_engine(address, connect_args={"timeout": _BUSY_S})
                 event.listen(engine, "connect", _do_not_wait_for_disk)
             self._kept[address] = engine
             if len(self._kept) > _MOST_ENGINES:
-                self._kept.pop(next(iter(self._kept))).dispose()
+                self._kept.pop(next(iter(self._kept))).dispose()  # the least recently used engine
         with engine.begin() as connection:
             yield connection
 
@@ -93,8 +90,8 @@ class Storage(_StorageOfDagster):
 
     Dagster's own storage creates an engine for every event, compiles each statement again, and writes SQLite's log back
     when the last connection closes. This takes a quarter of the CPU time of the demo's `care run`.
-    After a power failure each database is intact, but the commits of the last seconds may be lost. Their partitions are
-    then materialised again. ``dagster.yaml`` names this class.
+    After a power failure each database is intact, but the commits of the last seconds may be lost. CARE then
+    materialises the affected partitions again. ``dagster.yaml`` names this class.
     """
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
@@ -104,11 +101,9 @@ class Storage(_StorageOfDagster):
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> Storage:
-        """Build the storage from its settings in ``dagster.yaml``."""
         return cls(inst_data=inst_data, **config_value)
 
     def register_instance(self, instance: dg.DagsterInstance) -> None:
-        """Register the Dagster instance that uses this storage."""
         super().register_instance(instance)
         for storage in (self._events, self._runs):
             if not storage.has_instance:
@@ -116,10 +111,8 @@ class Storage(_StorageOfDagster):
 
     @property
     def event_log_storage(self) -> _EventLog:
-        """Storage of Dagster's events."""
         return self._events
 
     @property
     def run_storage(self) -> _Runs:
-        """Storage of Dagster's runs."""
         return self._runs

@@ -1,6 +1,6 @@
-"""Functions for workspaces whose data are in a remote store, with a local copy that is updated before each command.
+"""Reading and locking of workspaces whose data are in a remote store.
 
-Dagster's record of runs stays on the machine that writes it.
+Each command updates a local copy of the store. Dagster's record of runs stays on the machine that writes it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 def read_workspace(root: Path) -> Workspace:
-    """Read a workspace for a command that changes nothing, and fetch new data from its store.
+    """Read a workspace without a lock, and fetch new data from its store.
 
-    Raises ``InputError`` if care.yaml or a file that it names is missing or invalid, and ``WarehouseError`` if the
-    store does not answer.
+    Raises ``InputError`` if a file of the workspace is missing or invalid, and ``WarehouseError`` if the store does not
+    answer.
     """
     workspace = load_workspace(root)
     if workspace.copy is not None:
@@ -46,12 +46,12 @@ def store_lease(
 ) -> Generator[None]:
     """Hold the write lease of the workspace's store, if the workspace has a store.
 
-    Only one machine may write at a time. ``who`` names this process to other machines. ``say`` is called once with the
-    name of the process that holds the lease. The wait fails after ``patience`` seconds, if given.
+    Only one machine may write at a time. Messages on other machines call this process ``who``. If it must wait, ``say``
+    gets one message that names the holder of the lease. The wait fails after ``patience`` seconds, if given.
     """
     copy = workspace.copy
     if copy is None:
-        # The index of a former store: the folder is about to hold what that store lacks.
+        # The index of a former store becomes wrong, because this process will write data that the store lacks.
         shutil.rmtree(workspace.data / INDEX_FOLDER, ignore_errors=True)
         yield
         return
@@ -62,11 +62,10 @@ def store_lease(
 
 
 def _catch_up(workspace: Workspace, copy: StoreCopy) -> None:
-    """Rebuild the database if another machine has changed its inputs, or a rebuild was interrupted."""
     from assets.state.rebuild import rebuild_warehouse
     from warehouse.remote.copy import BEHIND
 
-    if copy.index.fact(BEHIND) is not None:
+    if copy.index.fact(BEHIND) is not None:  # another machine has changed the data, or a rebuild was interrupted
         for judge, why in rebuild_warehouse(workspace).items():
             _log.warning("the scores of judge %s are left out of the database: %s", judge, why)
         copy.index.keep(BEHIND, None)

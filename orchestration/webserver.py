@@ -6,7 +6,7 @@ from typing import Any
 
 
 def own_pages(app: Any) -> Any:
-    """Wrap an ASGI app to refuse requests from other sites, changes by GET, and display in other sites' frames."""
+    """Wrap an ASGI app: refuse requests from other sites, changes by GET, and display in other sites' frames."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 
@@ -30,10 +30,10 @@ def own_pages(app: Any) -> Any:
 
 
 def refusal_of(scope: Any) -> str:
-    """Return the reason for refusing a request; an empty string for requests by this server's pages and by programs.
+    """Return the reason to refuse a request, or an empty string for a request by this server's pages or by a program.
 
-    Dagster answers requests of any origin, so a foreign page could launch runs through a person's browser. Only parsed
-    headers, methods and paths are compared: an encoded URL or a second header changes nothing.
+    Dagster answers requests of any origin, so a foreign page could launch runs through a person's browser. The check
+    compares parsed headers, methods and paths, so an encoded URL or a repeated header cannot bypass the check.
     """
     from starlette.datastructures import Headers
 
@@ -46,7 +46,7 @@ def refusal_of(scope: Any) -> str:
         return "the request must name exactly one host"
     if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
         return "the request comes from a page of another origin"
-    # A link on another page or in a mail may open a page here, which changes nothing.
+    # A link on another site or in a mail may open a page of this server, because opening a page changes nothing.
     opens_page = method == "GET" and headers.get("sec-fetch-dest") == "document" and not of_graphql
     if not opens_page and not {"same-origin", "none"}.issuperset(sites):
         return "the request comes from a page of another site"

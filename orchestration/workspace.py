@@ -38,16 +38,14 @@ CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
 """Environment variable that makes experiments run at the paper's size."""
 
-
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
-"""Fields of ``FitConfig`` that care.yaml does not set: the profile sets ``placement``, a test set the others."""
+"""Fields of ``FitConfig`` that care.yaml cannot set: the profile sets ``placement``, a test set sets the others."""
 
 GROUPS_OF_FIT = {"structure": StructureConfig}
 """Groups of ``FitConfig`` whose settings are direct children of ``fit`` in care.yaml."""
 
 
 def _grouped(fit: Any) -> Any:
-    """Group the flat settings of ``fit`` in care.yaml as ``FitConfig`` groups them."""
     if not isinstance(fit, dict):
         return fit
     for name in fit.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
@@ -74,13 +72,11 @@ COPY = "data"
 
 
 class _Declared(BaseModel):
-    """Group of settings in care.yaml; unknown settings are refused."""
-
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class NightlySettings(_Declared):
-    """Settings of ``nightly``: the time at which a daemon materialises stale assets, and the deadline."""
+    """Settings of ``nightly``: the time and the deadline of the nightly run in which a daemon builds stale assets."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
@@ -96,7 +92,6 @@ class NightlySettings(_Declared):
         return zone
 
     def cron(self) -> str:
-        """Return the start of nightly runs as a cron expression."""
         begins = time.fromisoformat(self.at)
         return f"{begins.minute} {begins.hour} * * *"
 
@@ -114,7 +109,7 @@ _ADDRESS = r"(slack\+)?https?://\S+"
 
 
 class AlertSettings(_Declared):
-    """Settings of ``alerts``: the recipients of alerts."""
+    """Settings of ``alerts``: the recipients of alerts and of the heartbeat."""
 
     webhook: str | None = Field(
         default=None,
@@ -134,10 +129,7 @@ class AlertSettings(_Declared):
         return address
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return the URL of a setting, which may come from an environment variable.
-
-        Raises ``InputError`` if the environment variable is not set, or holds no URL.
-        """
+        """Return the URL of a setting, or an empty string; raise ``InputError`` if its variable holds no URL."""
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
             return given
@@ -214,7 +206,7 @@ def load_workspace(root: Path) -> Workspace:
     if workspace.store is not None:
         from warehouse.remote.copy import copy_of
 
-        copy_of(workspace.data, workspace.store)  # from now on every write there goes to the store first
+        copy_of(workspace.data, workspace.store)  # from now on, every write goes to the store first
     return workspace
 
 
@@ -254,13 +246,12 @@ def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
 
 
 def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:
-    """Return the specifications in a folder by name, without files that were deleted meanwhile."""
     found: dict[str, S] = {}
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
             spec = read(path)
         except InputError:
-            if not os.path.lexists(path):  # a broken link is there, and is an error
+            if not os.path.lexists(path):  # deleted meanwhile; a broken link exists and is an error
                 continue
             raise
         if spec.name in found:
@@ -347,10 +338,11 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
         return
     if known.engine.recorded_as not in (None, column):
         raise InputError(
-            f"{path}: the judges {known.engine.recorded_as!r} and {column!r} would both be {judge!r}; rename one"
+            f"{path}: the judges {known.engine.recorded_as!r} and {column!r} would both get the name {judge!r}; rename "
+            "one"
         )
     if not known.engine.needs.recordings:
-        raise InputError(f"{path}: judge {judge!r} is recorded here, but also has a YAML file; rename one")
+        raise InputError(f"{path}: judge {judge!r} has recorded scores here and also a YAML file; rename one of them")
     if family is not None and known.family is not None and family != known.family:
         raise InputError(
             f"{path}: judge {judge!r} declares family {family!r} here and {known.family!r} elsewhere; declare one "

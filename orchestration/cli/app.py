@@ -78,10 +78,8 @@ def care(context: typer.Context, version: Version = False) -> None:
 
 
 def main() -> None:
-    """Run the command ``care`` with infrequent garbage collection.
-
-    Collecting imported modules frees nothing, and takes a fifth of the time of a run without changes.
-    """
+    """Run the command ``care``."""
+    # Garbage collection of imported modules frees nothing, and takes a fifth of the time of a run without changes.
     collector.set_threshold(10_000)
     atexit.register(collector.disable)
     keep_standard_error()

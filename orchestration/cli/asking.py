@@ -1,4 +1,4 @@
-"""Terminal dialogue of ``care label``: it shows an item, and reads a label as a key or a number."""
+"""Terminal dialogue of ``care label``, which shows an item and reads a label as a key or a number."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GOOD = "Is this answer good?"
 
 @dataclass(frozen=True)
 class Answers:
-    """Permitted answers to a question about an item.
+    """Question to a rater about an item, with the permitted answers.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Answers:
     scale: tuple[float, float] | None = None
 
     def offered(self) -> str:
-        """Return a line of text that lists the permitted answers in the terminal."""
+        """Return a line of text with the permitted answers, for the terminal."""
         if self.scale is not None and not self.keys:
             return f"type a number from {self.scale[0]:g} to {self.scale[1]:g}, then Enter; {_COMMANDS}"
         texts = [f"{key} = {self.words[key]}" if key in self.words else key for key in self.keys]
@@ -58,13 +58,12 @@ class Answers:
         return [(key, f"{label:g}", self.words.get(key, key)) for key, label in self.keys.items()]
 
     def written(self) -> str:
-        """Return a line of text that lists the permitted labels for raters who fill in a table."""
+        """Return a line of text with the permitted labels, for raters who fill in a table."""
         if self.scale is not None:
             return f"{self.scale[0]:g} to {self.scale[1]:g}"
         return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
 
     def permits(self, label: float) -> bool:
-        """Return whether a label is on the scale or, without a scale, in the range of the keys' labels."""
         lo, hi = self.scale or (min(self.keys.values()), max(self.keys.values()))
         return lo <= label <= hi
 
@@ -83,16 +82,16 @@ class Answers:
 def answers_for(
     wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
 ) -> Answers:
-    """Return the permitted answers: those in ``--answers``, or the default for pairs or for the scale of the scores.
+    """Return the question and the answers for ``--answers``, or the default for pairs or for the scale of the scores.
 
-    ``wanted`` is the value of ``--answers``: keys with labels (y=1,n=0) or a range (1-5). For ``pairs``, a higher score
-    favours the left answer, or the right answer if ``higher_is_right``. Raises ``InputError`` if ``wanted`` is neither.
+    ``wanted`` is the value of ``--answers``: keys with labels (y=1,n=0) or a range (1-5); other values raise
+    ``InputError``. For ``pairs``, a higher score favours the left answer, or the right one if ``higher_is_right``.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
         lo, hi = float(found[1]), float(found[2])
         if not lo < hi:
-            raise InputError(f"--answers is {wanted!r}, but a range must begin with its lowest label")
+            raise InputError(f"--answers {wanted!r} is not a range: its first label must be the lowest, as in 1-5")
         return _graded(lo, hi, f"from {lo:g} ({lowest}) to {hi:g} ({highest})" if pairs else None)
     if wanted is not None:
         return Answers(_PAIR if pairs else "How good is this answer?", *_chosen_keys(wanted))
@@ -128,19 +127,19 @@ def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def refuse_without_terminal(export: str, take_back: str) -> None:
-    """Raise ``InputError`` if there is no terminal; the message names the commands that need no terminal.
+    """Raise ``InputError`` if there is no terminal, because piped labels are not of a person who has read the item.
 
-    Piped input does not come from a person who has read the item.
+    The message names the commands that need no terminal.
     """
     if not sys.stdin.isatty():
         raise InputError(
-            f"this command needs a terminal to ask in; without one, write the items to a table with `{export}`, fill "
-            f"in its column `label`, and import it with `{take_back}`"
+            f"nothing was asked, because standard input is no terminal; write the items to a table with `{export}`, "
+            f"fill in its column `label`, and import it with `{take_back}`"
         )
 
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
-    """Ask the rater for one label after another; items that were skipped in earlier sessions come last."""
+    """Ask the rater for the missing labels, last for items that were skipped in earlier sessions."""
     from warehouse.fits import now
 
     passed: list[int] = []
@@ -166,7 +165,8 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
 
 
 def _next(file: LabelFile, items: Container[str], passed: Sequence[int]) -> int | None:
-    known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]  # another session may add rows
+    # Another session may add rows of other items.
+    known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]
     waiting = (k for k, row in known if row.waits)
     skipped = (k for k, row in known if row.skipped and k not in passed)
     return next(waiting, next(skipped, None))
@@ -200,6 +200,6 @@ def _answer(answers: Answers) -> str | float:
 
 
 def labelling_progress(file: LabelFile) -> str:
-    """Return a text with the number of labelled and skipped items."""
+    """Return a text with the numbers of labelled and skipped items."""
     labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
     return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")

@@ -1,4 +1,4 @@
-"""Base classes of commands, which refuse repeated options and print errors as messages."""
+"""Base classes of commands, which reject repeated options and print errors as messages."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 class _Command(TyperCommand):
-    """Command that refuses a repeated option, because click would silently use only the last value."""
+    """Command that rejects a repeated option, because click would silently use only the last value."""
 
     @errors_as_messages()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -45,8 +45,7 @@ def _one_word_a_scale(words: list[str]) -> list[str]:
 
 
 class Commands(typer.Typer):
-    """Group of commands that refuse repeated options and print errors as messages."""
+    """Group of commands that reject repeated options and print errors as messages."""
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register a function as a command, with the arguments of ``typer.Typer.command``."""
         return super().command(*args, cls=_Command, **settings)

@@ -59,7 +59,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     existing = next(p for p in (loaded.data, *loaded.data.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 1e9
     writable = os.access(existing, os.W_OK)
-    state, place = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
+    denied = f"CARE cannot write to {existing}; give your user write permission"
+    state, place = ("ok", f"{loaded.data}") if writable else ("fails", denied)
     rows.append(_row("data folder", state, place))
     space = "ok" if free > _LOW_DISK_GB else "warns" if free else "fails"
     rows.append(_row("disk", space, f"{free:.0f} GB free" if free else "no space is left; free some space"))
@@ -90,7 +91,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
-    """Return a row for each problem of a test set, and store the names of its texts in ``texts``."""
+    """Return a row for each problem of a test set, and add the names of its texts to ``texts``."""
     from assets.judging.forecast import available_texts
     from assets.sources import has_all_scored, read_source
 

@@ -49,7 +49,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON
 _WEIGHTS_SHOWN = 12
 
 _OF_A_REPORT = {"scores", "items", "judges", *tables.OF_FILES}
-"""Parameters of ``care fit`` that ``care judges report`` also has."""
+"""Parameters that ``care fit`` and ``care judges report`` share."""
 
 
 @tables.with_settings
@@ -98,10 +98,8 @@ def fit(
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     if other := write_files(result, folder):
-        notice = f"has labels of {len(other)} item(s), such as {other[0]!r}, that differ from this fit's labels"
-        errors.print(
-            f"{folder / TO_LABEL} {notice}; CARE did not change the file, so correct the labels there", style="yellow"
-        )
+        notice = f"its labels of {len(other)} item(s), such as {other[0]!r}, differ from this fit's labels"
+        errors.print(f"{folder / TO_LABEL} is unchanged: {notice}; correct the labels in this file", style="yellow")
     effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)
     if result.verdict.state == "failed":
@@ -115,7 +113,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
     to_label, answer = out / FILE, out / "aggregates.parquet"
     others = {str(each.name): None for each in context.command.params if each.name not in _OF_A_REPORT}
     report = typed_again(context, **others | {"labels": context.params["labels"] or to_label, "cut": "VALUE"})
-    again = Step("Correct what the sentence names, then fit again.", typed_again(context))
+    again = Step("Solve the problem in the message, then fit again.", typed_again(context))
     return Remedies(
         label=Step(
             f"Fill in the column `label` of {to_label} for ten to twenty items (1 is good, 0 is bad; or a grade), "

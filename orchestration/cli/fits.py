@@ -1,4 +1,4 @@
-"""Commands ``care fits``, which list, compare and publish the kept fits of a test set."""
+"""Commands ``care fits``, which list, compare and publish the stored fits of a test set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _load(workspace: Path) -> Workspace:
 
 
 def _update(loaded: Workspace, testset: str) -> Outcome:
-    """Review a test set again and update its results, because its page must show the published fit."""
+    """Review a test set again and rebuild its results, because its page must show the published fit."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
@@ -53,7 +53,7 @@ def _end(outcome: Outcome, published: str) -> None:
     pages = any(asset in (*FIT, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
     if pages and outcome.left_to_daemon:
-        errors.print("a Dagster run is in progress for this workspace; it updates the pages", style="yellow")
+        errors.print("the pages still show the former fit; a Dagster run in progress updates them", style="yellow")
     elif pages:
         errors.print(
             "fails: the fit is published, but its pages still show the former one; correct what failed, then run "
@@ -124,14 +124,15 @@ def diff(
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
-    """Return the published and the latest fit or, if the latest fit is published, the previous and the latest fit."""
+    """Return the published and the latest fit or, if the latest fit is published, the latest two fits."""
     from assets.publication.fit_versions import latest
 
     versions, now = loaded.fits.fit_versions(loaded.testset(testset).name), latest(loaded, testset)
     published = loaded.fits.published(testset)
     if len(versions) < 2 or now is None:
         raise InputError(
-            f"test set {testset!r} has {len(versions)} kept fit(s); a comparison needs two, so run again after a change"
+            f"nothing to compare: test set {testset!r} has {len(versions)} kept fit(s); run `care run` after a change "
+            "of judges, items or labels"
         )
     if published is not None and published[1].fit_version != now.fit_version:
         return published[1], now

@@ -1,4 +1,4 @@
-"""Command ``care judges report``, which measures how well judges agree with people, and whether they may gate."""
+"""Command ``care judges report``, which measures how well judges agree with people, for use in a gate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from orchestration.cli.rate import NOT_ENOUGH, REGRESSION, Drawn, FitLabels, Lab
 if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
 
-
 _HEADINGS = (
     "kappa: agreement on which answers pass, 1 is full and 0 is chance. AUC: probability that an answer that people "
     "passed gets the higher score. bias: judge minus people. Intervals are in brackets."
 )
-"""Explanation of the numbers in a report."""
 
 
 @tables.with_form
@@ -61,13 +59,13 @@ def judge_report(
         raise InputError(f"--by is {by!r}; use {', '.join(MEASURES)}")
     if by == "auc" and bar is None:
         raise InputError(
-            "--by auc needs --bar, because the default of .6 is meant for kappas; give it, such as --bar 0.9"
+            "--by auc needs --bar, because the default of .6 is for kappas; give a minimum AUC, such as --bar 0.9"
         )
     bar = DEFAULT_BAR if bar is None else bar
     table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
-        errors.print(f"{found.ties} ties are left out, because the report compares a judge with decided labels")
+        errors.print(f"{found.ties} tie(s) are left out: the report uses only labels that prefer one of two answers")
     people = [*([] if found.panel is None else [found.panel]), *(report.people for report in found.reports)]
     advice = {each.judge: may_gate(each, bar, by) for each in people}
     if json:

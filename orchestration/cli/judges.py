@@ -31,8 +31,8 @@ def new(
         str | None, typer.Option(help="A model: its repository or folder, or its name at an endpoint.")
     ] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the repository, 40 hexadecimal digits.")] = None,
-    engine: Annotated[str, typer.Option(help="What runs the model: vllm or openai.")] = "vllm",
-    base_url: Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible endpoint.")] = None,
+    engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
+    base_url: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible endpoint.")] = None,
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable that holds the endpoint's key; OPENAI_API_KEY by default.")
     ] = None,
@@ -59,7 +59,8 @@ def new(
     else:
         if name is None or sum(given is not None for given in (model, program, file)) != 1:
             raise InputError("no judge is named; give a name and one of --model, --program or --file, or give --panel")
-        if file is not None and not (workspace / file).exists() and Path(file).exists():  # as it is seen from here
+        # A path may be relative to the current folder.
+        if file is not None and not (workspace / file).exists() and Path(file).exists():
             file = os.path.relpath(Path(file).absolute(), workspace.absolute())
         settings = asked | {"model": model} if model else {"kind": "program", "program": program, "file": file}
         settings = {key: value for key, value in settings.items() if value is not None}
@@ -70,7 +71,6 @@ def new(
 
 
 def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> None:
-    """Raise ``InputError`` if a judge's settings are wrong, or its program or file is missing."""
     from pydantic import ValidationError
 
     from judges.engines.base import Context
@@ -166,17 +166,18 @@ def try_judge(
 
 def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
     if spread is None or spread <= 0:
-        difference = "could not be compared" if spread is None else f"differ by {spread:g}"
+        difference = "an answer has no score" if spread is None else f"the difference is {spread:g}"
         errors.print(
-            f"fails: the good and the bad answer {difference}; a judge of quality scores the good one higher",
+            f"fails: the judge does not score the good answer above the bad one ({difference}); change its model or "
+            "its prompt, or remove the judge",
             style="red",
         )
         raise typer.Exit(1)
     errors.print(f"passes: the judge scores the good answer {spread:g} above the bad one", style="green")
     if length_gain is not None and length_gain > spread:
         errors.print(
-            f"but the judge scores the padded bad answer {length_gain - spread:g} above the good one: it may "
-            "reward length",
+            f"warning: the judge may reward length, because it scores a long bad answer {length_gain - spread:g} above "
+            "the good one",
             style="yellow",
         )
 
@@ -217,7 +218,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _launches(loaded: Workspace, name: str) -> list[Launch]:
-    """Return the launches of the canary and of the reports that show it, except reports of blocked or stale fits."""
+    """Return launches of the canary and of the reports with its result, except reports of blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

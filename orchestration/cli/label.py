@@ -90,7 +90,7 @@ def label(
             _write_out(subject, file, path, possible, context, page=path is html)
         if not (export or html):
             refuse_without_terminal(_typed_with(context, export=_TABLE), _typed_with(context, imported=_TABLE))
-            file.write()  # before anybody is asked
+            file.write()  # other sessions must see the drawn items before this one asks
     if export is html is None:
         ask(file, subject.items, possible, rater)
         _print_effect(subject, file)
@@ -107,7 +107,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     from warehouse.sources.files import read_items, read_scores
 
     if (testset is None) == (items is None):
-        raise InputError("name a test set of the workspace, or give --items, the table of items to label")
+        raise InputError("`care label` takes either a test set of the workspace or --items; give one of the two")
     if testset is None and items is not None:
         records = {record.item_id: record for record in read_items(items, report=tables.print_reading)}
         panel = None if scores is None else read_scores(scores, report=tables.print_reading).scores
@@ -197,7 +197,6 @@ def _write_out(
 
 
 def _typed_with(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
-    """Return the current command line without --html and with other values of --export and --import."""
     return typed_again(context, export=export, html=None, imported=imported)
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from care_ops.results.verdict import Verdict
     from orchestration.runner import Outcome
 
-_WIDTH = None if sys.stdout.isatty() else 160  # tables are not cut if the output is a file
+_WIDTH = None if sys.stdout.isatty() else 160  # without a terminal, rich would cut tables at 80 columns
 
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 Why = Annotated[bool, typer.Option("--why", help="Print every reason for a verdict, with numbers.")]
@@ -44,7 +44,7 @@ _CONTROLS = {k: f"\\x{k:02x}" for k in (*range(32), *range(127, 160)) if chr(k) 
 
 
 class _Console(Console):
-    """Console that prints control characters of texts and names, such as escape sequences, as text."""
+    """Console that shows control characters, such as escape sequences in users' texts, as plain text."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(text.translate(_CONTROLS), **options)
@@ -52,7 +52,7 @@ class _Console(Console):
 
 console = _Console(width=_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=True)
 errors = _Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
-"""Consoles without markup or wrapping, because texts contain foreign names and paths, and commands to be copied."""
+"""Consoles without markup or wrapping, because messages contain users' names, and commands that users copy."""
 
 PIPELINE = {
     *("dagster", "dagster_webserver", "alembic", "sqlalchemy", "duckdb", "ray", "dask", "distributed", "cvxpy"),
@@ -84,10 +84,7 @@ def errors_as_messages() -> Generator[None]:
 
 
 def print_logs(*, verbose: bool) -> None:
-    """Print the logs of CARE's modules on standard error: warnings, or everything if ``verbose``.
-
-    Without this function, Python prints only warnings, and only outside of Dagster's runs.
-    """
+    """Print the logs of CARE's modules on standard error: only warnings, or all records if ``verbose``."""
     for package in PACKAGES:
         logger = logging.getLogger(package)
         logger.setLevel(logging.DEBUG if verbose else logging.NOTSET)
@@ -97,10 +94,7 @@ def print_logs(*, verbose: bool) -> None:
 
 
 def keep_standard_error() -> None:
-    """Print all later errors, logs and progress on the current standard error.
-
-    Dagster redirects standard error to a file during a step, so warnings would be lost and progress bars would stop.
-    """
+    """Print errors, logs and progress on the current standard error, even while Dagster redirects it during a step."""
     now = sys.stderr
     if now is None:  # standard error is closed
         return
@@ -117,7 +111,7 @@ class _ConsoleHandler(logging.Handler):
 
 
 def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> None:
-    """Print rows as a table, or as JSON on standard output."""
+    """Print rows on standard output, as a table or as JSON."""
     if as_json:
         sys.stdout.write(json.dumps(list(rows), indent=1, default=str) + "\n")
         return
@@ -149,7 +143,7 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, 
 def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
     """Show a progress bar if standard error is a terminal.
 
-    Text that is printed meanwhile appears above the bar, unless ``prints_above`` is False because Dagster captures it.
+    With ``prints_above``, other output appears above the bar; it must be False while Dagster redirects output.
     """
     columns = (
         SpinnerColumn(),
@@ -171,7 +165,7 @@ def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
 
 @contextmanager
 def watching(what: str) -> Generator[Watch]:
-    """Show a progress bar with the description ``what``, and yield the function that updates it."""
+    """Show a progress bar with the description ``what``, and yield the function that updates the bar."""
     with progress_bar() as progress:
         task = progress.add_task(what, total=None)
 
@@ -211,7 +205,7 @@ def typed_again(context: typer.Context, **changed: object) -> str:
 
 
 def print_failures(outcome: Outcome) -> None:
-    """Print one line for each asset and reason, with the partitions that failed."""
+    """Print the failures of a run: one line for each asset and reason, with the failed partitions."""
     alike: dict[tuple[str, str], list[str]] = {}
     for (asset, partition), message in outcome.failures.items():
         alike.setdefault((asset, message), []).append(partition or "")
@@ -220,7 +214,7 @@ def print_failures(outcome: Outcome) -> None:
 
 
 def show_systems(page: ReportData, title: str) -> None:
-    """Print systems and their differences as a table, with a caveat if there are no labels."""
+    """Print the comparison of systems on a page as a table, with a caveat if there are no labels."""
     rows = [
         {
             "system": row.system,

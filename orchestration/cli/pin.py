@@ -11,7 +11,7 @@ from care_ops.errors import CareError, InputError
 from orchestration.cli.output import Root, console, errors
 
 _OF = {"model": "judge", "dataset": "test set"}
-"""Word for the file that names each kind of repository, for messages."""
+"""Noun, for messages, for the file that names a repository of each kind."""
 
 
 def pin(
@@ -50,7 +50,6 @@ def pin_testsets(
 def _pin(
     folder: Path, names: Sequence[str], kind: Literal["model", "dataset"], unpinned: Callable[[Path], str | None]
 ) -> None:
-    """Pin each named file, or every file, whose repository has no revision and is not a local folder."""
     from judges.hub import look_up
 
     failed = pinned = 0
@@ -70,19 +69,19 @@ def _pin(
         console.print(f"{path.stem}: {repository} at {revision}")
         if gated:
             console.print(
-                f"  its terms must be accepted: accept them on the page of {repository} on the hub with your account, "
-                f"and set HF_TOKEN to a token of that account where the {_OF[kind]} is used"
+                f"  its terms must be accepted before the {_OF[kind]} is used: accept them on the page of {repository} "
+                "on the hub with your account, and set HF_TOKEN to a token of that account"
             )
     unknown = sorted(set(names) - {path.stem for path in folder.glob("*.yaml")})
     if unknown:
-        raise InputError(f"no {_OF[kind]} {', '.join(map(repr, unknown))} in {folder}")
+        raise InputError(f"no {_OF[kind]} {', '.join(map(repr, unknown))} in {folder}; correct the name")
     console.print(f"{pinned} {_OF[kind]} file(s) pinned")
     if failed:
         raise typer.Exit(1)
 
 
 def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = "model") -> str:
-    """Insert a revision after the repository in a YAML text, and leave comments and all other text unchanged."""
+    """Return a YAML text with a revision after the name of the repository, and all other text unchanged."""
     found = re.search(
         rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
     )

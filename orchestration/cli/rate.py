@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from care_ops.results.rates import Rate
     from care_ops.results.repeats import VarianceSplit
 
-_OF_TABLES = "is for tables; with --workspace the test set's file has it, so leave it out"
+_OF_TABLES = "applies to tables, but --workspace reads the file of the test set; leave out one of the two options"
 
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
-"""Exit codes of the gate; every command exits with 1 after a failure and with 2 after invalid input."""
+"""Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
 
 ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")]
 Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, instead of tables.")]
@@ -194,11 +194,11 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     if not loaded.systems_of(testset, columns):
         raise InputError(f"test set {testset!r} declares no systems; name their column with --system, or in its YAML")
     data, published = gather(loaded, testset), loaded.fits.published(testset)
-    assert data.fit_version is not None  # of a test set of a workspace
+    assert data.fit_version is not None  # every test set of a workspace has one
     if published is None:
         errors.print(f"these numbers are of fit {data.fit_version.id}, which is not published", style="yellow")
     aside = published is not None and published[1].fit_version != data.fit_version.id
-    if columns or aside or not data.systems.systems:  # which says why there is nothing to compare
+    if columns or aside or not data.systems.systems:  # `compared_in` raises with the reason if nothing can be compared
         fits = published[1].fits if published is not None else None
         data = replace(data, systems=compared_in(loaded, testset, columns, fits=fits))
     compared = data.systems
@@ -218,10 +218,7 @@ def _of_workspace(
     *,
     gate: bool = False,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's scores, labels and settings; exit if judges or labels differ from those of a kept fit.
-
-    A ``gate`` also exits if a judge has changed.
-    """
+    """Return a test set's scores, labels and settings; exit if a change of judges or labels forbids a comparison."""
     from assets.judging.retests import changed_judges
     from assets.labels import read_labels
     from assets.table.rating import workspace_table
@@ -283,7 +280,7 @@ def read_with_labels(
 
 
 def variance_sentence(split: VarianceSplit) -> str:
-    """Return a sentence about the sources of a score's variance."""
+    """Return a sentence with the shares of judges, tasks, runs and noise in the variance of a score."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
     return f"variance of a score: {parts}; judges' noise: its share in the variance of the difference to the best"

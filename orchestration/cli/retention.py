@@ -31,7 +31,7 @@ def gc(
         rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
         to_merge = scattered(loaded)
         if not to_delete and not to_merge:
-            if yes:  # the database may lack what a killed deletion did
+            if yes:  # a killed command may have deleted files but not their rows in the database
                 remove(loaded, [])
             console.print("nothing to delete")
             return
@@ -66,7 +66,7 @@ def forget(
     console.print(f"CARE does not change your own files, so these may still hold it: {own_files}; backups of data/")
     labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
-        console.print(f"{labels} still labels it; CARE no longer reads that label, so remove its rows yourself")
+        console.print(f"{labels} still labels it; CARE ignores this label, so delete the rows of {item} yourself")
 
 
 def backup(
@@ -82,7 +82,7 @@ def backup(
     with locked_workspace(workspace, "care admin backup") as loaded:
         outside: set[str] = set()
         for named in (path for testset in loaded.testsets for path in still_held(loaded, testset)):
-            with suppress(InputError):  # an address, or a variable that is not set
+            with suppress(InputError):  # a URL, or an environment variable that is not set
                 if not (path := resolve(named, loaded.root)).is_relative_to(loaded.root.resolve()):
                     outside.add(str(path))
         files, size = write_backup(loaded, file)
@@ -112,7 +112,7 @@ def restore(
     from orchestration.workspace import load_workspace
 
     if folder is None and not check:
-        raise InputError("name the folder that becomes the workspace, or try the backup with --check")
+        raise InputError("nothing was restored: name the folder of the new workspace, or test the backup with --check")
     if check and folder is not None and not folder.is_dir():
         raise InputError(f"{folder} is not a folder; with --check, name a folder that exists, or no folder")
     place = TemporaryDirectory(prefix="care-restore-", dir=folder) if check else nullcontext(str(folder))

@@ -70,18 +70,18 @@ def run(
         return
     with _interruptible(), locked_workspace(workspace, "care run") as loaded:
         if testset is not None:
-            loaded.testset(testset)  # refuses a name that the workspace does not have
+            loaded.testset(testset)  # raises if the workspace has no such test set
         if judge is not None:
             loaded.judge(judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
-        if experiments:  # they come after the fits
+        if experiments:  # experiments read the new fits
             more = _bring_up_to_date(loaded, select="group:experiments", testset=None, judge=None)
             outcome.materialised.extend(more.materialised)
             outcome.failures.update(more.failures)
         if outcome.unselected:
             raise InputError(
-                f"nothing was materialised: --select leaves out {outcome.unselected[0]}, which is stale and comes "
-                "before; run once without --select"
+                f"nothing was materialised: the selected assets need {outcome.unselected[0]}, which is stale and not "
+                "selected; run once without --select"
             )
         verdicts = _update_verdicts(loaded, outcome, narrowed=any((select, testset, judge)))
     seconds = time.perf_counter() - started
@@ -121,7 +121,7 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
 
 
 def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
-    """Store a run's failures, update pages and index if verdicts differ, and return the verdict on every test set."""
+    """Store a run's failures, rebuild pages whose verdict has changed, and return the verdict on every test set."""
     from assets.report.report_index import write_verdicts
     from assets.report.verdicts import current_verdicts, index_differs, note_failures
     from orchestration.alert_causes import testset_of_failure
@@ -156,8 +156,8 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
     if outcome.left_to_daemon:
         errors.print(
-            f"Dagster has {outcome.left_to_daemon} run(s) waiting for this workspace; Dagster also "
-            "builds the assets that depend on them",
+            f"some assets are still stale: {outcome.left_to_daemon} Dagster run(s) wait for this workspace; the daemon "
+            "builds these assets after this command",
             style="yellow",
         )
     for sentence in batch_messages(loaded):
@@ -189,7 +189,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
                 display.console.print(f"  {launch.label}", style="dim")
 
         outcome = run_stale(
-            build_defs(loaded.root, loaded),  # the whole run uses the workspace as it was read once
+            build_defs(loaded.root, loaded),  # later changes of files must not affect this run
             loaded,
             instance,
             selection=select,
@@ -202,7 +202,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
 
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the latest evaluation of every test set: a row for each aggregator, and a row for the best judge by gold.
+    """Return the latest evaluations: a row for each test set and aggregator, and for each test set's best judge.
 
     Metrics that are missing in all rows are omitted.
     """
@@ -298,7 +298,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
         dollars[row.judge] += row.dollars or 0.0
     for purse in purses(workspace):
         if purse.spent + purse.perhaps + sum(dollars.values()) > purse.limit:
-            yield f"a spend limit stops this run before all is asked: {purse}"
+            yield f"a spend limit would end this run before all is asked: {purse}"
     for judge, cost in dollars.items():
         limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
         if limit is not None and cost > limit:
@@ -306,7 +306,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
 
 
 def duration(seconds: float) -> str:
-    """Format a duration in hours, minutes or seconds, whichever is the largest unit that gives at least 1."""
+    """Format a duration in hours, minutes or seconds, such as 1.5 h."""
     for length, unit in ((3600, "h"), (60, "min")):
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"

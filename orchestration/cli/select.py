@@ -1,4 +1,4 @@
-"""Command ``care select``, which chooses penalties by means of the gold labels of some items."""
+"""Command ``care select``, which chooses penalties by the gold labels of some items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from orchestration.cli.output import Json, console, show, typed_again, watching
 
 if TYPE_CHECKING:
     from assets.table.selecting import Choice
-
 
 _NOT_OF_FIT = ("criterion", "share", "seed", "json")
 """Options that ``care fit`` does not have, or that have another meaning in ``care fit``."""
@@ -74,9 +73,9 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
     show(grid, f"{selection.aggregator} by {selection.criterion}, {selection.labels_used} labels", as_json=False)
     from assets.table.rows import in_words
 
-    show(in_words(measured), "on the items whose labels chose nothing", as_json=False)
+    show(in_words(measured), "evaluation on the items that did not affect the choice", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
-    console.print(f"of this file:  {fit} --gamma {gamma} --tau {tau}")
+    console.print(f"for this file: {fit} --gamma {gamma} --tau {tau}")
     added = "" if selection.aggregator in DEFAULT_AGGREGATORS else f"aggregators: [care, {selection.aggregator}], "
     console.print(f"in care.yaml:  fit: {{{added}gamma: {gamma}, tau: {tau}}}", markup=False)
-    console.print("Both are settings of care_svd, care_tensor and care_tensor_paper; they leave `care` as it is.")
+    console.print("gamma and tau affect care_svd, care_tensor and care_tensor_paper; they do not affect `care`.")

@@ -97,7 +97,7 @@ def _print_status(
 
 
 def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
-    """Return a text for each judge and test set: the number of scores, or ``missing``, ``stale`` or ``failed``."""
+    """Return the state of each slice: the numbers of scores and items, or ``missing``, ``stale`` or ``failed``."""
     from assets.judging.failures import why_nothing_came
 
     counts: dict[tuple[str, str], tuple[int, int]] = {}
@@ -156,13 +156,12 @@ def daemon(workspace: Root = Path()) -> None:
 
 
 def _become_daemon(environment: dict[str, str], *arguments: str) -> None:
-    """Replace this process by ``orchestration.daemon``, which keeps the lock of the workspace's daemon."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in background jobs
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell would ignore Ctrl-C
     os.execve(sys.executable, [sys.executable, "-m", _DAEMON, *arguments], environment)
 
 
 def _as_daemon(folder: Path) -> dict[str, str]:
-    """Acquire the lock of the workspace's daemon; return the environment variables of its processes."""
+    """Acquire the lock of the workspace's daemon; return the environment variables for the daemon."""
     from orchestration.instance import dagster_home, deployed_home
     from orchestration.locks import hold_daemon_lock
     from orchestration.stores import read_workspace

@@ -1,4 +1,4 @@
-"""Command-line options that the commands for tables share, and functions that read the tables."""
+"""Options of the commands for tables, and functions that read the tables."""
 
 from __future__ import annotations
 
@@ -70,25 +70,22 @@ SETTINGS = {
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
 } | {"profile": (Literal["care", "paper"], "paper: the paper's algorithms as written, and its baselines.")}
-"""Options that set a field of the settings of a fit or of judge admission, each with its type and help text."""
+"""Options for the settings of a fit and of judge admission, each with its type and help text."""
 
-_SEVERAL = {
-    "not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature.",
-}
+_SEVERAL = {"not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature."}
 """Repeatable options, with additional help."""
 
 _OFTEN = ("not_quality", "cut", "seed")
-"""Settings that ``--help`` shows; ``--help-all`` also shows the others."""
+"""Settings that ``--help`` shows; ``--help-all`` shows all."""
 
 READING, METHODS = "How a table is read", "Settings of the methods"
-"""Titles of the groups of options in a command's help."""
 
 Settings = dict[str, Any]
 R = TypeVar("R")
 
 
 class Form(NamedTuple):
-    """Columns and format of a table, and the names of the options that the user gave."""
+    """Columns and format of a table, and the names of the options that declare them."""
 
     columns: ScoreColumns
     reading: ReadingOptions
@@ -140,7 +137,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """Add options to a command, combine their values with ``together``, and pass the result as argument ``name``."""
+    """Add options to a command, which gets ``together`` of their values as the argument ``name``."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:
@@ -156,10 +153,9 @@ def _with_options(
 
 
 def _plain(name: str, hint: Any) -> Any:
-    """Return the type as which typer parses an option; the settings class checks the permitted values."""
     if name in _SEVERAL:
         return list[str]
-    first = next(iter(get_args(hint)), hint)
+    first = next(iter(get_args(hint)), hint)  # the settings class checks the permitted values
     return first if isinstance(first, type) else type(first)
 
 
@@ -171,16 +167,16 @@ def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
 
 
 def refuse_given(why: str, form: Form, **options: object) -> None:
-    """Raise ``InputError`` with the reason ``why`` if any of ``options``, or any option of ``form``, was given."""
+    """Raise ``InputError`` with the reason ``why`` if the user gave one of ``options``, or an option of ``form``."""
     given = [f"--{name}" for name, value in options.items() if value] + list(form.given)
     if given:
         raise InputError(f"{given[0]} {why}")
 
 
 def output_folder(out: Path | None, scores: Path, command: str) -> Path:
-    """Return the output folder, by default one named after the scores and the command, such as ``scores-fit``.
+    """Return the output folder: ``out``, or a folder named after the scores and the command, such as ``scores-fit``.
 
-    Raises ``InputError`` if a file has that name.
+    Raises ``InputError`` if there is a file of that name.
     """
     folder = out or Path(f"{scores.name.split('.')[0]}-{command}")
     if folder.exists() and not folder.is_dir():

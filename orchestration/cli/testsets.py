@@ -19,7 +19,7 @@ testsets = Commands(help="List the catalog of benchmarks, and add test sets to a
 
 @testsets.command("list")
 def list_testsets(json: Json = False) -> None:
-    """Show the catalog; `verified` shows whether the column names have been compared with the data."""
+    """Show the catalog; `verified` shows whether an entry's column names have been compared with the data."""
     import yaml
 
     rows = []
@@ -42,9 +42,9 @@ def list_testsets(json: Json = False) -> None:
 @testsets.command("add")
 @tables.with_form
 def add_testset(
-    name: Annotated[str | None, typer.Argument(help="Name in the catalog; with --from, its own.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name in the catalog; with --from, name of the test set.")] = None,
     workspace: Root = Path(),
-    every: Annotated[bool, typer.Option("--all", help="Add all missing ones to the workspace.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Add every catalog entry that the workspace lacks.")] = False,
     released: Annotated[
         Path | None, typer.Option(help="The paper's published scores: a clone of its repository.")
     ] = None,
@@ -73,16 +73,16 @@ def add_testset(
         setup.testset_of(workspace, scores, items, judges, system or (), scale or (), form, name)
         return
     if every == (name is not None) or scores is not None:
-        raise InputError("give the name of a test set in the catalog, or --all, or a table of your own with --from")
+        raise InputError("nothing was added: give a name in the catalog, or --all, or a table of your own with --from")
     tables.refuse_given(setup.ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
     for each in catalog.names() if name is None else [name]:
         text, path = catalog.text(each), folder / f"{each}.yaml"
         if path.exists() and not every:
-            raise InputError(f"{path} exists already; delete it first")
+            raise InputError(f"{path} exists already; delete it to add the catalog entry again")
         if not path.exists():
             path.write_text(text, encoding="utf-8")
             console.print(f"wrote {path}")
-    console.print("before a run, `care testsets pin` must write the commits of data sets", style="yellow")
+    console.print("next: `care testsets pin` writes the commits of the data sets, which a run needs", style="yellow")
 
 
 testsets.command("pin")(pin_testsets)

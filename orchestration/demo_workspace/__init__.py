@@ -1,7 +1,4 @@
-"""Demo workspace with simulated judges and three small test sets, one for each kind of verdict.
-
-``tests/orchestration/test_demo_testsets.py`` simulates the judges with other seeds and checks the verdicts.
-"""
+"""Demo workspace with simulated judges and three small test sets, which get different verdicts."""
 
 from __future__ import annotations
 
@@ -21,12 +18,12 @@ JUDGES: dict[str, dict[str, Any]] = load_yaml(_FOLDER / "judges.yaml")
 
 
 def testset_files() -> dict[str, str]:
-    """Return the YAML text of each test set by the name of the test set."""
+    """Return the YAML text of each test set, keyed by the name of the test set."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted((_FOLDER / "testsets").glob("*.yaml"))}
 
 
 def judge_files(seed: int = 0) -> dict[str, str]:
-    """Return the texts of the simulated judges' YAML files and programs by file name.
+    """Return the YAML files and programs of the simulated judges, keyed by file name.
 
     The ``seed`` determines the judges' random beliefs and the noise in their scores.
     """

@@ -244,7 +244,7 @@ def test_judges_with_odd_names_are_fitted(tables):
     assert panel.families == {"llama 70b": "meta", "a b": "meta"}
     assert not np.isnan(panel.values).any()
     path.write_text(path.read_text().replace("gpt-a", "a, b"))
-    assert "'a, b' and 'a|b' would both be 'a b'; rename one" in " ".join(
+    assert "'a, b' and 'a|b' would both get the name 'a b'; rename one" in " ".join(
         care("run", "--workspace", folder, code=2).split()
     )
 

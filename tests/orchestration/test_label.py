@@ -209,7 +209,7 @@ def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
     command = [sys.executable, "-m", "orchestration.cli", "label", *map(str, words)]
     piped = subprocess.run(command, input="y\n", capture_output=True, text=True, check=False)
     assert (piped.returncode, piped.stdout) == (2, "")
-    assert "this command needs a terminal to ask in" in piped.stderr
+    assert "standard input is no terminal" in piped.stderr
     assert not (folder / "labels.csv").exists()
     typed = re.findall(r"`(care label[^`]*)`", piped.stderr)
     for k, line in enumerate(typed):
@@ -379,14 +379,14 @@ def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp
     waiting = [row["item_id"] for row in rows_of(folder / "labels" / "one.csv")]
     assert [row[0] for row in given_on(tmp_path / "page.html")["rows"]] == waiting
     result = CliRunner().invoke(app, command)
-    assert (result.exit_code, "this command needs a terminal to ask in" in result.output) == (2, True)
+    assert (result.exit_code, "standard input is no terminal" in result.output) == (2, True)
 
 
 def test_what_is_wrong_is_named(folder):
     cases = {
         ("--answers", "q=1,n=0"): "--answers 'q=1,n=0' is not valid; give single keys",
-        ("--answers", "12-1"): "--answers is '12-1', but a range must begin with its lowest label",
-        (): "this command needs a terminal to ask in",
+        ("--answers", "12-1"): "--answers '12-1' is not a range: its first label must be the lowest",
+        (): "standard input is no terminal",
         ("--count", 50): "--count is 50, but there are only 40 items; lower it",
         ("--html", folder / "out.csv"): "the page is an HTML file; use a name that ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported as CSV",
@@ -409,7 +409,7 @@ def test_what_is_wrong_is_named(folder):
     code, message = care(folder)
     assert (code, "it has the columns item_id, label, but needs" in message) == (2, True), message
     result = CliRunner().invoke(app, ["label"])
-    assert (result.exit_code, "name a test set of the workspace, or give --items" in result.output) == (2, True)
+    assert (result.exit_code, "either a test set of the workspace or --items" in result.output) == (2, True)
 
 
 def test_a_link_to_a_file_of_labels_stays_one_and_a_private_file_private(folder):

@@ -164,7 +164,7 @@ def test_a_form_that_does_not_apply_is_refused_in_a_sentence(here):
         ): "have one answer each; give one column",
         (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; there are new, old",
         ("rate", *of_outside): "a label of a pair must lie between 0",
-        ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items is for tables",
+        ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items applies to tables",
     }
     for words, sentence in cases.items():
         code, printed = care(*words)

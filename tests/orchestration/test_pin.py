@@ -99,7 +99,7 @@ def test_the_catalog_s_data_sets_are_pinned_and_the_file_stays_as_it_was(tmp_pat
     assert load_testset(folder / "asset.yaml").source.revision == SHA  # type: ignore[union-attr]
     assert (folder / "yelp.yaml").exists(), "what is missing is added, and nothing else is touched"
     for wrong in ((), ("asset", "--all")):
-        assert "give the name of a test set" in " ".join(care(tmp_path, "testsets", "add", *wrong, code=2).split())
+        assert "give a name in the catalog" in " ".join(care(tmp_path, "testsets", "add", *wrong, code=2).split())
 
 
 def test_every_file_that_a_panel_writes_can_be_pinned():
