@@ -156,23 +156,18 @@ class CareEstimator:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name.
-
-        Raises ``ArrayError`` if there is no such parameter.
-        """
+        """Set parameters by name; raise ``ArrayError`` if there is no such parameter."""
         names = [entry.name for entry in fields(self)]
         for name, value in params.items():
             if name not in names:
-                raise ArrayError(f"{type(self).__name__} has no parameter {name!r}; there are {', '.join(names)}")
+                raise ArrayError(f"{type(self).__name__} has no parameter {name!r}; choose from {', '.join(names)}")
             setattr(self, name, value)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether ``fit`` was called."""
         return hasattr(self, "_frozen")
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's estimator tags."""
         sklearn: Any = import_module("sklearn.utils")
         return sklearn.Tags(
             estimator_type=None,
@@ -193,10 +188,7 @@ class CareEstimator:
 
 
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803
-    """Convert a matrix to float64.
-
-    Raises ``ArrayError`` if it is sparse, complex, empty or not two-dimensional, or has values that are not finite.
-    """
+    """Convert a dense matrix of finite numbers and NaN to float64; raise ``ArrayError`` for any other content."""
     if hasattr(X, "toarray"):
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
     raw = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)

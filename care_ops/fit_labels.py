@@ -93,10 +93,7 @@ class FitLabels:
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the positions and labels of the labelled items among ``item_ids``.
-
-        Raises ``InputError`` if a labelled item is not in ``item_ids``.
-        """
+        """Return position and label of each labelled item; raise ``InputError`` if ``item_ids`` lacks an item."""
         import numpy as np
 
         if not self.labels:
@@ -105,8 +102,8 @@ class FitLabels:
         unknown = [item_id for item_id in self.labels if item_id not in index]
         if unknown:
             raise InputError(
-                f"labels: {len(unknown)} labelled item(s) have no scores, the first is {unknown[0]!r}; "
-                "remove them from the labels or add their scores"
+                f"labels: {len(unknown)} labelled item(s), such as {unknown[0]!r}, have no scores; add the scores, or "
+                "delete the labels"
             )
         rows = np.array(sorted(index[item_id] for item_id in self.labels), dtype=np.intp)
         return rows, np.array([self.labels[item_ids[int(i)]] for i in rows], dtype=np.float64)

@@ -51,9 +51,8 @@ class Frozen:
     def apply(self, scores: ScoreMatrix) -> Array:
         """Estimate each item from its scores; NaN if no judge of the fit scored the item.
 
-        A judge's missing score counts as its mean.
-
-        Raises ``FitError`` if the function is not faithful, or a judge of the fit is not among the scores.
+        A missing score counts as the judge's mean. Raises ``FitError`` if the function explains too little of the
+        fit, or a judge of the fit is not among the scores.
         """
         if self.fidelity < FAITHFUL:
             raise FitError(

@@ -61,9 +61,8 @@ def on_one_scale(
 ) -> tuple[ScoreMatrix, tuple[Brought, ...], list[str]]:
     """Rescale scores to the panel's scale; without a declared scale, remove outliers first.
 
-    Also returns the rescaled judges, and sentences about all changes.
-
-    Raises ``InputError`` as ``brought_to_one_scale`` does.
+    Also returns the rescaled judges, and sentences about all changes. Raises ``InputError`` as ``brought_to_one_scale``
+    does.
     """
     scores, outliers = without_outliers(scores, declared) if scale is None else (scores, ())
     scores, brought = brought_to_one_scale(scores, scale, declared)

@@ -15,7 +15,7 @@ Scale = tuple[float, float]
 """Lowest and highest score that a judge can give."""
 
 SIZES = (1.0, 10.0, 100.0)
-"""Highest score of each kind of scale that a range can identify: shares, grades and per cent."""
+"""Highest scores of the three scales that a range can identify: shares, grades and per cent."""
 
 _ROUNDING = 1e-6
 """Distance beyond the end of a scale, as a share of the scale, that counts as a rounding error."""
@@ -82,7 +82,7 @@ def brought_to_one_scale(
     unknown = sorted(set(declared) - set(scores.judges))
     if unknown:
         raise InputError(
-            f"a scale is declared for {unknown[0]!r}, which is not a judge; there are {listed(scores.judges)}"
+            f"a scale is declared for {unknown[0]!r}, which is not a judge; the judges are {listed(scores.judges)}"
         )
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     undeclared = {judge: column for judge, column in columns.items() if judge not in declared}
@@ -101,7 +101,7 @@ def brought_to_one_scale(
 
 
 def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
-    """Convert scores of the judges in ``brought`` to the panel's scale; return the same matrix if there are none."""
+    """Rescale the judges in ``brought`` to the panel's scale; return ``scores`` itself if it has none of them."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
     present = [one for one in brought if one.judge in place]
     if not present:

@@ -92,14 +92,11 @@ class ScoreMatrix:
         return taken
 
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
-        """Return the scores of these judges, in this order, for all items.
-
-        Raises ``InputError`` if a judge is not in the matrix.
-        """
+        """Return the scores of these judges in this order; raise ``InputError`` if a judge is not in the matrix."""
         index = {judge: j for j, judge in enumerate(self.judges)}
         unknown = [judge for judge in judges if judge not in index]
         if unknown:
-            raise InputError(f"scores: no judge {unknown[0]!r}; there are {listed(self.judges)}")
+            raise InputError(f"scores: no judge {unknown[0]!r}; the judges are {listed(self.judges)}")
         if tuple(judges) == self.judges:
             return self
         columns = [index[judge] for judge in judges]

@@ -81,8 +81,6 @@ def joint_gaussian(
 
 
 _WEIGHTS = (0.35, 0.15, 0.2, 0.3)
-"""Weights of the four states."""
-
 _DENSITY = 0.4
 """Probability of an edge between two judges in the same third."""
 

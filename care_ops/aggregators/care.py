@@ -28,8 +28,6 @@ from care_ops.records import Aggregate
 from care_ops.scores import Array, rows_of
 
 _FOLDS = 10
-"""Number of cross-validation folds for the calibration by labels."""
-
 _DISTINCT = 1e-3
 """Relative singular value below which the regression drops a direction of the judges' scores."""
 
@@ -175,10 +173,7 @@ def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) ->
 
 
 def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Array, Array] | None:
-    """Calibrate P(Q = 1) by binary labels of a probability sample (``calibration.probability_curve``).
-
-    Each label is compared with an estimate that uses the labels of the other folds only.
-    """
+    """Calibrate P(Q = 1) by binary labels of a probability sample, with cross-fitted estimates."""
     item_ids = problem.scores.item_ids
     rows, labels = problem.labels.rows(item_ids)
     weights = problem.labels.weights([item_ids[int(row)] for row in rows])

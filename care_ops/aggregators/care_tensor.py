@@ -40,11 +40,7 @@ _BY_CHANCE = 0.05
 """Significance level of the test that the states predict labels better than the majority label."""
 
 _MAP_LABELS = 3.0
-"""Weight, in labels, of the label-free guess of a state's quality.
-
-Each state also starts with one imagined label of 0 and one of 1. A state that is guessed to be good then has four
-imagined labels of 1 among five, so that several real labels are needed to overturn the guess.
-"""
+"""Weight, in labels, of the label-free guess of a state's quality; several labels are needed to overturn it."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +113,7 @@ def care_tensor(problem: Problem) -> Aggregate:
 
     With labels of more than two values the estimate is E[Q | J], where Q of a state is the mean label in it. The
     posterior is that of conditionally independent judges and hence overconfident: it orders items and decides at one
-    half, and is not printed as a probability.
-
-    Raises ``FitError`` as ``fit_states`` does.
+    half, and is not printed as a probability. Raises ``FitError`` as ``fit_states`` does.
     """
     states = fit_states(problem)
     fitted = states.fitted
@@ -147,9 +141,8 @@ def care_tensor(problem: Problem) -> Aggregate:
 def fit_states(problem: Problem) -> States:
     """Fit the mixture, and map its states to Q by s_r = v' mu_r or by labels (steps E and F).
 
-    Judges are standardised first, so the states do not depend on the judges' scales.
-
-    Raises ``FitError`` if the panel has no structure, too few different rows of scores, or fewer than three judges.
+    Judges are standardised first, so the states do not depend on the judges' scales. Raises ``FitError`` if the panel
+    has no structure, too few different rows of scores, or fewer than three judges.
     """
     structure = problem.require_structure()
     scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
@@ -175,8 +168,7 @@ def _most_likely(problem: Problem, views: Views, values: Array) -> tuple[Mixture
     two rounds agree. In the details, ``starts_agree`` is whether any two did; if none did, ``starts_alike`` is the
     share of the items that the two likeliest mixtures decide alike without labels.
 
-    If there are many items, all of this is done on a sample of them (``samples``), and EM on all items continues from
-    the best mixture of the sample.
+    With many items, the starts use a sample (``samples``), and EM on all items continues from its best mixture.
     """
     # a stream each, so that k-means starts do not depend on the views; the first is spare and keeps recorded digits
     _, by_views, free, of_sample = problem.rng.spawn(4)

@@ -35,9 +35,8 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
 
     The paper leaves two choices open. The third moment does not determine the scale of its components; therefore judges
     are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus
-    that of the states' means, with eigenvalues of at least ``mixture.VARIANCE_FLOOR``.
-
-    Raises ``FitError`` as ``four_states`` does.
+    that of the states' means, with eigenvalues of at least ``mixture.VARIANCE_FLOOR``. Raises ``FitError`` as
+    ``four_states`` does.
     """
     states = four_states(problem)
     latent = where_scored(problem, states.log_odds)

@@ -216,7 +216,6 @@ def _plain(problem: Problem) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _in_own_units(problem: Problem) -> bool:
-    """Return whether the judges share a scale, so that their scores are averaged without standardising."""
     return problem.config.scale is not None or share_scale(problem.scores.values)
 
 
@@ -315,7 +314,6 @@ def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
 
 
 def _families(problem: Problem) -> NDArray[np.intp]:
-    """Return the number of each judge's family, shape (p,)."""
     names = [family_of(judge, problem.scores.families) for judge in problem.scores.judges]
     return np.unique(np.array(names), return_inverse=True)[1].astype(np.intp)
 
@@ -330,7 +328,6 @@ def _items_behind(values: Array) -> float:
 
 
 def _joined(values: Array, group: NDArray[np.intp]) -> Array:
-    """Average the scores of each group of judges, shape (n, groups)."""
     count = int(group.max()) + 1
     if count == values.shape[1]:
         return values

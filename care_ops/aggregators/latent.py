@@ -16,10 +16,8 @@ from care_ops.scores import Array, rows_of
 def common_factor(problem: Problem) -> Aggregate:
     """Estimate the common factor of the normal scores, E[f | scores present] (``factor_analysis``).
 
-    The factor rises with the mean of the standardised scores.
-
-    Raises ``FitError`` if there are fewer than three judges or ten items, or if a judge does not vary on a panel that
-    is not sparse.
+    The factor rises with the mean of the standardised scores. Raises ``FitError`` if there are fewer than three judges
+    or ten items, or if a judge does not vary on a panel that is not sparse.
     """
     if problem.sparse:
         sparse = problem.sparse_factor

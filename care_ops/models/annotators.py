@@ -129,7 +129,7 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
     unit = np.sqrt(p / max(n, 1))
 
     def votes_of(given: NDArray[np.intp]) -> Array:
-        """Return 1 where a judge gave a class, else 0, shape (k, rows, p)."""
+        """Return indicators of the class that each judge gave, shape (k, rows, p)."""
         return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:

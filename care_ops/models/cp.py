@@ -1,6 +1,6 @@
 """Mixture components from the third moment across three views.
 
-Each view is augmented by a constant one. K affinely independent means then give a moment of rank K although the scores
+Each view gets a constant column of ones. K affinely independent means then give a moment of rank K although the scores
 are centred, and the constant's row of the factors gives the components' weights.
 """
 

@@ -10,11 +10,9 @@ from care_ops.blocks import by_columns, by_rows
 from care_ops.scores import Array
 
 MIN_UNIQUENESS = 0.02
-"""Minimum unique share of a judge's variance, without which a judge may become the factor (a Heywood case)."""
+"""Minimum unique share of a judge's variance; without it one judge may become the factor (a Heywood case)."""
 
 _MOST_TURNS = 2_000
-"""Maximum number of steps of a rotation."""
-
 _NOISE_PRIOR = 0.5
 """Weight of the panel's mean noise against an item's own noise, as a share of the judges."""
 

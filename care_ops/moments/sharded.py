@@ -72,9 +72,7 @@ def _identity(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]
 def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
     """Yield the scores of ``judges`` in a shard as (p, m) arrays of at most ``_BATCH_ROWS`` items, with NaN for null.
 
-    The next array overwrites the memory of the previous one.
-
-    Raises ``UnreadableError`` if the file cannot be read here.
+    Each array overwrites the memory of the previous one. Raises ``UnreadableError`` if the file cannot be read here.
     """
     import pyarrow as pa
 
@@ -86,12 +84,7 @@ def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
 
 
 def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[RecordBatch]:
-    """Read the rows of a shard from its file, and verify the checksum of each page.
-
-    Row groups are read one at a time, which bounds the memory.
-
-    Raises ``UnreadableError`` if the file cannot be read here.
-    """
+    """Read the row groups of a shard one at a time, which bounds the memory; verify the checksum of each page."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -135,7 +128,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spre
         The file cannot be read here.
     """
     if not shards:
-        raise InputError("moments: the score table has no rows")
+        raise InputError("moments: the score table has no rows; add items")
     shift = default_shift(next(read_batches(shards[0], judges)).T)
     task = partial(shard_moments, judges=judges, shift=shift)
     return reduce(add, _handing_rows(task, shards, spread))
@@ -168,10 +161,7 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
 
 
 def with_part(shard: Shard) -> Shard:
-    """Return the shard with its rows as an Arrow stream.
-
-    Raises ``UnreadableError`` if the file cannot be read.
-    """
+    """Return the shard with its rows as an Arrow stream; raise ``UnreadableError`` if the file cannot be read."""
     import pyarrow as pa
 
     batches, sink = _record_batches(shard), pa.BufferOutputStream()

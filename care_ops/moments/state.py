@@ -66,7 +66,6 @@ class Moments:
         return is_crowd(self.count1, self.n) or lacks_pairs(self.count2)
 
     def __add__(self, other: Moments) -> Moments:
-        """Return the moments of the union of two disjoint sets of items."""
         if not np.array_equal(self.shift, other.shift):
             raise InputError("moments: moments with different shifts cannot be added; use one shift for both")
         sums = (getattr(self, entry.name) + getattr(other, entry.name) for entry in fields(self)[1:])
@@ -79,9 +78,8 @@ class Moments:
     def covariance(self, judges: Sequence[str] | None = None) -> Array:
         """Return the pairwise-complete covariance, with the pair's count as divisor, shape (p, p).
 
-        ``judges`` are names for error messages.
-
-        Raises ``FitError`` if a judge has no score, or two judges have no item in common.
+        ``judges`` are names for error messages. Raises ``FitError`` if a judge has no score, or two judges have no item
+        in common.
         """
         if (self.count1 == 0).any():
             raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
@@ -110,9 +108,7 @@ class Moments:
         """Return the pairwise-complete correlation, shape (p, p), with a diagonal of exactly one.
 
         An undefined correlation, of a judge that does not vary over the common items, is 0. ``judges`` are names for
-        error messages.
-
-        Raises ``FitError`` if a judge has no variance.
+        error messages. Raises ``FitError`` if a judge has no variance.
         """
         covariance = self.covariance(judges)
         variance = np.diag(covariance).copy()

@@ -75,7 +75,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     _check_the_two(new, old, margin, high - low)
     if missing := [name for name in (new, old) if name not in systems]:
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
-        raise InputError(f"no rate for {', '.join(missing)}; there are rates for {', '.join(there) or 'none'}")
+        raise InputError(f"no rate for {', '.join(missing)}; the systems are {', '.join(there) or 'not named'}")
     if given.order is None:
         labelled = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
         counts = {name: labelled.count(name) for name in (new, old)}

@@ -48,7 +48,6 @@ class Statistic:
     hi: float
 
     def __str__(self) -> str:
-        """Return the value and its interval."""
         return f"{self.value:.2f} ({self.lo:.2f} to {self.hi:.2f})"
 
     def against(self, bar: float) -> Outcome:

@@ -91,7 +91,7 @@ def report_of(
     """
     rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
     if len(rows) < MIN_LABELS:
-        raise FitError(f"{judge} scored only {len(rows)} labelled items; {MIN_LABELS} are needed")
+        raise FitError(f"{judge} scored only {len(rows)} labelled items, but {MIN_LABELS} are needed; label more")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
     right = np.where(passes > 0, people, 1.0 - people)
     return JudgeReport(

@@ -147,7 +147,7 @@ class Rates:
         known = {rate.system for rate in self.rates}
         if missing := [name for name in (first, second) if name not in known]:
             known_names = ", ".join(sorted(known)) or "none"
-            raise InputError(f"no rate for {', '.join(missing)}; there are rates for {known_names}")
+            raise InputError(f"no rate for {', '.join(missing)}; the systems with a rate are {known_names}")
         return self._compare(first, second)
 
 
@@ -203,10 +203,7 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
 def _with_labels(
     by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """Return the systems that have enough labels, and the reason for each other system.
-
-    Raises ``FitError`` if no system has enough labels.
-    """
+    """Return the systems that have enough labels, and the reasons for the others; raise ``FitError`` if none has."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in by_name.items():

@@ -23,8 +23,6 @@ _FEATURES_IN_WORDS = {
     "smog": "the reading grade (SMOG)",
     **{name: f"the number of {name}" for name in ("characters", "words", "sentences", "emoji")},
 }
-"""Phrases for text features (``interpret.FEATURES``) in messages."""
-
 _UNCHANGED = 0.98
 """Correlation of the estimates with and without labels from which labels agree with a panel without concerns."""
 

@@ -25,8 +25,6 @@ from care_ops.scores import Array
 Rows = NDArray[np.intp]
 
 _CANDIDATES = 1001
-"""Number of candidate means that are tested for a system."""
-
 _LARGEST_BET = 0.5
 """Largest bet, as a share of the capital (Waudby-Smith and Ramdas)."""
 

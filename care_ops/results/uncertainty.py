@@ -141,10 +141,7 @@ def _item_ids(items: int) -> tuple[str, ...]:
 
 
 def _matched(loadings: Array, reference: Array) -> Array:
-    """Reorder and sign the columns of ``loadings`` to match the nearest columns of ``reference``.
-
-    A column of the reference without a match has NaN.
-    """
+    """Reorder and sign the columns of ``loadings`` like the nearest ones of ``reference``; NaN without a match."""
     cosines = (reference / np.linalg.norm(reference, axis=0)).T @ (loadings / np.linalg.norm(loadings, axis=0))
     out = np.full(reference.shape, np.nan)
     for _ in range(min(cosines.shape)):

@@ -83,7 +83,6 @@ class Reason:
     detail: str = ""
 
     def __str__(self) -> str:
-        """Return the sentence and its detail."""
         return f"{self.sentence} {self.detail}".strip()
 
 
@@ -117,7 +116,6 @@ class Verdict:
     made_at: str | None = None
 
     def __str__(self) -> str:
-        """Return the headline, the first reasons and the first steps as text."""
         return "\n".join(self.lines())
 
     @property

@@ -1,7 +1,7 @@
 """The structure program as a conic program, solved by cvxpy and Clarabel.
 
-It is slower than ``program``, much slower with fifty judges or more, and replaces its solution if that stops without a
-certificate. Tests compare the two.
+This solver is slower than ``program``, especially with fifty judges or more. Its solution replaces a solution of
+``program`` without a certificate. Tests compare the two solvers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def sharpen(structure: Structure, sigma: Array) -> Structure:
     structure : Structure
         Solution by ``program.solve``.
     sigma : (p, p) array
-        The matrix that it decomposes.
+        Matrix that the structure decomposes.
     """
     before = structure.certificate
     if before.converged or len(sigma) > MOST_JUDGES or find_spec("cvxpy") is None:

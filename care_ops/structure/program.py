@@ -22,8 +22,7 @@ _CHECK_EVERY = 10
 _PATIENCE = 1.3
 _OUTSIDE = 3
 _SETTLED = 3e-3
-"""Largest change of the objective between two checks at which it has settled, as a share of the tolerance. The gap may
-be small while the objective still falls."""
+"""Largest change of the objective between two checks, as a share of the tolerance, at which the solver may stop."""
 
 _TINY = 1e-300
 _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
@@ -153,7 +152,6 @@ class _Consensus:
         self.x = x
 
     def _project(self, v: Array) -> Array:
-        """Project the copies on the constraints R = S - L [and P = R]."""
         if not self.with_cone:
             return v - _TIE * ((v[0] - v[1] + v[2]) / 3)
         centre = 0.5 * (v[0] + v[3])
@@ -230,7 +228,7 @@ def _checked(sigma: Array) -> Array:
     if not np.isfinite(sigma).all():
         raise InputError("structure: sigma contains NaN or infinity; drop judges without variance first")
     if not np.allclose(sigma, sigma.T, rtol=1e-8, atol=1e-10 * float(np.abs(sigma).max())):
-        raise InputError("structure: sigma is not symmetric")
+        raise InputError("structure: sigma is not symmetric; give a covariance or correlation matrix")
     values = np.linalg.eigvalsh(sigma)
     if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
         raise FitError(

@@ -46,7 +46,7 @@ def test_kappa_and_base_rate_are_those_of_the_table():
     assert report.base_rate.value == 0.5
     always = report_of("j", np.append(np.ones(49), 0.0), np.ones(50), np.ones(50), 0.5)
     assert always.failed_of_failed is None
-    with pytest.raises(FitError, match="j scored only 4 labelled items; 5 are needed"):
+    with pytest.raises(FitError, match="j scored only 4 labelled items, but 5 are needed"):
         report_of("j", scores, np.where(np.arange(50) < 4, labels, np.nan), np.ones(50), 0.5)
 
 
