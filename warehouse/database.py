@@ -71,14 +71,14 @@ class Warehouse:
         damaged.
         """
         if not self._exists():
-            raise WarehouseError(f"{self.path}: there is no warehouse yet; run `care run` first")
+            raise WarehouseError(f"{self.path}: there is no database yet; run `care run` first")
         with self._reporting_damage(), self._connect(read_only=True) as connection:
             yield connection
 
     def usable(self) -> bool:
         """Return whether there is a database with the current schema that is not known to be damaged.
 
-        Raises ``WarehouseError`` if a later release of CARE made the database, or another process held it for a
+        Raises ``WarehouseError`` if a later release of CARE built the database, or another process held it for a
         minute.
         """
         if not self._exists():
@@ -91,10 +91,7 @@ class Warehouse:
             return False
 
     def check(self) -> None:
-        """Read every row of every table once.
-
-        Raises ``DamagedError`` if a row cannot be read.
-        """
+        """Read every row of every table once; raise ``DamagedError`` if a row cannot be read."""
         with self.reader() as connection:
             for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
@@ -120,7 +117,6 @@ class Warehouse:
         self._mark.unlink(missing_ok=True)
 
     def _exists(self) -> bool:
-        """Return whether the database file exists and is not empty."""
         try:
             return self.path.stat().st_size > 0
         except FileNotFoundError:
@@ -146,7 +142,7 @@ class Warehouse:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             if _LATER_DUCKDB_MESSAGE in str(error):
                 raise WarehouseError(
-                    f"{self.path}: a later release of DuckDB than {duckdb.__version__} made the database ({reason}). "
+                    f"{self.path}: a later release of DuckDB than {duckdb.__version__} wrote the database ({reason}). "
                     "Install the release of CARE that was used before or a later one; or delete the database, and "
                     "`care run` rebuilds it from the parts"
                 ) from None
@@ -171,7 +167,7 @@ class Warehouse:
                     raise
                 if time.monotonic() > deadline:
                     raise WarehouseError(
-                        f"{self.path}: another process has held the warehouse for {_LOCK_WAIT_S:.0f} s; close the "
+                        f"{self.path}: another process has held the database for {_LOCK_WAIT_S:.0f} s; close the "
                         "program that has it open"
                     ) from error
                 time.sleep(random.uniform(0.02, 0.2))
@@ -188,7 +184,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
         return
     if version is not None:
         raise WarehouseError(
-            f"the warehouse has schema {version}, but this release of CARE has schema {SCHEMA_VERSION}; `care run` "
+            f"the database has schema {version}, but this release of CARE has schema {SCHEMA_VERSION}; `care run` "
             "rebuilds it from the parts"
         )
     connection.begin()
@@ -200,7 +196,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     """Return the version of a database's schema, or None if the database has no tables yet.
 
-    Raises ``WarehouseError`` if a later release of CARE made the database, which may hold more than this release
+    Raises ``WarehouseError`` if a later release of CARE built the database, which may hold more than this release
     could rebuild.
     """
     tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()
@@ -212,7 +208,7 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
         return None
     if row[0] > SCHEMA_VERSION:
         raise WarehouseError(
-            f"the warehouse was made by CARE {row[1]} (schema {row[0]}); this is CARE {release()} (schema "
+            f"the database was built by CARE {row[1]} (schema {row[0]}); this is CARE {release()} (schema "
             f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database, and `care run` rebuilds "
             "from the parts what this release can read"
         )

@@ -1,6 +1,6 @@
 """Dataclass records that are stored as JSON documents and read with type checks.
 
-- A missing key means the record's default.
+- A missing key gets the default of the record's field.
 - If a key without a default is missing, or a value has another type, the document is damaged.
 - Unknown keys are ignored; a later release may have written them.
 - A document of an earlier format is read with its old names (``renamed``) and written with the new ones.

@@ -24,7 +24,6 @@ class ItemTexts:
         self._path = path
 
     def __iter__(self) -> Iterator[ItemRecord]:
-        """Yield each item, in source order."""
         for _, table in self._scan():
             yield from _records(table)
 

@@ -66,8 +66,8 @@ def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where:
     """
     for name in names:
         if not any(item.get(name) is not None for item in metadata):
-            columns = ", ".join(sorted({key for item in metadata for key in item})) or "no further columns"
-            raise InputError(f"{where}: no item has a column {name!r}; there are {columns}")
+            columns = ", ".join(sorted({key for item in metadata for key in item})) or "none"
+            raise InputError(f"{where}: no item has a column {name!r}; the columns are {columns}")
     texts: list[tuple[str, ...] | None] = []
     for item in metadata:
         values = [item.get(name) for name in names]

@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     import duckdb
 
 _CELLS_A_BATCH = 1_048_576
-"""Number of scores that are placed into the matrix at once."""
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
     """Return the score matrix of a test set, by default for all judges; items are in source order, judges sorted.
 
-    Raises ``WarehouseError`` if the test set is not in the warehouse, or no judge has scored it.
+    Raises ``WarehouseError`` if the test set is not in the database, or no judge has scored it.
     """
     items = connection.execute("SELECT item_id FROM items WHERE testset = ? ORDER BY row_ix", [testset]).fetchall()
     if not items:
-        raise WarehouseError(f"test set {testset!r} is not in the warehouse; materialise `items` and `scores`")
+        raise WarehouseError(f"test set {testset!r} is not in the database; materialise `items` and `scores`")
     known = connection.execute(
         "SELECT j.judge_ix, j.judge, j.family FROM slices s JOIN judges j USING (judge) "
         "WHERE s.testset = ? ORDER BY j.judge",
@@ -36,7 +35,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
     ).fetchall()
     known = [row for row in known if judges is None or row[1] in judges]
     if not known:
-        raise WarehouseError(f"test set {testset!r} has no scores in the warehouse; materialise `scores`")
+        raise WarehouseError(f"test set {testset!r} has no scores in the database; materialise `scores`")
     column_of = np.zeros(max(row[0] for row in known) + 1, dtype=np.intp)
     column_of[[row[0] for row in known]] = np.arange(len(known))
     values = np.full((len(items), len(known)), np.nan)

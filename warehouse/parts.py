@@ -71,8 +71,6 @@ _MANY_PARTS = 16
 """Maximum number of parts of one judge on one test set that does not noticeably slow down reading."""
 
 _ROWS_A_PART = 1_048_576
-"""Maximum number of rows of a merged part."""
-
 _ATTEMPTS = "attempts.json"
 """File in the folder of a judge's parts that counts its failures on each item."""
 
@@ -232,10 +230,10 @@ class PartStore:
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
             raise DamagedError(
-                f"{len(notes)} part(s) with scores of judge {judge!r} on {testset!r} were damaged and quarantined, the "
-                f"last as {noted(notes[-1])}. Asking this judge again costs money, so `care run` does not do it by "
-                "itself. Put the parts back from a backup if you have one; then run `care doctor --repair`, and the "
-                "next `care run` asks for what is still missing"
+                f"judge {judge!r} is not asked about {testset!r}, because new scores would cost money: {len(notes)} "
+                f"part(s) with its scores are damaged and in quarantine, the last one as {noted(notes[-1])}. Restore "
+                "the parts from a backup if you have one. Then run `care doctor --repair`, and the next `care run` "
+                "asks for what is still missing"
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:

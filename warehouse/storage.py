@@ -76,7 +76,7 @@ class DamagedError(WarehouseError):
 def replacing(path: Path) -> Generator[Path]:
     """Yield a temporary path, which is renamed to ``path`` at the end of a ``with`` block without error.
 
-    A folder at ``path`` is quarantined first. If the record refuses the file, the old file stays.
+    A folder at ``path`` is quarantined first. If the record cannot store the file, the old file stays.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)

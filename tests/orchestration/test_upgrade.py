@@ -68,7 +68,7 @@ def test_what_a_release_with_probes_left_is_not_read_and_is_forgotten_with_an_it
 @pytest.mark.parametrize("words", [("run",), ("admin", "forget", "i1", "--testset", "one")])
 def test_a_command_refuses_a_later_database_and_leaves_it(workspace_after_run, words):
     made = made_by(workspace_after_run, 99)
-    assert "was made by CARE another (schema 99)" in care(workspace_after_run, *words, code=1).replace("\n", " ")
+    assert "was built by CARE another (schema 99)" in care(workspace_after_run, *words, code=1).replace("\n", " ")
     assert load_workspace(workspace_after_run).warehouse.path.read_bytes() == made
 
 
@@ -77,7 +77,7 @@ def test_a_run_of_the_daemon_refuses_a_later_database_and_leaves_it(workspace_af
     result = materialised(workspace_after_run, "panel", "one")
     assert not result.success
     failures = [event.event_specific_data.error for event in result.all_events if event.is_resource_init_failure]
-    assert "was made by CARE another (schema 99)" in failures[0].to_string()
+    assert "was built by CARE another (schema 99)" in failures[0].to_string()
     assert load_workspace(workspace_after_run).warehouse.path.read_bytes() == made
 
 

@@ -405,7 +405,7 @@ def test_a_database_of_a_later_release_is_refused_by_its_name(store):
     with warehouse.writer() as connection:
         connection.execute("UPDATE schema_version SET version = 99, written_by = '7.5'")
     for use in (warehouse.usable, lambda: warehouse.writer().__enter__()):
-        with pytest.raises(WarehouseError, match=r"was made by CARE 7\.5 \(schema 99\); this is CARE \d"):
+        with pytest.raises(WarehouseError, match=r"was built by CARE 7\.5 \(schema 99\); this is CARE \d"):
             use()
     assert warehouse.path.exists()
 
@@ -428,9 +428,9 @@ def test_a_database_of_a_later_duckdb_is_refused_and_not_taken_for_damaged(store
 
 def test_missing_test_sets_are_reported(store, tmp_path):
     _, warehouse = store
-    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="not in the warehouse"):
+    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="not in the database"):
         read_scores(connection, "nowhere")
-    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="has no scores in the warehouse"):
+    with warehouse.reader() as connection, pytest.raises(WarehouseError, match="has no scores in the database"):
         read_scores(connection, "set one")
     with pytest.raises(WarehouseError, match="run `care run` first"), Warehouse(tmp_path / "none").reader():
         pass

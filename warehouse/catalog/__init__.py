@@ -13,10 +13,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """Return the YAML text of a test set in the catalog.
-
-    Raises ``InputError`` if the catalog has no entry of this name; the message lists those that exist.
-    """
+    """Return the YAML text of a test set in the catalog; raise ``InputError`` if the catalog does not contain it."""
     if name not in names():
-        raise InputError(f"no test set {name!r} in the catalog; there are {', '.join(names())}")
+        raise InputError(f"no test set {name!r} in the catalog; choose one of {', '.join(names())}")
     return (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")

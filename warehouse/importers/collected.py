@@ -163,7 +163,8 @@ class Collector:
         for judge, count in self._repeated.items():
             self.note(f"judge {judge!r} has scored {count:,} item(s) more than once: the last score counts")
         if not any(score is not None for score in self._scores.values()):
-            raise InputError(f"{self.source}: CARE found no scores" + "".join(f"; {note}" for note in self._notes))
+            notes = "".join(f"; {note}" for note in self._notes)
+            raise InputError(f"{self.source}: CARE found no scores; import other files{notes}")
         return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
 
     def _add_number(self, item_id: str, judge: str, value: Any) -> None:

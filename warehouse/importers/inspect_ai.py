@@ -51,7 +51,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the log files, by their file endings and without other JSON documents such as ``logs.json``."""
+    """Return the log files of a folder, without other JSON files of inspect_ai such as ``logs.json``."""
     if path.is_file():
         return [path]
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]

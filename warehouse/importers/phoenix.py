@@ -72,7 +72,6 @@ def _first(row: Mapping[str, Any], *paths: str) -> Any:
 
 
 def _rows(collector: Collector, path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a table, or the records in a JSON document of Phoenix's API."""
     if path.suffix == ".json":
         document = collector.document(path)
         yield from document.get("data", []) if isinstance(document, dict) else document
