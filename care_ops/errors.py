@@ -12,7 +12,6 @@ from pathlib import PurePath
 from typing import ParamSpec, TypeVar
 
 _LISTED = 12
-"""Maximum number of names that a message lists."""
 
 _LONGEST, _END = 400, 270
 """Maximum length in characters of a message about external input, and of its end, which states the remedy."""

@@ -131,10 +131,7 @@ def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | 
 
 
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
-    """Return the expected calibration error.
-
-    It is the mean over bins, weighted by items, of the difference between mean probability and share of positives.
-    """
+    """Return the expected calibration error over ``bins`` bins of equal width."""
     place = np.minimum((probability * bins).astype(int), bins - 1)
     excess = np.bincount(place, probability - gold, bins)
     return float(np.abs(excess).sum()) / len(gold)

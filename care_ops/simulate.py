@@ -136,10 +136,7 @@ class ConfoundedDraw:
 
 
 TableOfMeans = tuple[tuple[float, float, float], ...]
-"""Shifts of each view's mean score if Q = 1, if C = 1, and additionally if both are 1.
-
-Without the third shift the four means of a view have rank 3, but the paper assumes rank 4.
-"""
+"""Shifts of each view's mean score if Q = 1, if C = 1, and if both are 1; the third shift gives the means rank 4."""
 
 SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
     "aligned": ((2.0, 0.2, 0.3), (0.3, 1.0, 0.3), (0.3, -1.0, 0.3)),

@@ -35,10 +35,7 @@ def read_model(path: Path, kind: type[M]) -> M:
 
 @guards_settings
 def load_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file that holds a mapping of settings, and return it as a dictionary.
-
-    Raises ``InputError`` if the file is missing, unreadable, empty or not a YAML mapping.
-    """
+    """Read a YAML file as a dictionary; raise ``InputError`` if it is missing, unreadable, empty or not a mapping."""
     try:
         if path.stat().st_size > _LONGEST_BYTES:
             raise InputError(

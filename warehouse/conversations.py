@@ -87,7 +87,6 @@ def _block(block: Any) -> str:
 
 
 def _called(call: Mapping[str, Any]) -> str:
-    """Return a tool call as text, in the format of OpenAI or inspect_ai."""
     inner = call.get("function")
     call = inner if isinstance(inner, Mapping) else call
     given = call.get("arguments", call.get("input"))

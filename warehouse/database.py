@@ -30,10 +30,8 @@ _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 _DAMAGE_ERRORS = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
-"""Errors that DuckDB raises on a damaged file. Other errors about damage have "corrupt" in their message.
-
-If a sound file is taken for a damaged one, the cost is only the minute in which it is rebuilt.
-"""
+"""Errors that DuckDB raises on a damaged file. Other errors about damage have "corrupt" in their message. A mistake
+costs only the minute in which a sound database is rebuilt."""
 
 
 class Warehouse:
@@ -46,10 +44,8 @@ class Warehouse:
     def writer(self) -> Generator[duckdb.DuckDBPyConnection]:
         """Open a connection for writing and begin a transaction, which the end of the block commits.
 
-        An error rolls the transaction back.
-
-        Raises ``WarehouseError`` if another process held the file for a minute, the schema has another version, or
-        the file is damaged.
+        An error rolls the transaction back. Raises ``WarehouseError`` if another process held the file for a minute,
+        the schema has another version, or the file is damaged.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._reporting_damage(), self._connect(read_only=False) as connection:
@@ -67,8 +63,7 @@ class Warehouse:
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
         """Open a connection for reading, which should be closed within milliseconds.
 
-        Raises ``WarehouseError`` if there is no database yet, another process held it for a minute, or it is
-        damaged.
+        Raises ``WarehouseError`` if the database is missing or damaged, or another process held it for a minute.
         """
         if not self._exists():
             raise WarehouseError(f"{self.path}: there is no database yet; run `care run` first")
@@ -78,8 +73,7 @@ class Warehouse:
     def usable(self) -> bool:
         """Return whether there is a database with the current schema that is not known to be damaged.
 
-        Raises ``WarehouseError`` if a later release of CARE built the database, or another process held it for a
-        minute.
+        Raises ``WarehouseError`` if a later release built the database, or another process held it for a minute.
         """
         if not self._exists():
             return False
@@ -176,8 +170,7 @@ class Warehouse:
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in a database that has none.
 
-    Raises ``WarehouseError`` if the schema has another version. Such a database is rebuilt from the parts; it is never
-    altered.
+    Raises ``WarehouseError`` if the schema has another version; such a database is rebuilt, and never altered.
     """
     version = version_of(connection)
     if version == SCHEMA_VERSION:

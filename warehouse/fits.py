@@ -104,7 +104,6 @@ def _places(known: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
 
 
 def _take_rows(values: Array, places: NDArray[np.intp]) -> Array:
-    """Return the rows of an array at the given positions, with NaN for position -1."""
     rows = values[places] if len(values) else np.full((len(places), *values.shape[1:]), np.nan)
     return np.where((places < 0).reshape(-1, *[1] * (values.ndim - 1)), np.nan, rows)
 

@@ -177,7 +177,6 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
 
 
 def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
-    """Return the position of each item's valid row, in item order."""
     item_ix = rows.column("item_ix").to_numpy()
     is_ok = pc.equal(rows.column("status"), "ok").to_numpy()
     created_at = rows.column("created_at").cast(pa.int64()).fill_null(0).to_numpy()

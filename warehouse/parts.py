@@ -65,8 +65,6 @@ ITEM_SCHEMA = pa.schema(
 )
 
 _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
-"""Columns of a score part that contain no nulls."""
-
 _MANY_PARTS = 16
 """Maximum number of parts of one judge on one test set that does not noticeably slow down reading."""
 

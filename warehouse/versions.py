@@ -52,10 +52,7 @@ TRIGGERS: dict[str, str] = {
     "blank": " ",
     "step by step": "Let's solve this problem step by step.",
 }
-"""Responses that do not answer the question and are therefore always wrong.
-
-They are from the paper's table of adversarial responses, after Zhao et al. 2025.
-"""
+"""Responses that do not answer the question, from the paper's table of adversarial responses (Zhao et al. 2025)."""
 
 
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:

@@ -85,8 +85,7 @@ class Problem:
     def standardised(self) -> Array:
         """Standardised scores, shape (n, p); NaN marks a missing score.
 
-        On a sparse panel all judges share one mean and one standard deviation, unless their scales differ
-        (``sparsity.comparable``).
+        On a sparse panel they are standardised by ``sparsity.comparable``.
         """
         return comparable(self.scores.values) if self.sparse else self.moments.standardise(self.scores.values)
 

@@ -152,7 +152,6 @@ _LabelFit = Callable[[NDArray[np.intp], Array, Array | None], LabelledFit | None
 
 
 def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
-    """Build the columns once, and return a function that fits any set of labels."""
     features = (np.where(found.scored, w, 0.0) for w in found.features.values())
     judges = np.column_stack([problem.filled, *features])
     columns, item_ids = Columns(found.latent, oblique_factors(problem, found), judges), problem.scores.item_ids
@@ -200,7 +199,6 @@ def _differing_feature(found: LabelFree) -> str | None:
 
 
 def _regressed(problem: Problem, found: LabelFree, latent: Array) -> Array:
-    """Regress an estimate on the scores and features, and return the coefficients (p,) of the judges."""
     z, scored = problem.filled, found.scored
     p = z.shape[1]
     z = np.column_stack([z, *(np.where(scored, w, 0.0) for w in found.features.values())])

@@ -31,11 +31,8 @@ _TAU_STEP = 1.5
 
 
 EXACTLY, ROUGHLY = (1e-6, 20_000), (1e-3, 300)
-"""Relative duality gap and number of iterations at which a solve of the structure stops.
-
-A rough solve suffices for a resample: its error is far below the spread between resamples, and a resample whose
-correlation is nearly singular does not take minutes.
-"""
+"""Relative duality gap and number of iterations at which a solve of the structure stops. A rough solve suffices for a
+resample, because its error is far below the spread between resamples."""
 
 
 def fit_structure(

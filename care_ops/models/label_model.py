@@ -43,8 +43,6 @@ _MOST_STEPS, _STEP_ENDS, _MIN_CURVATURE = 50, 1e-6, 1e-12
 """Limits of Newton's method: maximum number of steps, change at which it stops, and minimum curvature."""
 
 _DRAWS = 500
-"""Number of posterior draws for the comparison of two rankings."""
-
 NOT_WORSE = 0.01
 """Kendall's tau by which an estimate may be worse than the plain average and still count as at least as good."""
 

@@ -11,7 +11,6 @@ from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import components, is_sparse
 
 _NAMED = 3
-"""Maximum number of judges, and of groups, that a message names."""
 
 
 @dataclass(frozen=True)

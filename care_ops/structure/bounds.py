@@ -121,9 +121,7 @@ def directions_error(spectral_error: float, gaps: Array) -> Array:
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
     """Bound the deviation of a one-factor model from quality (thm:misspecification).
 
-    Parameters are those of ``low_rank_of``.
-
-    Raises ``InputError`` as ``low_rank_of`` does, and if quality is not connected to any judge.
+    Parameters and errors are those of ``low_rank_of``; raises ``InputError`` also if quality is connected to no judge.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]

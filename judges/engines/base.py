@@ -63,10 +63,7 @@ class Context:
         return (self.root / name).absolute()
 
     def template(self, spec: JudgeSpec) -> Template:
-        """Return the prompt template of a judge that is a language model.
-
-        Raises ``InputError`` if neither the judge nor the test set names a template, or the named one does not exist.
-        """
+        """Return the prompt template of a language model; raise ``InputError`` if no template is named or found."""
         if self.own_template is not None:
             return self.own_template
         engine = spec.engine

@@ -22,8 +22,7 @@ _SMALL_FILE = 8 * 2**20
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
     """Return the version of a judge's program, or of its prompt template and model folder, for the judge's key.
 
-    Raises ``JudgeError`` or ``InputError`` if the program, its file or the prompt template is missing, or the judge is
-    recorded.
+    Raises ``JudgeError`` or ``InputError`` if the program or prompt template is missing, or the judge is recorded.
     """
     context = context or Context()
     match spec.engine:
@@ -48,8 +47,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 def must_exist(spec: JudgeSpec, context: Context) -> None:
     """Check without network access that a judge's program and prompt template exist and that its model has a revision.
 
-    Raises ``JudgeError`` or ``InputError`` if the program, its file or its template is missing, or a repository has no
-    revision.
+    Raises ``JudgeError`` or ``InputError`` if one of them is missing.
     """
     engine = spec.engine
     if isinstance(engine, ProgramEngine):
@@ -63,8 +61,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
     """Build the engine of a judge; ``models`` is a cache of loaded models, to which a new model is added.
 
-    Raises ``JudgeError`` or ``InputError`` if the program is not registered, the judge is recorded, or a model or
-    template is missing.
+    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or the judge is recorded.
     """
     context = context or Context()
     match spec.engine:

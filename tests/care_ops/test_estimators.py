@@ -110,7 +110,7 @@ def test_parameters_are_read_set_and_copied():
     assert estimator.get_params()["seed"] == 3
     assert estimator.set_params(seed=5) is estimator
     assert CareEstimator(**estimator.get_params()).get_params() == estimator.get_params()
-    with pytest.raises(ValueError, match="no parameter 'alpha'; there are aggregator, families"):
+    with pytest.raises(ValueError, match="no parameter 'alpha'; choose from aggregator, families"):
         estimator.set_params(alpha=1)
 
 

@@ -40,7 +40,6 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _add(collector: Collector, path: Path) -> list[str]:
-    """Add the scores of one judge, and return the items in the order of its rows."""
     table = read_input_table(path).table
     lacking = [name for name in _COLUMNS if name not in table.column_names]
     if lacking:
