@@ -4,7 +4,7 @@ import re
 import resource
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +18,9 @@ _BLOCK_BYTES = 2**24
 _LOOKS_S, _RESERVED = 0.05, 2**28
 """Seconds between two checks, and bytes of address space that threads may reserve between two checks."""
 
-_LOCK = threading.Lock()
+_LOCK, _LIMIT = threading.Lock(), ExitStack()
+_READINGS: list[object] = []
+"""Blocks of ``within_memory`` that have not ended, and the limit that the first of them has set."""
 
 
 def free_memory() -> int | None:
@@ -36,50 +38,34 @@ def _of_this_process(which: int) -> int:
     return int(Path("/proc/self/statm").read_text().split()[which]) * resource.getpagesize()
 
 
-class _Watch:
-    """Limit on the memory of this process while at least one file is read.
+@contextmanager
+def _limited(free: int) -> Generator[None]:
+    """Limit the memory of this process during a ``with`` block.
 
     The system can only limit the address space, and a process reserves several times the memory that it uses. The
     limit therefore moves: it is always the reserved address space plus the free memory.
     """
+    before, most, ended = resource.getrlimit(resource.RLIMIT_AS), _of_this_process(1) + free, threading.Event()
+    soft, hard = before
 
-    def __init__(self) -> None:
-        self._readings, self._ended = 0, threading.Event()
-        self._before = resource.getrlimit(resource.RLIMIT_AS)
-        self._thread: threading.Thread | None = None
-
-    def begin(self, free: int | None) -> None:
-        with _LOCK:
-            self._readings += 1
-            if self._readings > 1 or free is None:  # the limit of an outer reading applies
-                return
-            self._before, self._ended = resource.getrlimit(resource.RLIMIT_AS), threading.Event()
-            most = _of_this_process(1) + free
-            self._limit(most)
-            self._thread = threading.Thread(target=self._look, args=(most,), daemon=True)
-            self._thread.start()
-
-    def end(self) -> None:
-        with _LOCK:
-            self._readings -= 1
-            if not self._readings and self._thread is not None:
-                self._ended.set()
-                self._thread.join()
-                self._thread = None
-                resource.setrlimit(resource.RLIMIT_AS, self._before)
-
-    def _look(self, most: int) -> None:
-        while not self._ended.wait(_LOOKS_S):
-            self._limit(most)
-
-    def _limit(self, most: int) -> None:
+    def limit() -> None:
         left = most - _of_this_process(1)
-        limit = _of_this_process(0) + (left + _RESERVED if left > 0 else 0)
-        soft, hard = self._before
-        resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
+        space = _of_this_process(0) + (left + _RESERVED if left > 0 else 0)
+        resource.setrlimit(resource.RLIMIT_AS, (space if soft == resource.RLIM_INFINITY else min(space, soft), hard))
 
+    def move_limit() -> None:
+        while not ended.wait(_LOOKS_S):
+            limit()
 
-_watch = _Watch()
+    limit()
+    thread = threading.Thread(target=move_limit, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @contextmanager
@@ -89,7 +75,10 @@ def within_memory(where: object) -> Generator[None]:
     Raises ``InputError`` if the block needs more than the free memory.
     """
     free = free_memory()
-    _watch.begin(free)
+    with _LOCK:
+        if not _READINGS and free is not None:  # otherwise the limit of an outer reading applies
+            _LIMIT.enter_context(_limited(free))
+        _READINGS.append(where)
     try:
         yield
     except MemoryError as error:
@@ -98,7 +87,10 @@ def within_memory(where: object) -> Generator[None]:
             "columns, or read it on a larger machine"
         ) from error
     finally:
-        _watch.end()
+        with _LOCK:
+            _READINGS.pop()
+            if not _READINGS:
+                _LIMIT.close()
 
 
 def refuse_bomb(path: Path, compression: str) -> None:

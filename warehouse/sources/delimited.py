@@ -7,7 +7,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,15 +16,7 @@ import pyarrow as pa
 
 from care_ops.errors import InputError
 from warehouse.compute import pc
-from warehouse.sources.input_table import (
-    InputTable,
-    Plan,
-    encoding_of,
-    lines_of,
-    name_columns,
-    open_stream,
-    refuse_repeated,
-)
+from warehouse.sources.input_table import InputTable, Plan, encoding_of, open_stream, unique_names
 from warehouse.sources.reading import listed
 from warehouse.spreadsheets import as_meant
 from warehouse.testsets import ReadingOptions
@@ -62,6 +54,11 @@ class _DelimitedText:
         comma = " with a decimal comma" if self.decimal == "," else ""
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
+    def locate(self, rows: Sequence[int]) -> list[str]:
+        """Return the first line of each row, where the row after the column names has the number 0."""
+        lines = [line for line, _ in islice(self.records(), 1, max(rows, default=-1) + 2)]
+        return [f"line {lines[row]}" for row in rows]
+
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Yield all records, beginning with the column names, each with the number of its first line."""
         allow_long_fields()
@@ -90,8 +87,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
 
     text = _text_of(path, options, kind)
     written = next((record for _, record in text.records()), [])
-    names = name_columns(written)
-    refuse_repeated(str(path), names)
+    names = unique_names(path, written)
     as_text = names if _HEXADECIMAL.search(text.content) else plan(names).as_text
     try:
         table = arrow_csv.read_csv(
@@ -118,13 +114,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     if _APOSTROPHE.search(text.content):
         table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
         notes = ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
-    return InputTable(
-        str(path),
-        table,
-        text.described(),
-        notes,
-        lambda rows: lines_of(rows, islice((line for line, _ in text.records()), 1, None)),
-    )
+    return InputTable(str(path), table, text.described(), notes, text.locate)
 
 
 def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:

@@ -5,7 +5,6 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,12 +72,6 @@ class InputTable:
         return ", ".join(shown) + (f" and {more:,} other values" if more else "")
 
 
-def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
-    """Return the line numbers of rows as texts; ``first_lines`` yields the line where each row begins."""
-    lines = list(islice(first_lines, max(rows, default=-1) + 1))
-    return [f"line {lines[row]}" for row in rows]
-
-
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
     """Open a file, which may be compressed, as text; raise ``InputError`` if the encoding is unknown."""
     return io.TextIOWrapper(open_stream(path), encoding_of(path, encoding))
@@ -98,13 +91,12 @@ def open_stream(path: Path) -> pa.NativeFile:
     return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
 
 
-def name_columns(names: Sequence[str]) -> list[str]:
-    """Return column names, where an empty name becomes a name such as ``unnamed column 3``."""
-    return [name if name.strip() else f"unnamed column {k + 1}" for k, name in enumerate(names)]
+def unique_names(where: object, names: Sequence[str]) -> list[str]:
+    """Return column names, where an empty name becomes a name such as ``unnamed column 3``.
 
-
-def refuse_repeated(where: str, names: Sequence[str]) -> None:
-    """Raise ``InputError`` if two columns have the same name."""
+    Raises ``InputError`` if two columns have the same name.
+    """
+    names = [name if name.strip() else f"unnamed column {k + 1}" for k, name in enumerate(names)]
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         positions = [
@@ -112,3 +104,4 @@ def refuse_repeated(where: str, names: Sequence[str]) -> None:
             for name in repeated
         ]
         raise InputError(f"{where}: columns share a name: {listed(positions)}; rename or remove all but one of each")
+    return names

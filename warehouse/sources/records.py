@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from care_ops.errors import InputError, how_to_install
-from warehouse.sources.input_table import InputTable, Plan, lines_of, name_columns, open_text, refuse_repeated
+from warehouse.sources.input_table import InputTable, Plan, open_text
 from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
 from warehouse.testsets import ReadingOptions
 
@@ -47,25 +47,26 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     if not first:
         raise InputError(f"{path}: the file is empty; it needs at least one record")
     if ".json" not in path.suffixes or (second and first.startswith("{") and first.endswith("}")):
-        table = _table_of(path, (record for _, record in _objects(path, encoding)))
+        parser, place, records = "Python's json, one object a line", "line", json_lines(path, encoding)
+    else:
+        parser, place, records = "Python's json, a list of objects", "record", _list_in(path, encoding)
+    table, numbers = _table_of(path, place, records)
+    return InputTable(str(path), table, parser, locate=lambda rows: [f"{place} {numbers[row]}" for row in rows])
 
-        def located(rows: Sequence[int]) -> list[str]:
-            return lines_of(rows, (number for number, _ in _objects(path, encoding)))
 
-        return InputTable(str(path), table, "Python's json, one object a line", locate=located)
+def _list_in(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
+    """Return the values in a JSON document that is a list, with their numbers."""
     with open_text(path, encoding) as text:
         try:
-            records = parse_json(text.read())
+            document = parse_json(text.read())
         except json.JSONDecodeError as error:
             raise InputError(f"{path}: is neither one JSON document nor one object per line: {error}") from error
-    if not (isinstance(records, list) and records and all(isinstance(record, dict) for record in records)):
+    if not (isinstance(document, list) and document):
         raise InputError(
-            f"{path}: holds {type(records).__name__}, not a list of objects; write one list of objects, one for each "
+            f"{path}: holds {type(document).__name__}, not a list of objects; write one list of objects, one for each "
             "row (pandas: orient='records')"
         )
-    table = _table_of(path, records)
-    parser = "Python's json, a list of objects"
-    return InputTable(str(path), table, parser, locate=lambda rows: [f"record {row + 1}" for row in rows])
+    return enumerate(document, start=1)
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -109,10 +110,9 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     if not rows:
         raise InputError(f"{path}: sheet {name!r} is empty; it needs a header row and at least one more row")
     numbers = [number for number, _ in rows[1:]]
-    names = name_columns([str(cell) for cell in rows[0][1]])
-    refuse_repeated(str(path), names)
+    names = [str(cell) for cell in rows[0][1]]
     columns = [array_of([None if row[k] == "" else row[k] for _, row in rows[1:]]) for k in range(len(names))]
-    table = pa.table(dict(zip(names, map(_whole_numbers, columns), strict=True)))
+    table = pa.table([*map(_whole_numbers, columns)], names)
     parser = f"python-calamine {importlib.metadata.version('python-calamine')}, sheet {name!r}"
     return InputTable(str(path), table, parser, (), lambda found: [f"row {numbers[k]} of the sheet" for k in found])
 
@@ -160,20 +160,17 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
     return record
 
 
-def _objects(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
-    for number, value in json_lines(path, encoding):
-        if not isinstance(value, dict):
-            raise InputError(
-                f"{path}: line {number} holds {type(value).__name__}, not an object; write one JSON object in each line"
-            )
-        yield number, value
-
-
-def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
-    """Convert records into a table, without keeping the records in memory."""
-    columns: dict[str, list[Any]] = {}
+def _table_of(path: Path, place: str, records: Iterable[tuple[int, Any]]) -> tuple[pa.Table, list[int]]:
+    """Convert numbered records into a table, without keeping them in memory; return the table and the numbers."""
+    columns, numbers = dict[str, list[Any]](), list[int]()
     rows = filled = 0
-    for record in records:
+    for number, record in records:
+        if not isinstance(record, dict):
+            raise InputError(
+                f"{path}: {place} {number} holds {type(record).__name__}, not an object; write one JSON object for "
+                "each row"
+            )
+        numbers.append(number)
         for name, value in record.items():
             column = columns.setdefault(name, [])
             column += [None] * (rows - len(column))
@@ -184,7 +181,8 @@ def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
                 f"{path}: {rows:,} objects have {len(columns):,} different keys, but each has only a few of them; "
                 "write a row for each item, judge and score"
             )
-    return pa.table({name: array_of(column + [None] * (rows - len(column))) for name, column in columns.items()})
+    arrays = {name: array_of(column + [None] * (rows - len(column))) for name, column in columns.items()}
+    return pa.table(arrays), numbers
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from care_ops.errors import InputError, guard
 from warehouse.sources.bounds import refuse_bomb, refuse_size, within_memory
 from warehouse.sources.delimited import read_delimited
-from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
+from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, unique_names
 from warehouse.sources.query import read_query
 from warehouse.sources.records import read_json, read_workbook
 from warehouse.sources.values import is_text
@@ -74,11 +74,10 @@ def read_input_table(
     content. Raises ``InputError`` if the file is missing, unknown, unreadable or empty, or two columns share a name.
     """
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
-    names, columns = name_columns(input_table.names), map(_of_usual_type, input_table.table.columns)
-    refuse_repeated(input_table.name, names)
+    names = unique_names(input_table.name, input_table.names)
     if input_table.table.num_rows == 0:
         raise InputError(f"{input_table.name}: the table is empty; it needs at least one row")
-    return replace(input_table, table=pa.table(dict(zip(names, columns, strict=True))))
+    return replace(input_table, table=pa.table([*map(_of_usual_type, input_table.table.columns)], names))
 
 
 def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -134,7 +133,7 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
 
     schema = pq.read_schema(path)
     names = schema.names
-    refuse_repeated(str(path), names)
+    unique_names(path, names)
     wanted = plan(names)
     only = wanted.only
     input_table = names if only is None else [name for name in names if name in only]
@@ -202,6 +201,6 @@ def _from_frame(frame: object) -> InputTable:
             pa.Table.validate(frame, full=True)  # inconsistent buffers would crash the process
         table = frame if isinstance(frame, pa.Table) else _table_of_pandas(frame)
     except (ValueError, TypeError, NotImplementedError) as error:  # errors of Arrow and of pandas
-        refuse_repeated(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
+        unique_names(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
         raise InputError(f"{name}: {error}; {_OF_FRAMES}") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")
