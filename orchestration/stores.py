@@ -34,9 +34,7 @@ def read_workspace(root: Path) -> Workspace:
     """
     workspace = load_workspace(root)
     if workspace.copy is not None:
-        with workspace.copy.looking() as fetched:
-            if fetched:
-                _catch_up(workspace, workspace.copy)
+        workspace.copy.fetch(partial(_catch_up, workspace, workspace.copy))
     return workspace
 
 
@@ -65,7 +63,7 @@ def _catch_up(workspace: Workspace, copy: StoreCopy) -> None:
     from assets.state.rebuild import rebuild_warehouse
     from warehouse.remote.copy import BEHIND
 
-    if copy.index.fact(BEHIND) is not None:  # another machine has changed the data, or a rebuild was interrupted
+    if copy.fact(BEHIND) is not None:  # another machine has changed the data, or a rebuild was interrupted
         for judge, why in rebuild_warehouse(workspace).items():
             _log.warning("the scores of judge %s are left out of the database: %s", judge, why)
-        copy.index.keep(BEHIND, None)
+        copy.keep(BEHIND, None)

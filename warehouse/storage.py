@@ -73,10 +73,11 @@ class DamagedError(WarehouseError):
 
 
 @contextmanager
-def replacing(path: Path) -> Generator[Path]:
+def replacing(path: Path, record: Record | None = None) -> Generator[Path]:
     """Yield a temporary path, which is renamed to ``path`` at the end of a ``with`` block without error.
 
-    A folder at ``path`` is quarantined first. If the record cannot store the file, the old file stays.
+    A folder at ``path`` is quarantined first. If the record (by default that of the folder) cannot store the file, the
+    old file stays.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +87,7 @@ def replacing(path: Path) -> Generator[Path]:
             os.fsync(file.fileno())
         if path.is_dir():
             quarantine(path, _IS_A_FOLDER)
-        with _record_of(path).replacing(path, temporary):
+        with (record or _record_of(path)).replacing(path, temporary):
             temporary.replace(path)
         _sync_folder(path.parent)
     except BaseException:

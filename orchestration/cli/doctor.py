@@ -151,6 +151,6 @@ def _ray(loaded: Workspace) -> dict[str, str]:
 def _store(loaded: Workspace) -> list[dict[str, str]]:
     if loaded.copy is None:
         return []
-    lease = loaded.copy.lease.read()
-    at_work = "nobody writes to it" if lease is None else f"written by {lease[0]['who']}"
+    lease, _ = loaded.copy.lease()
+    at_work = f"written by {lease['who']}" if lease else "nobody writes to it"
     return [_row("store", "ok", f"{loaded.store} holds the data, {loaded.data} is a copy of them; {at_work}")]

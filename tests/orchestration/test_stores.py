@@ -165,7 +165,7 @@ def workspace(tmp_path, address, proxy) -> Callable[[str], Path]:
 
 def objects_of(address: str) -> dict[str, bytes]:
     objects = Objects(address)
-    contents = {key: objects.get(key) for key in objects.listed()}
+    contents = {key: objects.get(key) for key in objects.list()}
     return {key: content[0] for key, content in contents.items() if content is not None}
 
 

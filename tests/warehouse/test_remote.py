@@ -13,7 +13,7 @@ import pytest
 from care_ops.errors import InputError, WarehouseError
 from orchestration.locks import exclusive_lock
 from orchestration.workspace import load_workspace
-from warehouse.remote import lease as leases
+from warehouse.remote import copy as copies
 from warehouse.remote.address import usable_address
 from warehouse.remote.copy import BEHIND, StoreCopy, copy_of
 from warehouse.remote.objects import Objects
@@ -88,8 +88,8 @@ def test_what_is_written_and_deleted_reaches_the_store(machine, store):
         write_bytes(here.folder / "report" / "old.html", b"old")
         write_bytes(here.folder / "hashes.json", b"made again anywhere")
         delete(here.folder / "report" / "old.html")
-        assert json.loads((store / leases.KEY).read_bytes())["who"] == "`care test`"
-    assert not (store / leases.KEY).exists(), "the lease was given back"
+        assert json.loads((store / copies.LEASE).read_bytes())["who"] == "`care test`"
+    assert not (store / copies.LEASE).exists(), "the lease was given back"
     assert files_of(store).keys() == {"parts/fits/a%20b/fit_version=1.json", "report/index.html"}
     assert files_of(store).items() <= files_of(here.folder).items()
     with at_work(here):
@@ -118,8 +118,8 @@ def test_a_fetch_that_is_cut_leaves_word_that_the_database_is_behind(machine, mo
     here, there = machine("one"), machine("two")
     with at_work(here):
         write_bytes(here.folder / "report" / "a", b"no row comes from a page")
-    with there.looking():
-        assert there.index.fact(BEHIND) is None
+    there.fetch(lambda: None)
+    assert there.fact(BEHIND) is None
     with at_work(here):
         write_bytes(here.folder / "parts" / "a", b"first")
         write_bytes(here.folder / "report" / "b", b"fetched after the part")
@@ -131,27 +131,27 @@ def test_a_fetch_that_is_cut_leaves_word_that_the_database_is_behind(machine, mo
         return fetch(self, key, target)
 
     monkeypatch.setattr(Objects, "fetch", cut)
-    with pytest.raises(WarehouseError, match="cut"), there.looking():
-        pass
+    with pytest.raises(WarehouseError, match="cut"):
+        there.fetch(lambda: None)
     monkeypatch.undo()
     assert files_of(there.folder).keys() == {"parts/a", "report/a"}
-    with there.looking():
-        assert files_of(there.folder).keys() == {"parts/a", "report/a", "report/b"}
-        assert there.index.fact(BEHIND)
-        there.index.keep(BEHIND, None)
-    with there.looking():
-        assert there.index.fact(BEHIND) is None
+    there.fetch(lambda: None)
+    assert files_of(there.folder).keys() == {"parts/a", "report/a", "report/b"}
+    assert there.fact(BEHIND)
+    there.keep(BEHIND, None)
+    there.fetch(lambda: None)
+    assert there.fact(BEHIND) is None
 
 
 def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
     here, there = machine("one"), machine("two")
     with at_work(here):
         write_bytes(here.folder / "report" / "a", b"first")
-        with there.looking() as fetched:
-            assert fetched
-            assert files_of(there.folder) == {"report/a": b"first"}
-        with here.looking() as fetched:
-            assert not fetched, "this machine writes, and is ahead of everybody"
+        fetched = []
+        for copy in (there, here):
+            copy.fetch(lambda copy=copy: fetched.append(copy))
+        assert fetched == [there], "the other machine writes, and is ahead of everybody"
+        assert files_of(there.folder) == {"report/a": b"first"}
         with pytest.raises(WarehouseError, match="this command does not hold its lease"):
             write_bytes(there.folder / "report" / "a", b"second")
     assert files_of(there.folder) == {"report/a": b"first"}, "the old file stays, and no temporary one"
@@ -171,7 +171,7 @@ def test_a_write_that_is_killed_at_any_step_is_repaired_by_the_next_command(mach
         raise Killed
 
     with monkeypatch.context() as patched:
-        where = {"upload": (here.objects, "put"), "rename": (Path, "replace"), "note": (here.index, "keep")}[step]
+        where = {"upload": (here.objects, "put"), "rename": (Path, "replace"), "note": (here, "keep")}[step]
         with at_work(here):
             patched.setattr(*where, kill)
             with pytest.raises(Killed):
@@ -185,9 +185,9 @@ def test_a_write_that_is_killed_at_any_step_is_repaired_by_the_next_command(mach
 def test_a_file_that_was_deleted_elsewhere_does_not_come_back_after_a_kill(machine, monkeypatch):
     """The process was killed after the rename, and another machine has forgotten the item meanwhile."""
     here, there = machine("one"), machine("two")
-    keep = here.index.keep
+    keep = here.keep
     with at_work(here), monkeypatch.context() as patched:
-        patched.setattr(here.index, "keep", lambda name, value: keep(name, "") if not value else None)
+        patched.setattr(here, "keep", lambda name, value: keep(name, "") if not value else None)
         write_bytes(here.folder / "parts" / "a", b"to be forgotten")
     with at_work(there):
         delete(there.folder / "parts" / "a")
@@ -230,7 +230,7 @@ DELETES_BY_ITSELF = {
     ("warehouse/storage.py", "delete_folder"),
     ("warehouse/storage.py", "quarantine"),
     ("warehouse/remote/copy.py", "_compare"),
-    ("warehouse/remote/copy.py", "_download"),
+    ("warehouse/remote/copy.py", "keep"),
     ("warehouse/database.py", "remove"),
     ("warehouse/database.py", "replace_by"),
     ("warehouse/parts.py", "sweep"),
@@ -296,7 +296,7 @@ def _hold(copy: StoreCopy, report, began: threading.Event) -> None:
 def test_a_lease_that_nobody_renews_is_taken_over_and_its_holder_writes_no_more(machine, monkeypatch):
     here, there = machine("one"), machine("two")
     with at_work(here):
-        monkeypatch.setattr(leases, "VALID_S", 0.5)
+        monkeypatch.setattr(copies, "VALID_S", 0.5)
         with at_work(there):
             write_bytes(there.folder / "report" / "a", b"there")
         with pytest.raises(WarehouseError, match="this process has lost its lease"):
@@ -305,8 +305,8 @@ def test_a_lease_that_nobody_renews_is_taken_over_and_its_holder_writes_no_more(
 
 def test_a_machine_takes_over_its_own_lease_at_once(machine, store):
     here = machine()
-    here.lease.take("`care run` that was killed", print, None)
-    assert (store / leases.KEY).exists()
+    here._take_lease("`care run` that was killed", print, None)
+    assert (store / copies.LEASE).exists()
     with at_work(here, patience=0.0):
         write_bytes(here.folder / "report" / "a", b"here")
 
@@ -318,15 +318,15 @@ def test_processes_of_one_machine_share_the_lease(machine, store):
     with at_work(here, lambda: fetched.append(here)):
         with at_work(also_here, lambda: fetched.append(also_here)):
             pass
-        assert (store / leases.KEY).exists(), "the first is still at work"
+        assert (store / copies.LEASE).exists(), "the first is still at work"
         write_bytes(here.folder / "report" / "a", b"here")
     assert fetched == [here], "who joins has nothing to fetch"
-    assert not (store / leases.KEY).exists()
+    assert not (store / copies.LEASE).exists()
 
 
 def test_a_renewed_lease_stays(machine, monkeypatch):
-    monkeypatch.setattr(leases, "VALID_S", 2.0)
-    monkeypatch.setattr(leases, "_RENEWED_EVERY_S", 0.05)
+    monkeypatch.setattr(copies, "VALID_S", 2.0)
+    monkeypatch.setattr(copies, "_RENEWED_EVERY_S", 0.05)
     here, there = machine("one"), machine("two")
     with at_work(here):
         with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=4.0):
@@ -342,28 +342,20 @@ def write_until_refused(copy: StoreCopy) -> None:
 
 
 def test_a_holder_whose_lease_was_taken_over_notices_at_its_next_renewal(machine, monkeypatch):
-    monkeypatch.setattr(leases, "_RENEWED_EVERY_S", 0.05)
+    monkeypatch.setattr(copies, "_RENEWED_EVERY_S", 0.05)
     here = machine()
     claim = json.dumps({"machine": "another", "who": "`care run`"}).encode()
     with at_work(here):
-        here.objects.put(leases.KEY, claim)
+        here.objects.put(copies.LEASE, claim)
         with pytest.raises(WarehouseError, match="this process has lost its lease"):
             write_until_refused(here)
-    assert here.lease.read()[0]["who"] == "`care run`", "the lease of another machine is not overwritten"
-
-
-def test_an_unreadable_index_is_reported(machine):
-    here = machine()
-    here.index.path.parent.mkdir(parents=True)
-    here.index.path.write_bytes(b"no database" * 1000)
-    with pytest.raises(WarehouseError, match=r"delete the folder .*, and the next command fetches it"), at_work(here):
-        pass
+    assert here.lease()[0]["who"] == "`care run`", "the lease of another machine is not overwritten"
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
     with pytest.raises(InputError, match=r"needs obstore; pip install '\.\[stores\]'"):
-        Objects("s3://bucket").listed()
+        Objects("s3://bucket").list()
 
 
 def test_nothing_of_a_store_is_imported_where_none_is_named(tmp_path):

@@ -1,30 +1,38 @@
-"""Synchronization of a data folder with a store, which holds the authoritative files.
+"""Synchronization of a data folder with a store, which holds the authoritative files, and the store's write lease.
 
 A finished file is uploaded before it gets its name in the folder, and an object is deleted before the file. The folder
 therefore never has a file that the store lacks. If a process is killed between the two steps, the store is one file
 ahead, and the next command fetches it. Files that can be rebuilt stay in the folder only: the database, Dagster's
 record of runs, hashes, locks, temporary files and quarantined files.
+
+The folder ``store`` has a file with the tag of each object that the data folder holds a copy of. It must not be deleted
+without the data folder: it distinguishes files that the store has lost from files that it never had.
+
+The lease is an object that names the only machine that may write, and that this machine renews. A conditional write
+lets only one of several machines take the lease. A lease that has not been renewed for a minute, by the clock of the
+waiting machine, is taken over; a machine takes over its own lease at once. A folder has no conditional write: two
+machines that take over a lease within a second may both hold it until one of them renews it.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
-import sqlite3
+import threading
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from care_ops.errors import InputError, WarehouseError
-from warehouse.refusals import refusal
 from warehouse.remote.address import INDEX_FOLDER, locks_at_once
-from warehouse.remote.lease import Lease
-from warehouse.remote.objects import Objects
-from warehouse.storage import DAMAGED, Record, records, temporary_of
+from warehouse.remote.objects import Objects, Version
+from warehouse.storage import DAMAGED, Record, records, replacing, temporary_of
 
 _FOLDERS = ("parts", "fits", "report", "experiments")
 _FILES = ("forgotten.jsonl", "forgetting.json")
@@ -37,14 +45,15 @@ _PASSES = 3
 _INPUTS = ("parts/", "report/verdicts.json")
 """Prefixes of the keys of files that are inputs of the database."""
 
-_ADDRESS, _READY, BEHIND = "address", "ready", "database is behind"
-_TAG = "tag of "
-"""Prefix of the names of tags in the index; the name of a tag ends with the key of the object."""
+_ADDRESS, _MACHINE, _READY, BEHIND = "address", "machine", "ready", "behind"
+_TAGS = "tags/"
+"""Folder with the tag of each object; the tag is empty if an upload was interrupted, so only the store knows it."""
 
-_UNCERTAIN = ""
-"""Tag of a file whose upload was interrupted, so only the store knows its content."""
+LEASE = "lease.json"
+VALID_S = 60.0
+"""Number of seconds after which another machine may take over a lease that is not renewed."""
 
-_LOCK_WAIT_S = 60.0
+_RENEWED_EVERY_S, _POLL_S = 15.0, 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -62,8 +71,7 @@ class StoreCopy(Record):
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address
         self.objects = Objects(address)
-        self.index = Index(folder / INDEX_FOLDER / "index.sqlite")
-        self.lease = Lease(self.objects, self.index.machine)
+        self._renewed: float | None = None  # time of the last renewal, while this process renews the lease
 
     @contextmanager
     def writing(
@@ -78,35 +86,38 @@ class StoreCopy(Record):
             is_first = True
             while is_first and not locks_at_once(lock, fcntl.LOCK_EX):
                 fcntl.flock(lock, fcntl.LOCK_SH)  # waits for a process that is taking the lease
-                is_first = self.index.fact(_READY) is None
+                is_first = self.fact(_READY) is None
             if is_first:
-                self.index.keep(_READY, None)
-                self.lease.take(who, report, patience)
+                self.keep(_READY, None)
+                self._take_lease(who, report, patience)
+            self._renewed, ending = time.monotonic(), threading.Event()
+            renewal = threading.Thread(target=self._renew_lease, args=(who, ending), name="lease", daemon=True)
+            renewal.start()
             try:
-                with self.lease.renewing(who):
-                    if is_first:
-                        self._compare(upload=True)
-                        caught_up()
-                        self.index.keep(_READY, who)
-                        fcntl.flock(lock, fcntl.LOCK_SH)
-                    yield
+                if is_first:
+                    self._compare()
+                    caught_up()
+                    self.keep(_READY, who)
+                    fcntl.flock(lock, fcntl.LOCK_SH)
+                yield
             finally:
+                ending.set()
+                renewal.join()
+                self._renewed = None
                 if locks_at_once(lock, fcntl.LOCK_EX):
-                    self.index.keep(_READY, None)
-                    self.lease.give_back()
+                    self.keep(_READY, None)
+                    self._release_lease()
 
-    @contextmanager
-    def looking(self) -> Generator[bool]:
-        """Download the files that the folder lacks, for a command that only reads, and yield whether this was possible.
+    def fetch(self, caught_up: Callable[[], None]) -> None:
+        """Download the files that the folder lacks, for a command that only reads, and call ``caught_up``.
 
         Nothing is fetched while a command of this machine writes, because the folder is then ahead of all others.
         """
         with self._lock() as lock:
-            is_free = locks_at_once(lock, fcntl.LOCK_EX)
-            for _ in range(_PASSES if is_free else 0):  # a file may be listed before the files that it names
-                if not self._compare(upload=False):
-                    break
-            yield is_free
+            if locks_at_once(lock, fcntl.LOCK_EX):
+                # a file may be listed before the files that it names
+                any(not self._compare() for _ in range(_PASSES))
+                caught_up()
 
     @contextmanager
     def replacing(self, path: Path, content: Path) -> Generator[None]:
@@ -115,80 +126,157 @@ class StoreCopy(Record):
         if not _is_an_object(key):
             yield
             return
-        self.lease.must_hold()
+        self._refuse_without_lease()
         version = self.objects.put(key, content) or {}
-        self.index.keep(_TAG + key, _UNCERTAIN)
+        self.keep(_TAGS + key, "")
         yield
-        self.index.keep(_TAG + key, version.get("e_tag") or _UNCERTAIN)
+        self.keep(_TAGS + key, version.get("e_tag") or "")
 
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
         """Delete the objects of files in the store, before the ``with`` block deletes the files."""
-        keys = sorted({*map(self._key, paths)} & self.index.tags().keys())
-        if keys:
-            self.lease.must_hold()
-        self.objects.delete(keys)
+        keys = sorted({*map(self._key, paths)} & self._tags().keys())
+        for key in keys:
+            self._refuse_without_lease()
+            self.objects.delete(key)
         yield
         for key in keys:
-            self.index.keep(_TAG + key, None)
+            self.keep(_TAGS + key, None)
 
-    def _compare(self, *, upload: bool) -> bool:
+    def fact(self, name: str) -> str | None:
+        """Return the value that ``keep`` stored under a name, or None."""
+        with suppress(FileNotFoundError):
+            return (self.folder / INDEX_FOLDER / name).read_text()
+        return None
+
+    def keep(self, name: str, value: str | None) -> None:
+        """Store a value under a name, or delete the name if the value is None."""
+        path = self.folder / INDEX_FOLDER / name
+        if value is None:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary_of(path).write_text(value)
+        temporary_of(path).replace(path)
+
+    def _tags(self) -> dict[str, str | None]:
+        return {key: self.fact(_TAGS + key) for key in _keys_in(self.folder / INDEX_FOLDER / _TAGS)}
+
+    def _compare(self) -> bool:
         """Make the folder equal to the store, and return whether any file was downloaded.
 
-        With ``upload``, files that the store never had are uploaded.
+        A process that holds the lease uploads files that the store never had.
         """
-        listed = {key: entry for key, entry in self.objects.listed().items() if _is_an_object(key)}
-        names = [*_FILES, *(self._key(path) for name in _FOLDERS for path in (self.folder / name).rglob("*"))]
-        files = {key for key in names if _is_an_object(key) and (self.folder / key).is_file()}
-        self._refuse_another_store(both_have_files=bool(files and listed))
-        tags = self.index.tags()
+        listed = {key: entry for key, entry in self.objects.list().items() if _is_an_object(key)}
+        files, tags = _keys_in(self.folder), self._tags()
+        if (kept := self.fact(_ADDRESS)) is None and files and listed:
+            raise InputError(
+                f"{self.folder} and {self.address} hold different files. To work with the store's files, move the "
+                "folder away. To copy the folder into a store, set `data` to the URL of an empty store"
+            )
+        if kept not in (None, self.address):
+            raise InputError(
+                f"{self.folder} is a copy of {kept}, but care.yaml has `data: {self.address}`. Move the folder away, "
+                "and the next command fetches a copy of the new store"
+            )
+        self.keep(_ADDRESS, self.address)
         came = [key for key, (tag, _) in sorted(listed.items()) if key not in files or tags.get(key) != tag]
         gone = sorted(tags.keys() - listed.keys())
         if any(key.startswith(_INPUTS) for key in (*came, *gone)):
-            self.index.keep(BEHIND, "yes")  # before the first file changes
+            self.keep(BEHIND, "yes")  # before the first file changes
         with ThreadPoolExecutor(_PARALLEL_FETCHES) as threads:
-            for key, (temporary, tag) in zip(came, threads.map(self._download, came), strict=True):
-                moment = listed[key][1]
-                os.utime(temporary, (moment, moment))  # retention uses the time of writing
-                self.index.keep(_TAG + key, _UNCERTAIN)
-                temporary.replace(self.folder / key)
-                self.index.keep(_TAG + key, tag)
+            list(threads.map(self._download, came, [listed[key][1] for key in came]))
         for key in gone:
             (self.folder / key).unlink(missing_ok=True)
-            self.index.keep(_TAG + key, None)
-        new = sorted(files - tags.keys() - listed.keys()) if upload else []
+            self.keep(_TAGS + key, None)
+        new = sorted(files - tags.keys() - listed.keys()) if self._renewed is not None else []
         for key in new:
             with self.replacing(self.folder / key, self.folder / key):
                 pass
         _log.info("%s: %d files fetched, %d deleted, %d uploaded.", self.address, len(came), len(gone), len(new))
         return bool(came)
 
-    def _refuse_another_store(self, *, both_have_files: bool) -> None:
-        """Raise an error if the folder is a copy of another store, or its files conflict with the store's files."""
-        kept = self.index.fact(_ADDRESS)
-        if kept is not None and kept != self.address:
-            raise InputError(
-                f"{self.folder} is a copy of {kept}, but care.yaml has `data: {self.address}`. Move the folder away, "
-                "and the next command fetches a copy of the new store"
-            )
-        if kept is None and both_have_files:
-            raise InputError(
-                f"{self.folder} and {self.address} hold different files. To work with the store's files, move the "
-                "folder away. To copy the folder into a store, set `data` to the URL of an empty store"
-            )
-        self.index.keep(_ADDRESS, self.address)
-
-    def _download(self, key: str) -> tuple[Path, str]:
-        temporary = temporary_of(self.folder / key)
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            return temporary, self.objects.fetch(key, temporary)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    def _download(self, key: str, moment: float) -> None:
+        with replacing(self.folder / key, Record()) as temporary:
+            tag = self.objects.fetch(key, temporary)
+            os.utime(temporary, (moment, moment))  # retention uses the time of writing
+            self.keep(_TAGS + key, "")
+        self.keep(_TAGS + key, tag)
 
     def _key(self, path: Path) -> str:
         return path.absolute().relative_to(self.folder).as_posix()
+
+    def lease(self) -> tuple[dict[str, str], Version | None]:
+        """Return the lease, with the keys ``machine`` and ``who``, and its version; empty and None without a lease."""
+        content, version = self.objects.get(LEASE) or (b"{}", None)
+        return json.loads(content), version
+
+    def _take_lease(self, who: str, report: Callable[[str], object], patience: float | None) -> None:
+        """Wait until no other machine holds the lease, and take the lease for the command ``who``.
+
+        ``report`` is called once if it must wait. Raises ``WarehouseError`` if another machine holds the lease for
+        longer than ``patience``, in seconds.
+        """
+        started = seen = time.monotonic()
+        waited_for: Version | None = None
+        while True:
+            holder, version = self.lease()
+            now = time.monotonic()
+            is_old = version == waited_for and now - seen > VALID_S
+            if is_old or holder.get("machine") in (None, self._machine()):
+                if self._write_lease(who, version):
+                    return
+                continue
+            if patience is not None and now - started >= patience:
+                raise WarehouseError(f"{holder['who']} is at work on {self.address}; wait for it to end, or stop it")
+            if waited_for is None:
+                report(f"waiting for {holder['who']}, who works on {self.address}")
+            if version != waited_for:
+                waited_for, seen = version, now
+            time.sleep(_POLL_S)
+
+    def _renew_lease(self, who: str, ending: threading.Event) -> None:
+        while not ending.wait(_RENEWED_EVERY_S):
+            began = time.monotonic()
+            try:
+                holder, version = self.lease()
+                if holder.get("machine") != self._machine():
+                    self._renewed = float("-inf")
+                elif self._write_lease(who, version):  # otherwise another process of this machine has renewed it
+                    self._renewed = began
+            except WarehouseError as error:
+                _log.info("The lease could not be renewed: %s", error)
+
+    def _release_lease(self) -> None:
+        try:
+            if self.lease()[0].get("machine") == self._machine():
+                self.objects.delete(LEASE)
+        except WarehouseError as error:
+            _log.warning("The lease could not be released and expires in %.0f s (%s).", VALID_S, error)
+
+    def _write_lease(self, who: str, over: Version | None) -> bool:
+        """Write the lease if the store holds the version ``over``, and return whether it was written."""
+        content = {"machine": self._machine(), "who": who, "written": time.time()}
+        return self.objects.put(LEASE, json.dumps(content).encode(), over or "create") is not None
+
+    def _refuse_without_lease(self) -> None:
+        """Raise ``WarehouseError`` if this process does not hold the lease or has lost it."""
+        if self._renewed is None:
+            raise WarehouseError(
+                f"nothing was written to {self.address}, because this command does not hold its lease; run `care run`, "
+                "which takes the lease"
+            )
+        if time.monotonic() - self._renewed > VALID_S:
+            raise WarehouseError(
+                f"this process has lost its lease of {self.address}: the store could not be reached for {VALID_S:.0f} "
+                "s, or another machine has taken the lease; run the same command again to continue"
+            )
+
+    def _machine(self) -> str:
+        """Return a unique name of this data folder, which is chosen by the first command that takes the lease."""
+        if self.fact(_MACHINE) is None:
+            self.keep(_MACHINE, uuid.uuid4().hex)
+        return str(self.fact(_MACHINE))
 
     @contextmanager
     def _lock(self) -> Generator[IO[str]]:
@@ -198,51 +286,11 @@ class StoreCopy(Record):
             yield lock
 
 
-class Index:
-    """SQLite file with the tag of each object that a folder holds a copy of, and the state of the copy.
-
-    The file must not be deleted without the folder: it distinguishes files that the store has lost from files that it
-    never had. Several threads and processes may use it at a time.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def tags(self) -> dict[str, str]:
-        """Return the tag of each object in the folder, by key; the tag is empty after an interrupted upload."""
-        known = self._run("SELECT name, value FROM facts WHERE name LIKE ?", f"{_TAG}%")
-        return {name.removeprefix(_TAG): tag for name, tag in known}
-
-    def fact(self, name: str) -> str | None:
-        """Return the value that ``keep`` stored under a name, or None."""
-        return dict(self._run("SELECT name, value FROM facts WHERE name = ?", name)).get(name)
-
-    def keep(self, name: str, value: str | None) -> None:
-        """Store a value under a name, or delete the name if the value is None."""
-        if value is None:
-            self._run("DELETE FROM facts WHERE name = ?", name)
-        else:
-            self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
-
-    def machine(self) -> str:
-        """Return a unique name of this data folder, which is chosen on first use."""
-        self._run("INSERT OR IGNORE INTO facts VALUES ('machine', ?)", uuid.uuid4().hex)
-        return str(self.fact("machine"))
-
-    def _run(self, statement: str, *values: str) -> list[tuple[str, str]]:
-        """Run a statement in a new connection, because the folder may be deleted between two statements."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = OFF")  # entries lost in a power failure are fetched again
-                connection.execute("CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
-                return connection.execute(statement, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise WarehouseError(
-                refusal(error, self.path)
-                or f"{self.path}: the index of the copy cannot be read or written ({error}); delete the folder "
-                f"{self.path.parent.parent}, and the next command fetches it from the store"
-            ) from None
+def _keys_in(folder: Path) -> set[str]:
+    """Return the keys of the files in a folder that the store also holds."""
+    paths = [folder / name for name in _FILES] + [path for name in _FOLDERS for path in (folder / name).rglob("*")]
+    keys = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
+    return set(filter(_is_an_object, keys))
 
 
 def _is_an_object(key: str) -> bool:

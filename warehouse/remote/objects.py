@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
@@ -22,7 +22,6 @@ _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 
 _RETRIES, _RETRY_TIMEOUT_S = 3, 60
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-_GO_ON = "then run the same command again to continue"
 _NO_BUCKET = r"nosuchbucket|containernotfound|the specified bucket does not exist"
 _REASONS = {
     _NO_BUCKET: "there is no such bucket; create it, or correct `data` in care.yaml",
@@ -59,24 +58,13 @@ class Objects:
             "allow_http": any(os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS),
         }
         retries: Any = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=_RETRY_TIMEOUT_S)}
-        with self._asking("be opened"):
-            return from_url(self.address, client_options=limits, retry_config=retries)
+        return from_url(self.address, client_options=limits, retry_config=retries)
 
-    def listed(self) -> dict[str, tuple[str, float]]:
+    def list(self) -> dict[str, tuple[str, float]]:
         """Return the tag and the modification time (Unix time in seconds) of each object, by key."""
         with self._asking("be listed"):
             entries = [entry for page in self._store.list() for entry in page]
         return {e["path"]: (str(e["e_tag"] or ""), e["last_modified"].timestamp()) for e in entries}
-
-    def put(self, key: str, content: Path | bytes, mode: Version | str = "overwrite") -> Version | None:
-        """Write an object, and return its new version, or None if the condition in ``mode`` is not met.
-
-        ``mode`` is "overwrite", "create" (the object must not exist), or the version that the store must hold. Raises
-        ``NotImplementedError`` if the store, such as a folder, cannot check a version.
-        """
-        with self._asking(f"take {key}", "AlreadyExistsError", "PreconditionError", "NotFoundError"):
-            return self._store.put(key, content, mode=mode)
-        return None
 
     def get(self, key: str) -> tuple[bytes, Version] | None:
         """Return the content and version of a small object, or None if the object does not exist."""
@@ -88,20 +76,28 @@ class Objects:
 
     def fetch(self, key: str, target: Path) -> str:
         """Download an object into a file in chunks, and return the tag of the object."""
-        with self._asking(f"give {key}"):
+        with self._asking(f"give {key}"), target.open("wb") as file:
             result = self._store.get(key)
-            with target.open("wb") as file:
-                for chunk in result.stream(min_chunk_size=2**20):
-                    file.write(chunk)
-            if target.stat().st_size != result.meta["size"]:
-                raise ConnectionError("the connection ended before the object did")
+            file.writelines(result.stream(min_chunk_size=2**20))
             return str(result.meta["e_tag"] or "")
 
-    def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, and ignore keys without an object."""
-        for key in keys:
-            with self._asking(f"delete {key}", "NotFoundError"):
-                self._store.delete(key)
+    def put(self, key: str, content: Path | bytes, mode: Version | str = "overwrite") -> Version | None:
+        """Write an object, and return its new version, or None if the condition in ``mode`` is not met.
+
+        ``mode`` is "overwrite", "create" (the object must not exist), or the version that the store must hold. A
+        folder cannot check a version, and takes the object in any case.
+        """
+        with self._asking(f"take {key}", "AlreadyExistsError", "PreconditionError", "NotFoundError"):
+            try:
+                return self._store.put(key, content, mode=mode)
+            except NotImplementedError:
+                return self._store.put(key, content)
+        return None
+
+    def delete(self, key: str) -> None:
+        """Delete an object if it exists."""
+        with self._asking(f"delete {key}", "NotFoundError"):
+            self._store.delete(key)
 
     @contextmanager
     def _asking(self, what: str, *expected: str) -> Generator[None]:
@@ -114,15 +110,18 @@ class Objects:
             ) from None
         try:
             yield
-        except (BaseError, FileNotFoundError, ConnectionError, PermissionError, TimeoutError) as error:
-            kind, text = type(error).__name__, f"{type(error).__name__} {error}"
-            kind = "NotFoundError" if isinstance(error, FileNotFoundError) else kind
+        except (BaseError, FileNotFoundError, PermissionError, TimeoutError) as error:
+            kind = "NotFoundError" if isinstance(error, FileNotFoundError) else type(error).__name__
+            text = f"{type(error).__name__} {error}"
             if kind in expected and not re.search(_NO_BUCKET, text, re.IGNORECASE):
                 return
-            known = (reason for words, reason in _REASONS.items() if re.search(words, text, re.IGNORECASE))
-            first = _ATTEMPTS.sub("", (str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
+            first = _ATTEMPTS.sub("", (str(error).strip() or kind).splitlines()[0].rstrip("."))
             unreachable = (
                 f"it cannot be reached, or the connection was cut ({first}); see that the network and the address are "
                 "right"
             )
-            raise WarehouseError(f"{self.address} could not {what}: {next(known, unreachable)}, {_GO_ON}") from error
+            known = (reason for words, reason in _REASONS.items() if re.search(words, text, re.IGNORECASE))
+            raise WarehouseError(
+                f"{self.address} could not {what}: {next(known, unreachable)}, then run the same command again to "
+                "continue"
+            ) from error
