@@ -93,7 +93,7 @@ class FitLabels:
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return position and label of each labelled item; raise ``InputError`` if ``item_ids`` lacks an item."""
+        """Return row and label of each labelled item; raise ``InputError`` if ``item_ids`` lacks a labelled item."""
         import numpy as np
 
         if not self.labels:

@@ -24,7 +24,6 @@ _STRAY = 0.01
 """Maximum share of scores above 1 that may be typing errors of a judge that gives shares."""
 
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
-"""Common highest grades of grading scales."""
 
 
 def on_scale(values: Array, scale: Scale) -> Array:

@@ -62,7 +62,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Remove all other test sets from the views; their fits appear again when their items are loaded."""
+    """Remove all test sets except ``testsets`` from the views; they appear again when their items are loaded."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 

@@ -45,7 +45,7 @@ class ItemTexts:
         """Yield successive tables and the number of their first row, starting with the table that has row ``since``."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; the next `care run` reads the items from their source again"
-        missing = "there are no items any more; `care run` reads them again"
+        missing = "the items no longer exist; `care run` reads them again"
         while (piece := read_sound(self._path, lambda _: next(tables, None), then, missing)) is not None:
             yield piece
 

@@ -73,7 +73,6 @@ _ATTEMPTS = "attempts.json"
 """File in the folder of a judge's parts that counts its failures on each item."""
 
 _ITEMS_PER_GROUP = 8_192
-"""Number of items that ``item_texts`` reads at a time."""
 
 
 class PartStore:

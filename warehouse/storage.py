@@ -45,7 +45,6 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
-"""Errors that pyarrow raises on a damaged Parquet file."""
 
 
 class Record:

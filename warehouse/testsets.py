@@ -76,7 +76,7 @@ AS_FOUND = ReadingOptions.model_construct()
 
 
 class ScoreColumns(_Declared):
-    """The columns of the score file; an unnamed one is found by its usual name or a synonym.
+    """Names of the columns of the score file; CARE finds a column without a setting by its usual names.
 
     ``judge`` and ``score`` are columns of a long table, in which each row is one judge's score of one item.
     ``judge_columns`` are the only judges of a wide table. By default every column of numbers is a judge, unless its

@@ -162,7 +162,7 @@ class Experiment:
     def store(
         self, workspace: Workspace, findings: ExperimentFindings, version: Mapping[str, str], *, seconds: float
     ) -> None:
-        """Store findings with the versions of the code and inputs that gave them."""
+        """Store findings with the versions of the code and inputs that produced them."""
         stored = StoredExperiment(version, _size(workspace), seconds, findings)
         write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(stored), default=float)))
 

@@ -19,5 +19,5 @@ def fit_code() -> str:
 
 
 def result_code() -> str:
-    """Return the version of the code of everything that is made from a fit: results, review and pages."""
+    """Return the version of the code that computes the results, the review and the pages of a fit."""
     return code_version("assets", "care_ops")

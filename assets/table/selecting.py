@@ -68,7 +68,7 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.aggregator not in get_args(Penalised):
-            raise InputError(f"aggregator is {self.aggregator!r}; penalties belong to {', '.join(get_args(Penalised))}")
+            raise InputError(f"{self.aggregator!r} has no penalties; choose from {', '.join(get_args(Penalised))}")
         if self.criterion not in get_args(Criterion):
             raise InputError(f"criterion is {self.criterion!r}; use order or error")
 

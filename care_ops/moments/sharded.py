@@ -91,7 +91,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
     try:
         with pq.ParquetFile(shard.path, page_checksum_verification=True) as file:
             if _identity(file.metadata) != (shard.rows, shard.metadata):
-                raise ValueError("another file lies there")
+                raise ValueError("the path now holds another file")
             position = 0
             for group in range(file.num_row_groups):
                 size = file.metadata.row_group(group).num_rows

@@ -75,7 +75,7 @@ def check_declared(not_quality: Collection[str], features: Collection[str], wher
     """Raise ``InputError`` if ``not_quality`` names an unknown feature."""
     unknown = [name for name in not_quality if name not in features]
     if unknown:
-        known = f"there are {', '.join(features)}" if features else "there are none, because no item has a text"
+        known = f"the features are {', '.join(features)}" if features else "there are none, because no item has a text"
         raise InputError(f"{where}: not_quality names {unknown[0]!r}, which is not a feature of these items; {known}")
 
 

@@ -94,8 +94,8 @@ class GateAdvice:
     """Advice whether a judge may gate a release, by the interval of its agreement with people.
 
     The outcome is "yes" if the interval is at or above the bar, "no" if it is below, and "not yet" otherwise.
-    ``more_labels`` is the number of labels that would decide: 0 if decided, None if unknown or beyond any set.
-    ``unlabelled`` counts the items that are left. ``leans`` is the decision if more labels confirm the statistic.
+    ``more_labels`` is the number of further labels that would decide: 0 if decided, None if unknown or too large.
+    ``unlabelled`` counts the items without a label. ``leans`` is the decision if more labels confirm the statistic.
     """
 
     judge: str
@@ -120,8 +120,8 @@ class GateAdvice:
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
     """Compare a judge's agreement with people to a bar.
 
-    The number of labels that would decide is the one at which the interval, which shrinks with their square root, would
-    reach the bar.
+    The number of labels that would decide assumes that the width of the interval shrinks with the square root of this
+    number.
 
     Raises
     ------

@@ -40,7 +40,7 @@ _PRIOR_VARIANCE = 0.25
 
 @dataclass(frozen=True)
 class Stream:
-    """Labels (m,) of one system, from 0 to 1 in order of labelling, their rows (m,), and scores (N,) of all items."""
+    """Labels (m,) of one system in order of labelling, scaled to [0, 1], their rows (m,), and all scores (N,)."""
 
     scores: Array
     rows: Rows

@@ -59,7 +59,7 @@ def weight_intervals(
         return {}
     members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
-        raise InputError("intervals: all items belong to one split unit, so there is nothing to resample")
+        raise InputError("intervals: all items belong to one split unit, but a resample needs two; declare more units")
     whole = fit_panel(scores, config, labels).aggregates if whole is None else whole
     weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
     if not weighted:

@@ -69,5 +69,5 @@ def test_a_damaged_group_of_rows_is_noticed_when_it_is_read(store):
     with pytest.raises(DamagedError, match="was quarantined"):
         ItemTexts(path).at([3, 40])
     assert notes_in(path.parent)
-    with pytest.raises(WarehouseError, match="there are no items any more"):
+    with pytest.raises(WarehouseError, match="the items no longer exist"):
         ItemTexts(path).at([3])

@@ -28,7 +28,7 @@ from warehouse.sources.reading import listed
 from warehouse.sources.records import array_of, json_lines, parse_json
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-"""Score of each word that stands for a score."""
+"""Score that each accepted word stands for."""
 
 _TEXTS = ("prompt", "response", "response_2", "reference")
 
