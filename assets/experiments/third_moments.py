@@ -85,10 +85,9 @@ def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Expe
         f"larger with random views than with these, and {row['random over planted']:.1f} times than with planted ones."
         for row in rows
     ]
-    measures = {f"smallest {c}": min(row[c] for row in rows) for c in ("random over planted", "random over S")}
-    return ExperimentFindings(
-        conclusions, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)], measures=measures
-    )
+    table = Table(f"Relative error of the state means, medians over {seeds} seeds", rows)
+    measures = {"smallest random over S": min(row["random over S"] for row in rows)}
+    return ExperimentFindings(conclusions, [table], measures=measures)
 
 
 _SETTINGS = ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5))
@@ -140,8 +139,8 @@ VIEWS = Experiment(
     title="Graph-aware against random views",
     paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
     protocol=(
-        "Twelve judges in three views, edges of .3 within views at 40 % density, four states. Views by S are "
-        "Algorithm 2's. Errors under the best permutation."
+        "Twelve judges in three views, edges of .3 within views at 40 % density, four states. Views by S are those of "
+        "Algorithm 2 and care_tensor, planted ones an oracle. Errors of centred means under the best permutation."
     ),
     run=run_views,
     small={"seeds": 5, "items": (10_000,)},
