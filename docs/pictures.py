@@ -1,7 +1,7 @@
 """Screenshots for the documentation, taken with a headless Chromium.
 
 ``make pictures`` takes the README's screenshots from the fit of ``examples/quickstart``, in light and dark colours,
-and the screenshot of Dagster's asset graph from the demo.
+and two screenshots of Dagster's asset graph from the demo.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
     page.close()
 
 
-def shoot_graph(browser: Browser, ui: str) -> None:
-    """Save a screenshot of Dagster's asset graph with all groups expanded, without the experiments."""
-    page = browser.new_page(viewport={"width": 1760, "height": 790})
+def shoot_graph(browser: Browser, ui: str, selection: str, name: str, height: int) -> None:
+    """Save a screenshot of the selected part of Dagster's asset graph with all groups expanded."""
+    page = browser.new_page(viewport={"width": 1760, "height": height})
     page.goto(f"{ui}/asset-groups")
     page.get_by_text("Materialize all").first.wait_for(timeout=WAIT_MS)
     page.locator(".CodeMirror").first.click()
-    page.keyboard.type('not group:"experiments"')
+    page.keyboard.type(selection)
     page.keyboard.press("Escape")  # the list of suggestions, which covers the graph
     page.keyboard.press("Enter")
-    page.mouse.click(1_000, 600)  # out of the field, so that keys are the graph's
+    page.mouse.click(1_000, height - 190)  # out of the field, so that keys are the graph's
     page.wait_for_timeout(3_000)
     page.keyboard.press("Alt+Shift+E")
     page.wait_for_timeout(2_000)
     page.mouse.move(1_000, 350)
     page.mouse.wheel(0, -80)  # the opened groups are larger than what the view was fitted to
     page.wait_for_timeout(2_000)
-    page.screenshot(path=OUT / "ui-graph.png")
+    page.screenshot(path=OUT / name)
     page.close()
 
 
@@ -70,7 +70,8 @@ def main() -> None:
         report = fitted(Path(folder))
         for scheme in ("light", "dark"):
             shoot_report(browser, report, scheme)
-        shoot_graph(browser, ui)
+        shoot_graph(browser, ui, 'not group:"experiments"', "ui-graph.png", 790)
+        shoot_graph(browser, ui, '+key:"ledger"', "ui-experiments.png", 1380)
         browser.close()
 
 
