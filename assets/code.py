@@ -12,8 +12,8 @@ _KINDS = frozenset({".py", ".sql", ".html", ".css", ".js", ".yaml"})
 def code_version(*places: str) -> str:
     """Hash the code, templates and schemas of packages.
 
-    Every byte counts, including comments. The hash therefore covers more than the asset runs, and never less. The
-    prefix ``care_eval.``, which ``deploy/namespaced.py`` adds to names, does not count.
+    Every byte of a file counts, including comments, except the prefix ``care_eval.`` that ``deploy/namespaced.py``
+    adds to names.
 
     Parameters
     ----------

@@ -21,13 +21,13 @@ def content_hash(value: object) -> str:
 class FileHashes:
     """Cache of values computed from files, which detects a changed file by its size and times.
 
-    A file of the same size and times, or the same bytes, is not parsed again. A document of the data folder keeps the
-    hashes from one process to the next; it can be deleted at any time, and the files are then read once.
+    A file with the same size and times, or with the same bytes, is not parsed again. The cache outlives the process in
+    a JSON document. If the document is deleted, each file is read once more.
 
     Parameters
     ----------
     path : Path
-        JSON document of the cache, which need not exist yet.
+        JSON document of the cache, which may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,8 +74,8 @@ class FileHashes:
         entries = {key: entry for key, entry in self._entries.items() if Path(entry["file"]).exists()}
         try:
             write_document(self._path, {"files": entries})
-        except OSError as error:  # as on a disk that is full or read-only: the next process computes them again
-            _log.info("%s: hashes of files cannot be kept (%s).", self._path, error)
+        except OSError as error:  # a full or read-only disk: the next process computes the values again
+            _log.info("%s: the cache of file hashes was not stored (%s).", self._path, error)
             return
         self._changed = False
 

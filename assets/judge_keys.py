@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from care_ops.scales import Brought
     from warehouse.sources.files import RecordedTable
 
-
 _log = logging.getLogger(__name__)
 
 
 def judge_item(record: ItemRecord) -> Item:
-    """Return an item as a judge sees it, with all texts but without gold."""
+    """Return the part of an item that a judge may see: id and texts, but not gold."""
     return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
 
 
@@ -39,14 +38,14 @@ def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
         engine = engine.with_template(declared.prompt)
     scale = declared.scale if spec.scale is None and (needs.recordings or needs.template) else spec.scale
     if needs.recordings and declared.scale is not None:
-        scale = declared.scale  # to which a recorded score was brought when it was read
+        scale = declared.scale  # recorded scores were rescaled to this scale when they were read
     if engine is spec.engine and scale == spec.scale:
         return spec
     return spec.model_copy(update={"scale": scale, "engine": engine})
 
 
 def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
-    """List judges whose files declare another scale than the test set's; their scores are rescaled."""
+    """Return the scales of judges that declare another scale than the test set, whose scores are rescaled."""
     from care_ops.scales import Brought
 
     panel = workspace.testset(testset).scale
@@ -63,24 +62,18 @@ def engine_context(workspace: Workspace, ledger: Ledger | None = None) -> Contex
 
 
 def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTable:
-    """Read the recorded scores of a test set.
-
-    Raises ``JudgeError`` if the test set has no score file.
-    """
+    """Read the recorded scores of a test set; raise ``JudgeError`` if the test set has no score file."""
     table = recorded_scores(workspace, testset)
     if table is None:
         raise JudgeError(
-            f"judge {judge!r} is recorded, but this test set has no score file; name the file under "
-            "`scores` in the test set's YAML, or remove this test set from the judge's `testsets`"
+            f"judge {judge!r} is recorded, but test set {testset!r} has no score file; name the file under `scores` in "
+            "the test set's YAML, or remove the test set from the judge's `testsets`"
         )
     return table
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Return the key of each judge of a test set, except judges with recorded scores.
-
-    A judge whose file is broken is left out, and the other judges continue.
-    """
+    """Return the key of each judge of a test set, except judges with recorded scores and judges with a broken file."""
     keys: dict[str, str] = {}
     for judge in workspace.judges_of(testset):
         if workspace.judge(judge).engine.recorded_as is not None:
@@ -93,7 +86,7 @@ def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
 
 
 def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return the key of a judge's scores on a test set: a hash of their inputs, computed once."""
+    """Return the key of a judge's scores on a test set, which is a hash of the inputs of these scores."""
     keys = workspace.memory.judge_keys
     if (judge, testset) not in keys:
         spec = effective_spec(workspace, judge, testset)
@@ -113,7 +106,6 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
 
 
 def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, str]:
-    """Return the versions of recorded scores by judge name in the file, cached until the file changes."""
     from judges.engines.recorded import fingerprints
 
     def revisions() -> dict[str, str]:
@@ -124,6 +116,7 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
     if not isinstance(source, FilesSource) or source.scores is None:
         return revisions()
     declared = source.scores
+    # Another release may read other values from the same file.
     read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version()]
     read_as += [workspace.testset(testset).scale, declared.scales | recorded_scales(workspace, testset)]
     file, items = resolve(declared.path, workspace.root), resolve(source.items, workspace.root)
@@ -137,5 +130,4 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
 
 @cache
 def _reader_version() -> str:
-    """Return the version of the code that reads score files, since another release may read other values."""
     return code_version("warehouse/sources", "warehouse/importers", "judges/engines/recorded.py", "care_ops")

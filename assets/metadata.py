@@ -10,7 +10,7 @@ import dagster as dg
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Build a metadata table from rows; numbers are rounded to four digits."""
+    """Build a metadata table from rows, with numbers rounded to four decimals."""
     return dg.MetadataValue.table(
         records=[dg.TableRecord({k: _cell(v) for k, v in row.items()}) for row in rows],
         schema=dg.TableSchema([dg.TableColumn(name) for name in rows[0]]) if rows else dg.TableSchema([]),
@@ -23,10 +23,9 @@ _EVER = str(2**53)
 
 
 def made_from(instance: dg.DagsterInstance, inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
-    """Return tags that name the input events of an asset, for a materialisation that a step logs itself.
+    """Return tags that name the latest event of each input, for a materialisation that a step logs itself.
 
-    Dagster adds these tags itself to the result that a step returns. Its UI needs them to show stale assets: assets
-    whose inputs have another data version now.
+    Dagster needs these tags to show stale assets, and adds them only to the results that a step returns.
     """
     latest = {key: instance.fetch_materializations(key, limit=1).records for key in inputs}
     return _pointing({key: str(records[0].storage_id) if records else "NULL" for key, records in latest.items()})
@@ -61,7 +60,7 @@ def failure(reasons: Mapping[str, str]) -> dg.Failure:
 
 
 def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
-    """Read the reason of each partition from a failure that ``failure`` built; empty for any other failure."""
+    """Return the reason for each failed partition; empty for a failure that ``failure`` did not build."""
     data = failed.user_failure_data
     found = data.metadata.get(_WHY) if data is not None else None
     rows = found.records if isinstance(found, dg.TableMetadataValue) else []
@@ -79,7 +78,7 @@ def bullets(lines: Iterable[str]) -> Any:
 
 
 def checked(check: str, message: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:
-    """Build the result of a check; a failed check is an error if it ``blocks``, otherwise a warning."""
+    """Build the result of an asset check; a failed check is an error if it ``blocks``, otherwise a warning."""
     return dg.AssetCheckResult(
         check_name=check,
         passed=passed,

@@ -1,4 +1,4 @@
-"""Readers of a test set's items and recorded scores, which leave out forgotten items."""
+"""Functions that read a test set's items, without forgotten items, and a test set's recorded scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
     """Read the items of a test set from its source, without forgotten items.
 
-    Flagged items are left out if care.yaml requests it.
+    With ``judging: {leave_out_flagged: true}`` in care.yaml, items that address the judge are left out, too.
     """
     records = _read_unforgotten(workspace, testset)
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
@@ -62,14 +62,14 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
 
 def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
-    """Return records of how this process read the files of a test set, by kind (``items``, ``scores``)."""
+    """Return records of how this process has read the files of a test set; the keys are ``items`` and ``scores``."""
     return workspace.memory.readings.get(testset, {})
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read the recorded scores of a test set on its scale, once; return None if there are none.
+    """Read the recorded scores of a test set once, and rescale them to its scale; return None if there are none.
 
-    A judge's own scale comes from its range, its file, or the test set (``care_ops.scales``).
+    A judge's own scale comes from the range of its scores, its file, or the test set (``care_ops.scales``).
     """
     from care_ops.outliers import on_one_scale
     from warehouse.sources import files
@@ -105,7 +105,7 @@ def has_all_scored(workspace: Workspace, testset: str) -> bool:
 
 
 def recorded_scales(workspace: Workspace, testset: str) -> dict[str, tuple[float, float]]:
-    """Return the scales of recorded judges that differ from the test set's scale, by name in the score file."""
+    """Return the scales of recorded judges that differ from the test set's scale, keyed by name in the score file."""
     panel = workspace.testset(testset).scale
     return {
         spec.engine.recorded_as: spec.scale

@@ -1,4 +1,4 @@
-"""Versions of inputs: hashes of sources, judges and settings, which show a change."""
+"""Versions of the inputs of assets: hashes of sources, judges and settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def source_version(workspace: Workspace, testset: str) -> str:
     """Hash a test set's source, or the error message of an unreadable source."""
     try:
         return readable_source_version(workspace, testset)
-    except CareError as error:  # `items` fails with this message, and other sources go on
+    except CareError as error:  # the asset `items` fails with this message; other test sets continue
         return content_hash(str(error))
 
 
@@ -40,7 +40,7 @@ def judge_version(workspace: Workspace, judge: str) -> str:
     """Hash the keys of a judge over all test sets, or the error message of a broken judge."""
     try:
         return content_hash({testset: judge_key(workspace, judge, testset) for testset in workspace.testsets_of(judge)})
-    except CareError as error:  # `judge_inference` fails with this message, and other judges go on
+    except CareError as error:  # the asset `judge_inference` fails with this message; other judges continue
         return content_hash(str(error))
 
 

@@ -1,4 +1,4 @@
-"""Dask workers of a run, started when the remaining work is large enough."""
+"""Dask workers of a run, which start when the remaining work is large enough."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 """Environment variable with the address of a Dask scheduler."""
 
 WORTH_S = 30.0
-"""Forecast of the remaining work, in seconds, from which starting local workers saves time."""
+"""Minimum forecast of the remaining work, in seconds, for which starting local workers saves time."""
 
 _MOST_PROCESSES = 8
 """Default maximum number of local workers; each takes half a gigabyte."""
@@ -58,7 +58,6 @@ class DaskConfig:
     workers: Annotated[int, Ge(0)] | None = None
 
     def scheduler(self) -> str | None:
-        """Return the scheduler's address, or None."""
         return os.environ.get(_SCHEDULER) or self.address
 
     def source(self) -> str:
@@ -69,8 +68,8 @@ class DaskConfig:
 class Workers:
     """Dask workers of one run, whose client is started on first use.
 
-    Workers of the scheduler that care.yaml or the environment names get all work. Local workers are started if
-    the forecast for the remaining work, by the mean time of the finished work, exceeds ``WORTH_S``.
+    If care.yaml or the environment names a scheduler, its workers get all work. Otherwise, local workers start if the
+    forecast for the remaining work, by the mean time of the finished work, exceeds ``WORTH_S``.
 
     Attributes
     ----------
@@ -141,7 +140,7 @@ class Workers:
                     threads_per_worker=1,
                     memory_limit=0,
                     dashboard_address=":0",
-                    silence_logs=logging.ERROR,  # otherwise it warns that interrupted work is killed
+                    silence_logs=logging.ERROR,  # after an interrupt, Dask would warn about killed tasks
                 )
                 self._client = self._until_closed.enter_context(Client(self._until_closed.enter_context(cluster)))
             else:
@@ -157,7 +156,6 @@ class Workers:
             return client.submit(function, argument, pure=False)
 
     def _results(self, first: Any, function: Callable[[A], R], waiting: Iterator[A]) -> Iterator[R]:
-        """Yield the results in order, with only a few tasks in progress at a time."""
         under_way = deque([first])
         for argument in waiting:
             under_way.append(self._submit(function, argument))
@@ -176,6 +174,6 @@ def _client_of(dask: DaskConfig) -> Client:
         return Client(address, timeout=_CONNECT_TIMEOUT_S)
     except (OSError, ValueError) as error:  # a ValueError if the scheme is unknown
         raise InputError(
-            f"{source} is {address}: no Dask scheduler answers there ({error}); start it with "
-            f"`dask scheduler` and give the address that it prints, or unset {source}"
+            f"{source} is {address}, but no Dask scheduler answers there ({error}); start one with `dask scheduler` "
+            f"and give the address that this command prints, or unset {source}"
         ) from error

@@ -1,4 +1,4 @@
-"""Workspace: the folders, specifications and settings that all stages use."""
+"""Folders, specifications and settings of a workspace, which all assets use."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ def forgotten_key(testset: str, item_id: str) -> str:
 
 @dataclass(frozen=True)
 class Memory:
-    """Cache of the values that were read or hashed since the workspace was loaded.
+    """Cache of values that were read or computed since the workspace was loaded.
 
-    It holds how each file of a test set was read, by kind; recorded scores, their versions and labels by test set; and
-    keys by judge and test set.
+    Judge keys are stored by judge and test set, readings by test set and kind of file, all other values by test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
@@ -69,7 +68,7 @@ class ReviewConfig:
     max_psi : float
         Largest population stability index of the recommended aggregate, beyond what chance gives.
     min_rank_correlation : float
-        Minimum rank correlation (Spearman) of its estimates, over the items of both fits.
+        Minimum rank correlation (Spearman) of that aggregate's estimates in the two fits, over their shared items.
     declared : tuple of str
         Judges that are people, or that equal the gold label on purpose; their agreement with gold is not a leak.
     """
@@ -108,7 +107,7 @@ class Workspace:
     data : Path
         Folder of the parts, warehouse, fits and reports.
     store : str, optional
-        Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
+        URL of a remote store of parts, fits and reports; ``data`` is then its local copy.
     testsets, judges : mapping name -> specification
         Specifications by name, including the judges of recorded score files.
     experiments : {"small", "full"}
@@ -140,7 +139,7 @@ class Workspace:
 
     @property
     def copy(self) -> StoreCopy | None:
-        """Folder ``data`` as a copy of a store; None without a store."""
+        """Local copy of the workspace's remote store; None without a store."""
         if self.store is None:
             return None
         from warehouse.remote.copy import copy_of
@@ -149,10 +148,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Option ``--workspace FOLDER`` for a command in a message.
-
-        Empty with a store, because each machine has another folder.
-        """
+        """Option ``--workspace FOLDER`` for commands in messages; empty with a store, as folders differ by machine."""
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property
@@ -183,7 +179,7 @@ class Workspace:
 
     @cached_property
     def file_hashes(self) -> FileHashes:
-        """Cached hashes of sources and recordings, which detect changes without reading every file."""
+        """Cache of the hashes of sources and recordings, which detects changes without reading every file."""
         return FileHashes(self.data / "hashes.json")
 
     @cached_property
@@ -252,11 +248,10 @@ class Workspace:
         )
 
     def _prompt_of_pairs(self, testset: str) -> str | None:
-        """Return the template of pairs of a test set's judges, or None; a missing template fails its judge later."""
         engines = [self.judge(judge).engine for judge in self.judges_of(testset)]
         own = [engine.template for engine in engines if isinstance(engine, LanguageModel)]
         for name in filter(None, (self.testset(testset).prompt, *own)):
-            with suppress(InputError):
+            with suppress(InputError):  # a judge without its template fails later
                 if find(name, self.root / "prompts").pairwise:
                     return name
         return None
@@ -273,10 +268,10 @@ class Workspace:
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the columns that name the systems of an item; for pairs, first the system that a high score prefers.
+        """Return the columns that name an item's system; for pairs, the column of the preferred system is first.
 
-        They come from the test set's file, or are ``columns`` (left and right) if given. Raises
-        ``InputError`` if the scores of a pair have two directions.
+        A high score prefers that system. ``columns`` (left and right) replace those in the test set's file. Raises
+        ``InputError`` if recorded scores and a template prefer different sides.
         """
         named = columns or self.testset(testset).systems
         if len(named) == 2 and (wrong := self.two_directions(testset)):
@@ -293,8 +288,8 @@ class Workspace:
             return set()
         except DamagedError as error:
             raise DamagedError(
-                f"{error}. It lists what must never be read again, so nothing is read before it is whole: put it back "
-                "from a backup, or move it away and `care admin forget` each of those items again"
+                f"{error}. CARE reads no items without this list of forgotten items: put it back from a backup, or "
+                "move it away and `care admin forget` each of those items again"
             ) from None
 
     def labels_file(self, testset: str) -> Path | None:

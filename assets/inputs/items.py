@@ -38,7 +38,7 @@ from warehouse.items import ItemRecord
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
     """Read a test set's source, and replace its stored items and its rows in the database."""
     testset = context.partition_key
-    version = readable_source_version(workspace, testset)  # before it is read: what changes meanwhile is read again
+    version = readable_source_version(workspace, testset)  # hashed first: a change while reading makes `items` stale
     records = read_source(workspace, testset)
     texts, labels = workspace.parts.write_items(testset, records, version, items_code())
     load_items(workspace, testset, records, version)

@@ -36,14 +36,11 @@ def open_batches(workspace: Workspace, judge: str, testset: str) -> list[Batch]:
 
 
 def _batches_in(folder: Path) -> list[Batch]:
-    """Read the batch documents in a folder, oldest first.
-
-    A damaged document is quarantined, and the judge is then not asked.
-    """
     from judges.batch import Batch
     from warehouse.documents import read_record
     from warehouse.storage import find_sound
 
+    # A damaged document is quarantined; the judge is then not asked.
     found = (find_sound(path, partial(read_record, kind=Batch)) for path in folder.glob("batch.*.json"))
     return sorted((batch for batch in found if batch is not None), key=lambda batch: (batch.since, batch.token))
 
@@ -56,9 +53,9 @@ def every_batch(workspace: Workspace) -> dict[tuple[str, str], list[Batch]]:
 
 
 def batch_messages(workspace: Workspace) -> list[str]:
-    """Describe each open batch in a sentence."""
+    """Return a sentence about each open batch."""
     return [
-        f"judge {judge}: {batch.questions:,} questions on {testset} are in a batch since {batch.since:.16} UTC "
+        f"judge {judge}: {batch.questions:,} questions on {testset} have been in a batch since {batch.since:.16} UTC "
         f"({batch.batch_id or 'not yet confirmed'}), {batch.done:,} of {len(batch.lines):,} done; the next run "
         "collects them"
         for (judge, testset), batches in every_batch(workspace).items()

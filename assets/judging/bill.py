@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from judges.items import Score
 
 _RESERVED_FOR_S = 0.1
-"""Seconds: if requests use up a reservation faster, the next reservation is twice as large."""
+"""Seconds; if requests use up a reservation in less time, the next reservation is twice as large."""
 
 _MOST_AHEAD, _SHARE_AHEAD = 256, 0.02
 """Largest number of requests, and largest share of the spend limit, that a reservation may hold for later requests.
-A killed process can take this amount from the limit without spending it."""
+If the process is killed, this amount counts against the limit although it was not spent."""
 
 _OTHER_COLUMNS = ("unknown", "settled", "latencies")
-"""Fields of ``Bill`` that are stored in columns of other names, or not at all."""
+"""Fields of ``Bill`` that have no column of the same name."""
 
 
 def purses(workspace: Workspace) -> list[Purse]:
-    """Return the spend limit that all judges share today, with the amount spent; empty without a limit."""
+    """Return the daily spend limit that all judges share, with the amount spent today; empty without a limit."""
     limit = workspace.pool.spend_limit
     if limit is None:
         return []
@@ -53,8 +53,7 @@ class Account(Ledger):
     rate : Rate, optional
         Mean tokens and time of the judge's questions so far.
     batch : Batch, optional
-        Batch that is billed. The record has the batch's name, so it is entered once even if a killed collection is
-        repeated.
+        Batch that is billed. Its token names the record, so a repeated collection replaces the record.
     """
 
     def __init__(
@@ -104,10 +103,9 @@ class Account(Ledger):
         self._expected = expected
 
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
-        """Write the costs since the last call to disk.
+        """Write the costs since the last call to disk, before the answers are stored, so no payment is lost.
 
-        Costs are recorded before answers are stored, so no payment is lost. Money stays reserved for further requests
-        if the judge is ``going_on``.
+        With ``going_on``, money stays reserved for the judge's further requests.
         """
         with self._writing:
             now = time.perf_counter()
@@ -121,7 +119,7 @@ class Account(Ledger):
                 self._write()
 
     def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
-        """Append answers that no score part holds yet, with the costs so far, to the journal."""
+        """Append answers that are not yet in a score part, and the costs up to now, to the journal."""
         with self._writing:
             row = self._row()
             self._unrecorded += len(scores)
@@ -132,7 +130,7 @@ class Account(Ledger):
             self._journal.append(line, [score.item_key for score in scores])
 
     def stored(self, items: Collection[str]) -> None:
-        """Remove the answers about these item keys from the journal, because a score part now holds them."""
+        """Remove the answers about these item keys from the journal, because they are now in a score part."""
         self._journal.stored(items)
 
     def reserve(self, worst: float) -> None:
@@ -198,13 +196,13 @@ def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, A
 
 
 def latest_bill_message(workspace: Workspace) -> str:
-    """Describe the costs of the last day with requests in one sentence; empty if nothing was asked."""
+    """Return a sentence with the costs of the last day with requests; empty without requests."""
     rows = [row for row in bills(workspace) if row["tokens_in"] or row["dollars"] or row["dollars"] is None]
     return f"Judges took {in_words(rows)} on {rows[0]['run_date']} (UTC)." if rows else ""
 
 
 def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the total dollars and tokens of rows of the view ``bills``."""
+    """Return a text with the total dollars, tokens and requests of rows of the view ``bills``."""
     dollars = ("dollars", "forecast_dollars", "dollars_unknown", "dollars_reserved")
     counts = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
     total = {name: sum(row[name] or 0 for row in rows) for name in (*dollars, *counts)}

@@ -1,7 +1,7 @@
 """Dagster asset ``canary``: daily retests of a few scored items, to detect a changed model.
 
-A model behind an API can change without notice, and nothing in a judge's key shows it. The new answers are kept in
-``retests``, and no score changes.
+A model behind an API can change without notice, and the judge's key does not show the change. The new answers are
+stored as ``retests``; no stored score changes.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ CHECK = "same_model"
 class Answer:
     """Stored score of an item and the score of its retest, each with the version of the engine.
 
-    ``span`` is the length of the scale, or the range of all stored scores if none is declared.
+    ``span`` is the length of the declared scale, or the range of all stored scores.
     """
 
     testset: str
@@ -91,7 +91,7 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     else:
         message = f"{len(answers)} items moved by {moved:.1%} of the scale on average"
     if others:
-        message += f"; {', '.join(sorted(now - before))} answered, where {', '.join(sorted(before))} did before"
+        message += f"; {', '.join(sorted(now - before))} answered, but {', '.join(sorted(before))} answered before"
     message += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
     if changed is not None and not others and is_as_before(changed, again):
         affected = _scored_since(workspace, judge, changed.run_date)
@@ -100,13 +100,13 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         passed = affected == 0
         if passed:
             forget_change(workspace, judge, again)
-            message += ", and nothing was scored since: its scores stand"
+            message += ", and no item was scored since: its scores remain valid"
         else:
             message += f"; only the {affected} items scored since then are affected"
     if not passed:
         message += (
-            ". Change `revision` in the judge's file to score everything again, or pin the fit (`care fits promote`) "
-            "until you have"
+            ". Change `revision` in the judge's file to score everything again; until then, you can pin the published "
+            "fit (`care fits promote`)"
         )
     return dg.MaterializeResult(
         metadata={
@@ -122,7 +122,6 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
 
 def _names(versions: Iterable[str | None]) -> set[str]:
-    """Return the names of the models that answered, from the engines' versions."""
     return {name for version in versions if version for name in version.removeprefix("openai ").split(", ")}
 
 
@@ -156,7 +155,6 @@ def _scored_since(workspace: Workspace, judge: str, day: int) -> int:
 
 
 def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
-    """Return whether a judge has a score of an earlier day, by the statistics in the footers of its parts."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -174,7 +172,7 @@ def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     """Ask a judge again about a few scored items, those with the fewest retests first.
 
-    Raises ``JudgeError`` if the judge cannot be built or asked, or its spend limit is too low.
+    Raises ``JudgeError`` if the judge cannot be asked, or its spend limit is too low.
     """
     from assets.judging.retests import retests, span_of
     from assets.judging.stored_items import StoredItems
@@ -240,8 +238,8 @@ def _stored_scores(workspace: Workspace, judge: str, testset: str, source: "Stor
 def _least_asked(asked: "Retests", kept: Iterable[Answer]) -> list[Answer]:
     """Sort the scored items for a retest: those with the fewest retests first, then by a hash.
 
-    Scores of later days than the first retest may come from a model that had changed by then, so they come last. Items
-    with equal texts have one score, so only one of them is retested.
+    Items scored after the first retest are last, because the model may have changed by then. Items with equal texts
+    have one score, so only one of them is retested.
     """
     times = Counter((row.testset, row.key) for row in asked.rows)
     first_day = {row.testset: row.run_date for row in reversed(asked.rows)}

@@ -1,4 +1,4 @@
-"""Judges whose scores of a test set are incomplete, according to the warehouse."""
+"""Judges whose scores of a test set are incomplete, with reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IncompleteScores:
-    """A judge whose scores of a test set are incomplete or partly failed.
+    """State of a judge whose scores of a test set are incomplete or partly failed.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class IncompleteScores:
     given_up : int
         Items that failed temporarily as often as the judge's ``attempts`` allow.
     why : str
-        Why the judge cannot be asked at all; empty if it can.
+        Reason why the judge cannot be asked at all; empty if there is none.
     in_batch : int
         Items whose answers are in an open batch at an endpoint.
     """
@@ -63,7 +63,7 @@ class IncompleteScores:
 def why_no_score(
     workspace: Workspace, judge: str, testset: str, statuses: Mapping[str, int], which: str = "items"
 ) -> str:
-    """Explain why a judge has no score at all; ``statuses`` counts its items by status."""
+    """Return the reason why a judge has no score at all; ``statuses`` counts its items by status."""
     items = sum(statuses.values())
     if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
         return f"its score file has no score of any of the {items:,} items; compare the item ids of both files"
@@ -74,9 +74,9 @@ def why_no_score(
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Explain why a judge has no score under its current key; return None with a score or without a request."""
+    """Return the reason why a judge has no score under its current key; None with a score, or before any request."""
     given = answers(workspace, judge, testset, "item_key", "status")
-    statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest is last
+    statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest row of an item wins
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):
         return None
     return why_no_score(workspace, judge, testset, statuses, "items asked so far")
@@ -88,7 +88,7 @@ def slice_name(judge: str, testset: str) -> str:
 
 
 def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -> bool:
-    """Return whether a judge that is a program abstained on every item, which is no failure."""
+    """Return whether a judge is a program that abstained on every item, which is not a failure."""
     needs = workspace.judge(judge).engine.needs
     return not (needs.template or needs.recordings) and {*statuses} <= {Status.REFUSED}
 

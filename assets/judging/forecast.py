@@ -41,7 +41,7 @@ class Forecast:
     tokens : float
         Tokens to be read and written; 0 if the judge is not a language model.
     dollars : float or None
-        Cost at the prices in the judge's file, or in our table; None if neither has a price.
+        Cost at the prices in the judge's file or in CARE's price table; None if neither has a price.
     seconds : float or None
         Expected time; None if the judge has scored nothing here yet.
     measured : bool
@@ -49,7 +49,7 @@ class Forecast:
     given_up : int
         Items that failed as often as the judge's ``attempts`` allow, and are not asked about.
     failure : str
-        Why there is no forecast; empty if there is one.
+        Reason why there is no forecast; empty if there is a forecast.
     message : str
         Warning about the scores before they are paid for; empty without one.
     """
@@ -78,10 +78,10 @@ class Rate:
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
-    """Forecast the requests of these judges and test sets, without sending any request.
+    """Forecast the requests of judges on test sets, without sending any request.
 
-    A judge with nothing to ask is left out, unless it has given up on items. A judge or test set that cannot be read
-    has a failure instead of a forecast.
+    A judge without pending items is left out, unless it has given up on items. For a judge or test set that cannot be
+    read, the row has a failure.
     """
     rows: list[Forecast] = []
     known = rates(workspace)
@@ -114,9 +114,9 @@ def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
 
 
 def check_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
-    """Raise an error if a judge's template needs a text that no item of a test set has.
+    """Raise ``JudgeError`` if a judge's template needs a text that no item of a test set has.
 
-    Raises ``JudgeError`` if a text is not ``there`` (``available_texts``), and the errors of ``check_template``.
+    ``there`` are the texts of the items (``available_texts``). Also raises the errors of ``check_template``.
     """
     check_template(workspace, judge, testset, there)
     template = _template(workspace, judge, testset)
@@ -129,10 +129,10 @@ def check_texts(workspace: Workspace, judge: str, testset: str, there: Collectio
 
 
 def check_template(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
-    """Raise an error if a judge's template does not suit a test set.
+    """Raise ``JudgeError`` if a judge's template does not suit the items or the recorded scores of a test set.
 
-    Raises ``JudgeError`` if its template shows one answer of items that have two, or prefers the right one while
-    recorded scores prefer the left; ``InputError`` if there is no template.
+    A template must show both answers of a pair, and prefer the same answer as recorded scores of pairs. Raises
+    ``InputError`` if the template is missing.
     """
     template = _template(workspace, judge, testset)
     if template is None:
@@ -147,9 +147,9 @@ def check_template(workspace: Workspace, judge: str, testset: str, there: Collec
 
 
 def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return a warning if a judge uses another scale than its test set, without conversion; otherwise empty.
+    """Return a warning if a judge's scale differs from its test set's and scores are not converted; otherwise empty.
 
-    The scale is that of the test set's file, or else that of recorded grades.
+    The test set's scale comes from its file or from recorded grades.
     """
     from care_ops.scales import scale_of_grades
 
@@ -168,7 +168,7 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
     )
     return (
         f"judge {judge!r} answers from {low:g} to {high:g} by template {template.name!r}, and the scale of {testset} "
-        f"is {bottom:g} to {top:g}: its scores are converted by {declare}"
+        f"is {bottom:g} to {top:g}: its scores will not be converted; to convert them, set {declare}"
     )
 
 
@@ -179,8 +179,8 @@ def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
         return ""
     first, rules = next(iter(flags.items()))
     return (
-        f"{counted(len(flags), 'item')} of {len(to_ask):,} speak to the judge, such as {first!r} ({rules[0]}): look at "
-        "them, or leave them out by `judging: {leave_out_flagged: true}` in care.yaml"
+        f"{counted(len(flags), 'item')} of {len(to_ask):,} may try to influence the judge, such as {first!r} "
+        f"({rules[0]}): read them, or leave them out by `judging: {{leave_out_flagged: true}}` in care.yaml"
     )
 
 
@@ -199,7 +199,7 @@ def _forecast_slice(
 ) -> Forecast:
     wanted = pending(workspace, workspace.parts, judge, testset, ItemsInMemory(items))
     to_ask = [item for item in items if item.key not in wanted.settled]
-    if wanted.spec.engine.needs.recordings:  # which are read from a file
+    if wanted.spec.engine.needs.recordings:  # scores are read from a file
         return Forecast(judge, testset, len(to_ask), seconds=0.0)
     given_up = len(wanted.given_up & {i.key for i in items})
     waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == wanted.key]
@@ -239,7 +239,7 @@ def rates(workspace: Workspace) -> dict[str, Rate]:
 
 
 def _guessed(workspace: Workspace, spec: JudgeSpec, sample: Sequence[Item]) -> tuple[float, float, float]:
-    """Guess the tokens read, cached and written from sample prompts; 0 for a judge without prompts."""
+    """Guess the tokens of a question (read, cached, written) from sample prompts; 0 for a judge without prompts."""
     engine = spec.engine
     if not isinstance(engine, LanguageModel) or not sample:
         return 0.0, 0.0, 0.0

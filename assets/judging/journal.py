@@ -1,8 +1,8 @@
 """Journal of paid answers that are not yet in a score part.
 
-Answers of a judge behind an endpoint are appended to files of lines as they arrive; a file is deleted once score parts
-hold its answers. The next run stores and bills what a killed process has left behind (``recover``). A locked file
-belongs to a running process: the system releases the lock when the process ends, however it ends.
+Answers of a judge behind an endpoint are appended to JSON-lines files as they arrive; a file is deleted once all its
+answers are in score parts. If a process is killed, the next run stores and bills the answers in its files
+(``recover``). A locked file belongs to a living process: the system releases the locks of a process that ends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def append(self, line: Mapping[str, Any], items: Iterable[str]) -> None:
-        """Append a line with the answers about the items with these keys."""
+        """Append a line with the answers about the items with the given keys."""
         text = json.dumps(line, default=str) + "\n"
         with self._lock:
             if not self._files or self._lines >= _LINES:
@@ -57,7 +57,7 @@ class Journal:
             self._lines += 1
 
     def stored(self, items: Collection[str]) -> None:
-        """Delete each file whose answers are all in score parts, which now hold these items."""
+        """Note that score parts hold the answers about these items, and delete files whose answers are all in parts."""
         with self._lock:
             for entry in self._files[:]:
                 path, file, waiting = entry
@@ -82,7 +82,7 @@ class Journal:
             file = path.open("x", encoding="utf-8")
             if locks_at_once(file, fcntl.LOCK_EX) and path.exists():
                 break
-            file.close()  # `recover` of another process took it for a leftover
+            file.close()  # `recover` in another process took the file for one of a killed process
         self._files.append((path, file, set()))
         self._lines = 0
 
@@ -90,7 +90,7 @@ class Journal:
 def recover(workspace: Workspace) -> int:
     """Store the answers of killed processes, enter their costs, and return the number of answers.
 
-    It can be killed and repeated: no row is stored twice, and a cost record is replaced as a whole.
+    An interrupted call can be repeated: no row is stored twice, and a cost record is replaced as a whole.
     """
     count = 0
     run_dates = set[str]()
@@ -115,9 +115,8 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _readable(file: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """Yield the complete lines of a file; a kill or a full disk may leave incomplete lines."""
     for line in file:
-        with suppress(ValueError):
+        with suppress(ValueError):  # a kill or a full disk may leave an incomplete line
             yield json.loads(line)
 
 
@@ -139,7 +138,6 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
 
 
 def _enter(workspace: Workspace, run_date: str, asking: str, judge: str, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Replace rows of a cost record by rows of the journal that count more requests."""
     rows = {_row_name(row): row for row in workspace.bills.rows_of(run_date, asking, judge)}
     for line in lines:
         began = datetime.fromisoformat(line["bill"]["began"])

@@ -1,6 +1,6 @@
 """Dagster asset ``judge_inference``: scores of all pending items, with each judge's model loaded once.
 
-Items without a row under the judge's present key are pending. Each finished batch is stored as a part, so the next run
+An item without a row under the judge's current key is pending. Each finished batch is stored as a part, so the next run
 continues after the last stored batch of a killed run.
 """
 
@@ -40,7 +40,7 @@ _REPORT_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """Number of a test set's items, and number of items that a judge has scored in this run."""
+    """Number of a test set's items, and number of them that a judge has scored in this run."""
 
     __test__ = False
 
@@ -77,14 +77,13 @@ def judge_inference(
     failures: dict[str, str] = {}
     tags = made_from(context.instance, [workspace.mount.key("items")])
 
-    @lru_cache(maxsize=_TESTSETS_IN_MEMORY)  # read once for all judges of the run, and their keys hashed once
+    @lru_cache(maxsize=_TESTSETS_IN_MEMORY)  # the judges of the run share a test set's items and their hashed keys
     def items_of(testset: str) -> "ItemSource":
         return StoredItems(workspace.parts, testset)
 
     recover(workspace)
     shared, known = purses(workspace), rates(workspace)
     accounts = {judge: Account(workspace, judge, shared, known.get(judge)) for judge in context.partition_keys}
-
     finished = {judge: Future[Counts]() for judge in context.partition_keys}
 
     def run_judges(judges: Sequence[str]) -> None:
@@ -111,7 +110,7 @@ def judge_inference(
         for future in as_completed(names):
             judge = names[future]
             accounts[judge].close()
-            del accounts[judge]  # only now, because the database or a signal may have stopped it before
+            del accounts[judge]  # after `close`: `_threads` closes accounts whose `close` was interrupted
             try:
                 counts, failed, seconds = future.result()
             except CareError as error:
@@ -128,10 +127,7 @@ def judge_inference(
 
 @contextmanager
 def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
-    """Open threads for judges, and close the remaining accounts at the end.
-
-    The accounts are closed even after an error or a signal; no further requests are then sent.
-    """
+    """Open threads for judges, and close the remaining accounts at the end, even after an error or a signal."""
     try:
         with ThreadPoolExecutor(max(1, count)) as threads:
             try:
@@ -141,7 +137,7 @@ def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generat
                 pool.stop.request()
                 raise
     finally:
-        with ExitStack() as each:  # also if one of them fails: a signal interrupts a query of the database
+        with ExitStack() as each:  # closes all accounts, even if a signal interrupts the query of one
             for account in accounts.values():
                 each.callback(account.close)
 
@@ -154,7 +150,7 @@ def score_pending(
     account: Account,
     say: Callable[[str], object] = lambda _: None,
 ) -> tuple[list[TestsetCount], dict[str, str]]:
-    """Run one judge over its test sets; return a count for each, and the reasons for failed test sets.
+    """Run one judge over its test sets; return the counts, and the reason for each failed test set.
 
     Parameters
     ----------
@@ -180,7 +176,7 @@ def score_pending(
         if not workspace.parts.items_file(testset).exists():
             continue
         items = items_of(testset)
-        try:  # an error in one test set costs nothing, and does not affect the others
+        try:  # an error in one test set does not affect the others
             key = judge_key(workspace, judge, testset)
             check_template(workspace, judge, testset, available_texts(sample_of(items)))
             scored = store_recorded(workspace, judge, testset, items) if recorded else 0
@@ -251,7 +247,7 @@ def _score_items(
 
     try:
         return len(shared) + session.run(wanted.spec, questions, sink, context, progress)
-    except DownError:  # during an outage, items that had not failed before are not blamed
+    except DownError:  # an outage is no failed attempt of items that had not failed before
         failed &= wanted.attempts.spent(1)
         raise
     finally:

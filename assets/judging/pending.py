@@ -1,4 +1,4 @@
-"""Pending items of a judge on a test set: items without a score under its current key."""
+"""Pending items: items of a test set that a judge has not scored under its current key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Pending:
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
-        Rows to store for some settled items, by their keys, from answers to the same prompt.
+        Rows to store for settled items whose prompt was answered under an earlier item key, by item key.
     """
 
     spec: JudgeSpec
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return rows of answers, by item key, from before an item got a text that prompts do not show."""
+    """Return earlier rows, by item key, of items that have since got a text that prompts do not show."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
@@ -103,7 +103,7 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """Yield the item's possible keys without one or more of the texts that prompts do not show."""
+    """Yield the keys that the item had without one or more of the texts that prompts do not show."""
     there = [name for name in unread if getattr(item, name) is not None]
     for count in range(1, len(there) + 1):
         for names in combinations(there, count):

@@ -19,11 +19,9 @@ _ROWS_A_PART = 131_072
 
 
 def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSource) -> int:
-    """Store the recorded scores of items that the parts lack; return the number of items.
+    """Store the recorded scores that the parts lack; return the number of items.
 
-    An item without a recording gets the status ``refused``.
-
-    Raises ``JudgeError`` if the test set has no score file.
+    An item without a recorded score gets the status ``refused``. Raises ``JudgeError`` if there is no score file.
     """
     wanted = pending(workspace, workspace.parts, judge, testset)
     to_store = [position for position, key in enumerate(items.keys) if key not in wanted.settled]

@@ -1,7 +1,7 @@
 """Retests of judges: scores of the same items at a later time, which show whether a judge has changed.
 
-Each judge has a document of item keys without texts or ids, so there is nothing in it to erase. When a judge's key
-changes, everything is scored again, and earlier retests no longer count.
+Each judge has a document of item keys without texts or ids, so ``care admin forget`` need not change the document. When
+a judge's key changes, everything is scored again, and earlier retests no longer count.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Retest:
 
 @dataclass(frozen=True)
 class Retests:
-    """Retests of a judge under its present keys, oldest first, and the change that they show.
+    """Retests of a judge under its current keys, oldest first, and the change that they show.
 
-    ``asked`` is the day of the last retest, even if it had no answer; 0 without a retest.
+    ``asked`` is the day of the last retest, even without an answer; 0 without a retest.
     """
 
     judge_keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -65,7 +65,7 @@ class Retests:
 
 
 def retests(workspace: Workspace, judge: str) -> Retests:
-    """Read a judge's retests under its present keys."""
+    """Read a judge's retests under its current keys."""
     path = _file(workspace, judge)
     kept = _read(path, tuple(file_state(path) or ())) or Retests()
     there = {*workspace.testsets_of(judge)} if kept.rows else ()
@@ -83,7 +83,7 @@ def changed_judges(workspace: Workspace, testset: str) -> dict[str, ChangePoint]
 
 
 def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence[Retest], day: int) -> Retests:
-    """Store retests of a judge, and detect a change; ``watched`` judges share the rate of false alarms."""
+    """Store retests of a judge, and detect a change; the ``watched`` judges share the rate of false alarms."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
@@ -126,5 +126,4 @@ def _file(workspace: Workspace, judge: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, state: tuple[int, ...]) -> Retests | None:
-    """Read a judge's document of retests, cached by the file's ``state``."""
     return find_sound(path, partial(read_record, kind=Retests)) if state else None

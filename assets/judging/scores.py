@@ -57,9 +57,9 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
                 loaded = load_slice(workspace, connection, judge, testset)
                 transactions.wrote(loaded)
                 done.append(_materialisation(workspace, key, loaded, tags))
-            except CareError as error:  # the other partitions are loaded
+            except CareError as error:  # the other partitions are still loaded
                 failures[str(key)] = str(error)
-    for event in done:  # once they are committed
+    for event in done:  # after the rows are committed
         context.log_event(event)
     if failures:
         raise failure(failures)
@@ -71,10 +71,7 @@ def _inputs(workspace: Workspace) -> list[dg.AssetKey]:
 
 
 def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
-    """Build the event of a partition whose judge does not score its test set.
-
-    Dagster has a partition for each judge on each test set. The event has no data version and makes no panel stale.
-    """
+    """Build the event of a Dagster partition whose judge does not score its test set; it makes no panel stale."""
     return dg.AssetMaterialization(
         workspace.mount.key("scores"),
         partition=key,
@@ -103,10 +100,6 @@ def load_slice(
 def _materialisation(
     workspace: Workspace, key: dg.MultiPartitionKey, loaded: "Slice | None", tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
-    """Build the materialisation event of loaded scores.
-
-    Raises ``JudgeError`` if an item has not been asked about yet, or no item got a score and no program abstained.
-    """
     if loaded is None:
         return left_out(workspace, str(key))
     judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]

@@ -12,7 +12,7 @@ from care_ops.metrics import changed
 from care_ops.scores import canonical_order
 from warehouse.fits import FitRecord, FitVersion
 
-_ALL_RESCORED = "items came, left or changed, or every judge's scores did"
+_ALL_RESCORED = "items were added, removed or changed, or every judge's scores changed"
 
 _ITEMS_COMPARED = 10
 """Number of items that a comparison of two fits lists, largest change first."""
@@ -24,37 +24,37 @@ def reasons(before: FitVersion, after: FitVersion) -> list[str]:
     added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
     rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
     sentences: list[str] = []
-    if len(rescored) > 1 and rescored == old.slices.keys() & new.slices.keys():  # as new items make it
+    if len(rescored) > 1 and rescored == old.slices.keys() & new.slices.keys():  # for example after new items
         sentences, rescored = [_ALL_RESCORED], set()
-    for judges, happened in ((added, "came"), (removed, "left"), (rescored, "changed scores")):
+    for judges, happened in ((added, "added"), (removed, "removed"), (rescored, "changed scores")):
         if judges:
             sentences.append(f"{counted(len(judges), 'judge')} {happened}: {listed(sorted(judges), 4)}")
     dropped = sorted((old.admitted - new.admitted) & new.slices.keys())
     if dropped:
         sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
     if old.code != new.code:
-        sentences.append("another version of the code")
+        sentences.append("the code changed")
     label_changes = changed_labels(before, after)
     if label_changes is not None:
         sentences.append(label_changes)
     elif old.settings != new.settings and not added and not removed:
         sentences.append("settings changed")
-    return sentences or ["made again"]
+    return sentences or ["built again"]
 
 
 def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
-    """Describe how the labels of two fit versions differ; return None if they are equal."""
+    """Return a sentence on how the labels of two fit versions differ; None if they are equal."""
     old, new = before.inputs.labels, after.inputs.labels
     counts = {
         "new": len(new.keys() - old.keys()),
-        "gone": len(old.keys() - new.keys()),
+        "removed": len(old.keys() - new.keys()),
         "corrected": sum(old[item] != new[item] for item in old.keys() & new.keys()),
     }
     return "labels: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n) if any(counts.values()) else None
 
 
 def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitRecord:
-    """Read one aggregator's fit; raise ``InputError`` if the version has none."""
+    """Read the fit of an aggregator in a fit version; raise ``InputError`` if there is none."""
     if aggregator not in version.fits:
         raise InputError(f"fit {version.fit_version} has no {aggregator!r}; it has {', '.join(version.fits)}")
     return workspace.fits.read_fit(version.testset, version.fits[aggregator])
@@ -92,9 +92,9 @@ class Moved:
     order : float or None
         Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
     top, other : int
-        Size of the top tenth of the shared items (``metrics.changed``), and how many of these items are new in it.
+        Number of shared items in the top tenth (``metrics.changed``), and number of those that were not there before.
     lost : str
-        Sentence on the number of items that lost every score; empty if there are none.
+        Sentence on the items that lost every score; empty if there are none.
     """
 
     why: list[str]
@@ -109,15 +109,15 @@ class Moved:
         """Describe how far the estimates moved."""
         order = "is not defined" if self.order is None else f"is {self.order:.3f}"
         return [
-            f"the rank correlation of the two answers {order}",
-            f"{self.other} of the {counted(self.top, 'item')} in the top tenth were not there",
+            f"the rank correlation of the two estimates {order}",
+            f"{self.other} of the {counted(self.top, 'item')} in the top tenth were not in it before",
         ]
 
 
 def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggregator: str) -> Moved:
     """Compare the fits of one aggregator in two fit versions.
 
-    Raises ``InputError`` if they are of different test sets, or one lacks the aggregator.
+    Raises ``InputError`` if the versions are of different test sets, or one lacks the aggregator.
     """
     if before.testset != after.testset:
         raise InputError(
@@ -144,7 +144,7 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     lost = [item for item in ids[had_score & ~has_score] if item in has]
     lost_scores = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
     first_scores = int((has_score & ~had_score).sum())
-    of_items = {"came": len(has - had), "left": len(had - has), "got their first scores": first_scores}
+    of_items = {"added": len(has - had), "removed": len(had - has), "got their first scores": first_scores}
     item_changes = [f"{counted(count, 'item')} {happened}" for happened, count in of_items.items() if count]
     why = [why for why in reasons(before, after) if not (item_changes and why == _ALL_RESCORED)]
     return Moved(

@@ -16,7 +16,7 @@ class CheckResult:
     Attributes
     ----------
     message : str
-        What the check found and, if it failed, what to do.
+        Result in a sentence and, if the check failed, the remedy.
     blocks : bool
         Whether the result blocks the fit version.
     """

@@ -29,9 +29,9 @@ _log = logging.getLogger(__name__)
 
 
 def find(workspace: Workspace, fit_version: str) -> FitVersion:
-    """Find a fit version by id, beginning of the id, or id of one of the version's fits.
+    """Find a fit version by its id, the beginning of its id, or the id of one of its fits.
 
-    Raises ``InputError`` if none or several match.
+    Raises ``InputError`` unless exactly one version matches.
     """
     candidates = {
         kept.fit_version: kept
@@ -41,7 +41,7 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
     }
     if len(candidates) != 1:
         what = "no kept fit has" if not candidates else f"{len(candidates)} kept fits begin with"
-        raise InputError(f"{what} {fit_version!r}; `care fits list TESTSET` lists them")
+        raise InputError(f"{what} {fit_version!r}; choose one that `care fits list TESTSET` lists")
     return next(iter(candidates.values()))
 
 
@@ -54,7 +54,7 @@ def latest(workspace: Workspace, testset: str) -> FitVersion | None:
 
 @dataclass(frozen=True)
 class BlockedFit:
-    """Latest fit of a test set that failed checks block, and the published fit.
+    """Latest fit of a test set, which failed checks block, and the published fit.
 
     Attributes
     ----------
@@ -73,16 +73,16 @@ class BlockedFit:
     lacks_scores: bool
 
     def reading(self) -> str:
-        """Name the published fit in a sentence."""
+        """Return a sentence that names the published fit."""
         if self.published is None:
             return "Nothing is published yet."
-        return f"People read fit {self.published.fit_version}, made {minute_of(self.published.made_at)}."
+        return f"The published fit is {self.published.fit_version}, built {minute_of(self.published.made_at)}."
 
 
 def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
     """Return the latest fit if a blocking check failed and nobody has published the fit.
 
-    If another fit is pinned, failed checks of the new fit alone block nothing.
+    While another fit is pinned, only failed checks of the inputs block the latest fit.
     """
     review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
@@ -99,7 +99,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the version that was published before ``fit_version``, or last if that was never published."""
+    """Return the version that was published before ``fit_version``, or the last one if that was never published."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -108,7 +108,7 @@ def published_before(workspace: Workspace, testset: str, fit_version: str) -> Fi
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
-    """List the kept versions of a test set's fit, newest first, with the changes since the version before."""
+    """List the stored versions of a test set's fit, newest first, with the changes since the version before."""
     rows: list[dict[str, Any]] = []
     before: FitVersion | None = None
     state_of = _states(workspace, testset)
@@ -148,10 +148,7 @@ def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
 def changed_since(
     workspace: Workspace, version: FitVersion, labels: Mapping[str, float]
 ) -> tuple[list[str], list[str]]:
-    """List judges whose key changed, and items whose label changed, since a fit version.
-
-    If both lists are empty, the fit version describes the current scores.
-    """
+    """Return the admitted judges whose key has changed, and the items whose label has changed, since a fit version."""
     then = version.inputs
     now = keys_of_judges(workspace, version.testset)
     return (
@@ -161,17 +158,14 @@ def changed_since(
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:
-    """Publish a fit version in the files and in the database; ``rebuilt`` as in ``follow_files``."""
+    """Publish a fit version in the files and in the database; ``rebuilt`` is passed to ``follow_files``."""
     workspace.fits.publish(publication)
     _log.info("%s: fit %s is published by %s", publication.testset, publication.fit_version, publication.published_by)
     follow_files(workspace, publication.testset, rebuilt)
 
 
 def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = ()) -> None:
-    """Load a test set's fits from the files into the database; ``rebuilt`` are the fits to load again.
-
-    A run that was killed may have written files without loading them.
-    """
+    """Load fits of a test set that the database lacks from the files; ``rebuilt`` are fits to load again."""
     from warehouse.fit_rows import load_fits
 
     with workspace.warehouse.writer() as connection:
@@ -179,9 +173,9 @@ def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = 
 
 
 def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pinned: bool) -> None:
-    """Publish a stored fit version by hand, and load the version's rows again.
+    """Publish a stored fit version on a person's request, and load its rows into the database again.
 
-    Raises ``WarehouseError`` if one of its fits is damaged or gone; the published version then stays.
+    Raises ``WarehouseError``, and publishes nothing, if one of the version's fits is damaged or missing.
     """
     for fit_id in version.fits.values():
         workspace.fits.read_fit(version.testset, fit_id)
@@ -189,7 +183,7 @@ def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pin
 
 
 def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
-    """Evaluate the latest fit version if needed, because a published version must be evaluated."""
+    """Evaluate the latest fit version before it is published, unless all its fits are evaluated."""
     from assets.results.evaluation import evaluate_latest
 
     find, testset = workspace.fits.find_annotation, version.testset
@@ -198,10 +192,7 @@ def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
 
 
 def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
-    """Publish the latest fit version by hand, after an evaluation if there is none.
-
-    Raises ``InputError`` if there is no fit.
-    """
+    """Publish the latest fit version on a person's request; raise ``InputError`` if there is no fit."""
     version = latest(workspace, testset)
     if version is None:
         raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
@@ -211,10 +202,7 @@ def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
 
 
 def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
-    """Publish and pin the version that was published before the current one.
-
-    Raises ``InputError`` if there is none.
-    """
+    """Publish and pin the version that was published before the current one; raise ``InputError`` without one."""
     log = workspace.fits.publications(testset)
     version = published_before(workspace, testset, log[-1].fit_version) if log else None
     if version is None:
@@ -226,14 +214,14 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 
 
 def score(workspace: Workspace, version: FitVersion, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
-    """Score items with a kept fit, without fitting again.
+    """Score items with a stored fit, without fitting again.
 
-    Raises ``FitError`` if the aggregator does not follow from one item's scores, or a judge of the fit is missing.
+    Raises ``FitError`` if the aggregator is not a function of one item's scores, or a judge of the fit is missing.
     """
     fit = kept_fit(workspace, version, aggregator)
     functions = workspace.fits.find_annotations(version.testset, version.fits, Frozen)
     if aggregator not in functions:
-        raise FitError(f"fit {version.fit_version} was kept without the function that scores new items; run `care run`")
+        raise FitError(f"fit {version.fit_version} has no stored function that scores new items; run `care run`")
     if functions[aggregator].fidelity < FAITHFUL:
         others = [name for name, function in functions.items() if function.fidelity >= FAITHFUL]
         raise FitError(_unscorable_message(fit, functions[aggregator].fidelity, others))
@@ -247,15 +235,15 @@ def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) 
     why = f"{name} does not follow from one item's scores, which explain {fidelity:.2f} of its variance"
     if removed:
         why += f": the effect of {', '.join(removed)} was removed, and a new item's text is not known"
-    typed = f"type {' or '.join(f'`--aggregator {other}`' for other in others)}; or " if others else ""
+    typed = f"use {' or '.join(f'`--aggregator {other}`' for other in others)}; or " if others else ""
     return f"{why}. {capital(f'{typed}add the items to the test set, and `care run` estimates them')}"
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:
-    """Score the items that are newer than a pinned fit with its stored functions; return their number.
+    """Score the items that are newer than a pinned fit with the fit's stored functions; return their number.
 
-    Only items of the latest panel are scored. Aggregators that do not follow from one item's scores leave them without
-    an estimate.
+    Only items of the latest panel are scored. Aggregators that are not functions of one item's scores give the new
+    items no estimate.
     """
     testset = version.testset
     with workspace.warehouse.reader() as connection:

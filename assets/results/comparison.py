@@ -1,4 +1,4 @@
-"""Comparison of systems by their items, for a test set of a workspace and for a table."""
+"""Comparison of systems by the estimates of their items, for a test set or a table of scores."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ CORRECTED = "care"
 """Name of the aggregator whose estimate is corrected by labels."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""System of each item, or left and right system of each pair; None if unknown.
-
-A higher score prefers the left system."""
+"""System of each item, or the left and right system of each pair, where a higher score prefers the left; or None."""
 
 
 def compare(
@@ -46,9 +44,8 @@ def compare(
 ) -> SystemsDocument:
     """Compare systems, and return their ranking and the difference of each pair of systems.
 
-    If there are enough labels, values and differences are rates (``care_ops.results.rates``, ``pairs``). Otherwise
-    they are means of the judges' estimates, or Bradley-Terry strengths for pairs. Raises ``FitError`` if nothing can be
-    compared.
+    With enough labels, values and differences are rates (``care_ops.results.rates``, ``pairs``). Otherwise they are
+    means of estimates or, for pairs, Bradley-Terry strengths. Raises ``FitError`` if no systems can be compared.
 
     Parameters
     ----------
@@ -57,9 +54,9 @@ def compare(
     fit_labels : FitLabels
         Labels that correct the judges if each system has enough; for pairs, if each pair of systems has enough.
     panel : ScoreMatrix
-        The scores, for an estimate without labels.
+        Scores for a fit that has not seen the labels.
     config : FitConfig
-        Its scale maps estimates of pairs to [0, 1].
+        Settings of that fit; for pairs, ``scale`` is mapped to [0, 1].
     """
     units = items.units()
     paired = {len(names) for names in named if names is not None} == {2}
@@ -94,7 +91,7 @@ def compare(
 
 
 def usable_labels(item_ids: Sequence[str], labels: FitLabels) -> Array:
-    """Return the labels (n,) of items that were drawn with a known probability; NaN for other items."""
+    """Return the labels (n,) of items that were drawn with a known probability, and NaN for other items."""
     return aligned(item_ids, {i: label for i, label in labels.labels.items() if labels.chance_of(i) is not None})
 
 
@@ -103,9 +100,9 @@ def compared_in(
 ) -> SystemsDocument:
     """Compare the systems of a test set by its recommended aggregate.
 
-    ``columns`` name the systems; the default is the test set's ``systems``. ``fits`` maps aggregators to fit ids; the
-    default is the latest fits. Raises ``InputError`` if no item has such a column, and ``FitError`` if there is no
-    aggregate, or fewer than two systems can be compared.
+    ``columns`` name the systems, by default ``systems`` of the test set. ``fits`` maps aggregators to fit ids, by
+    default of the latest fits. Raises ``InputError`` if no item has such a column, and ``FitError`` without a fit or
+    without two systems to compare.
     """
     panel, latest = read_fitted(workspace.fit_folder(testset))
     fits = fits or latest.by_aggregator
@@ -122,14 +119,13 @@ def compared_in(
 def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
     """Fit ``care`` and return the estimate in the order of the panel's items.
 
-    A fit must not see labels that later correct its estimate, because the estimate would be too close to them.
+    ``fit_labels`` must not include labels that later correct the estimate, because it would be too close to them.
     """
     fit = fit_panel(panel, replace(config, aggregators=(CORRECTED,)), fit_labels, solve="not")
     return fit.aggregates[CORRECTED].estimate
 
 
 def _all_labelled(named: Named, labels: Array) -> bool:
-    """Return whether at least two systems have enough labels each; for pairs, whether each pair of systems has."""
     systems = {name for names in named if names is not None for name in names}
     counts = Counter(
         frozenset(names) for names, y in zip(named, labels, strict=True) if names is not None and not np.isnan(y)
@@ -161,10 +157,6 @@ def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> t
 
 
 def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the scale of pairs' scores, whose middle is a tie and whose upper end prefers the left answer.
-
-    Raises ``FitError`` if an undeclared scale exceeds 0 to 1, or scores may be numbers of the better answer.
-    """
     low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
     if np.isin(panel.values[~np.isnan(panel.values)], (1.0, 2.0)).all() and low < high:
         raise FitError(

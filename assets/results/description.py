@@ -23,10 +23,9 @@ _MOST_FACTORS = 4
 
 
 def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Sequence[str | None]) -> FactorsDocument:
-    """Describe the strongest factors by text features, and name the quality factor by each rule.
+    """Describe the strongest factors by text features, and return the quality factor by each rule.
 
-    Spearman correlations with text features are null if undefined, and use a sample if there are many items
-    (``care_ops.samples``). Factors count from 0.
+    With many items, correlations use a sample (``care_ops.samples``).
 
     Parameters
     ----------

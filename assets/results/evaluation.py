@@ -1,6 +1,6 @@
 """Dagster asset ``evaluation``: metrics of the aggregates against gold, if there is gold.
 
-Items whose label a fit has used are left out together with their whole split unit, for every aggregator.
+The evaluation leaves out items whose label a fit has used, together with their whole split unit.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
 
 def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
-    """Evaluate the latest aggregates and judges against gold, store the result, and return metadata for Dagster."""
+    """Evaluate the latest aggregates and judges against gold, store the metrics, and return metadata for Dagster."""
     import numpy as np
 
     from assets.fit.documents import FitDocument

@@ -19,7 +19,7 @@ from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
 REBUILT = ("care.duckdb", "care.duckdb.wal", "report", "dagster", "dagster.tar", INDEX_FOLDER)
-"""Entries of the data folder that a backup leaves out, because they can be rebuilt or hold no results."""
+"""Entries of the data folder that a backup leaves out, because CARE can rebuild them or they hold no results."""
 
 _OF_KEYS = re.compile(r"\.env(\..*)?|.*\.env")
 """Names of files with API keys, which a backup leaves out."""
@@ -31,7 +31,7 @@ SELECT testset, count(*) AS items,
        (SELECT count(*) FROM latest_fits f WHERE f.testset = items.testset) AS fits
 FROM items GROUP BY testset ORDER BY testset
 """
-"""Query of each test set's rows in the database, last publication and published fits."""
+"""Query for the numbers of rows and published fits of each test set, and its last publication."""
 
 
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
@@ -59,23 +59,22 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
 
 
 def unpack(path: Path, folder: Path) -> int:
-    """Unpack a backup into an empty folder; return the number of files.
+    """Unpack a backup into an empty folder, with all data below ``data``; return the number of files.
 
-    The data are then in its folder ``data``. Raises ``InputError``, and unpacks nothing, if the folder is not empty or
-    the file is not a complete backup.
+    Raises ``InputError``, and unpacks nothing, if the folder is not empty or the file is not a complete backup.
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; choose a folder that does not exist yet")
-    # a compressed file could expand to a thousand times its size
+    # A compressed file could expand to a thousand times its size.
     with (
-        guard(path, "name a backup of a workspace, a tar file that is not packed"),
+        guard(path, "name a backup of a workspace, which is an uncompressed tar file"),
         tarfile.open(path, "r:") as archive,
     ):
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as half:
             archive.extractall(half, filter="data")
             assert archive.fileobj is not None
-            archive.fileobj.seek(archive.offset)  # ``tarfile`` accepts a file that is cut off at a header
+            archive.fileobj.seek(archive.offset)  # `tarfile` accepts a file that is cut off at a header
             if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
                 raise InputError(f"the backup {path} is incomplete; choose a complete backup of a workspace")
             settings = Path(half) / "care.yaml"
@@ -112,9 +111,9 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
         rows = connection.sql(_HELD).to_arrow_table().to_pylist()
     there = {row["testset"] for row in rows if row["fits"] or not row["published"]}
     lost = {*workspace.parts.testsets()} - there
-    wrong += [f"test set {name}, or the fit that was published of it, is not in the database" for name in lost]
+    wrong += [f"test set {name} or its published fit is not in the database" for name in lost]
     if wrong:
-        raise WarehouseError(f"this backup does not restore everything: {'; '.join(wrong)}")
+        raise WarehouseError(f"this backup does not restore everything; use another one: {'; '.join(wrong)}")
     return rows
 
 
@@ -132,10 +131,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
 
 
 def _below(folder: Path, *, hidden: bool) -> list[Path]:
-    """List the files below a folder; follow links except links to a parent folder.
-
-    ``hidden`` includes folders whose name begins with a dot.
-    """
+    """List the files below a folder, also below links except those to a parent folder."""
     found: list[Path] = []
     for name, folders, files in os.walk(folder, followlinks=True):
         here = Path(name)

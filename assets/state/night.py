@@ -7,7 +7,7 @@ from assets.workspace import Workspace
 
 
 @dg.multi_asset(
-    name="what_is_missing",  # `night` is the name of the job that makes it
+    name="what_is_missing",  # a job has the name `night`
     specs=[
         dg.AssetSpec(
             "night",

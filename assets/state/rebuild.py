@@ -1,4 +1,4 @@
-"""Reconstruction of the database from the parts, after deletion, damage or a change of schema."""
+"""Rebuild of the database from the parts, after a deletion, damage or a change of the schema."""
 
 import logging
 from collections.abc import Sequence
@@ -21,10 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether there are parts but no usable database of this release.
-
-    Raises ``WarehouseError`` if a later release of CARE made the database.
-    """
+    """Return whether there are parts but no usable database; raise ``WarehouseError`` for one of a later release."""
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 
@@ -41,7 +38,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     WarehouseError
         The database is of a later release of CARE.
     """
-    workspace.warehouse.usable()  # raises for the database of a later release
+    workspace.warehouse.usable()  # raises an error for a database of a later release
     # Readers use the old database until the end, and a killed rebuild leaves no database that looks complete.
     rebuilding = Warehouse(workspace.data / "making" / workspace.warehouse.path.name)
     rebuilding.remove()
@@ -56,7 +53,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
         try:
             records = _read_items(workspace, testset)
             load_items(copy, testset, records, workspace.parts.items_version(testset, "source_version"))
-        except CareError as error:  # `items` is stale, and fails with this message
+        except CareError as error:  # the asset `items` is stale, and fails with this message
             _log.info("%s is left out of the rebuilt database: %s", testset, error)
             continue
         with rebuilding.writer() as connection:

@@ -33,24 +33,22 @@ from warehouse.storage import (
 
 State = Literal["fails", "warns", "ok"]
 Read = Callable[[Path], object]
-_FROM_A_BACKUP = (
-    "`care run` makes it again if it is of the latest fit version; an older one comes back from a backup only"
-)
-_AGAIN = "`care run` makes it again"
+_FROM_A_BACKUP = "`care run` rebuilds it for the latest fit version; restore one of an older version from a backup"
+_AGAIN = "`care run` rebuilds it"
 _SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
-"""Number of runs that together read all parts once, and maximum number of bytes that one run reads."""
+"""Number of runs that together read all parts once, and maximum number of bytes that each run reads."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A damaged or quarantined file.
+    """Damaged or quarantined file, with a message about it.
 
     Attributes
     ----------
     state : {"fails", "warns", "ok"}
         "fails" if a person must act; "ok" if the file was repaired just now.
     message : str
-        What is wrong, and the remedy.
+        Description of the damage, and the remedy.
     """
 
     path: Path
@@ -59,17 +57,17 @@ class Finding:
 
 
 def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
-    """Check every file that CARE keeps of a workspace, and return the damaged and quarantined files.
+    """Check every file that CARE stores for a workspace, and return the damaged and quarantined files.
 
-    With ``repair``, damaged files are quarantined, and the notes on those quarantined before are cleared: their scores
-    may be requested again, even if that costs money. No other process may use the workspace.
+    With ``repair``, damaged files are quarantined, and the scores in quarantined files may be requested again, even if
+    that costs money. No other process may then use the workspace.
     """
     quarantined_before = list(_quarantined(workspace, repair=repair))
     damaged = [
         finding for path, read, then in _files(workspace) for finding in _checked(workspace, path, read, then, repair)
     ]
     damaged += [*_database(workspace, repair=repair), *_dagster(workspace, repair=repair)]
-    if repair:  # clears the notes on the files quarantined just now
+    if repair:  # deletes the notes on the files that were quarantined just now
         list(_quarantined(workspace, repair=True))
     return [*quarantined_before, *damaged]
 
@@ -77,9 +75,9 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
 def verify_some(workspace: Workspace) -> list[Path]:
     """Read the next parts of items and scores; quarantine damaged parts, and return their paths.
 
-    Each call continues after the last one with a twentieth of the parts, at most 32 MiB, so that damage to a part that
-    nothing reads is found within weeks. The scores are then requested again. If that costs money, the judge fails until
-    a person decides (``care doctor --repair``).
+    Each call reads the next twentieth of the parts, at most 32 MiB, so damage to a part that is not used is found
+    within weeks. The scores are then requested again. If that costs money, the judge fails until a person decides
+    (``care doctor --repair``).
     """
     root, cursor = workspace.parts.root, workspace.data / "dagster" / "verified.json"
     parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))
@@ -118,14 +116,14 @@ def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
         if repair:
             delete(note)
             _have_asked_again(workspace, note.parent.parent)
-            then = "its items are asked again by the next `care run`, which costs money" if costs else _AGAIN
+            then = "the next `care run` asks about its items again, which costs money" if costs else _AGAIN
             yield Finding(noted(note), "ok", f"{message}; {then}")
         elif costs:
             yield Finding(
                 noted(note),
                 "fails",
-                f"{message}. Asking again costs money and is done on request only: put it back from a backup, or leave "
-                "it; then `care doctor --repair`, and the next `care run` asks for what is still missing",
+                f"{message}. CARE does not ask about its items again, because that costs money: restore the file if "
+                "you have a backup, then run `care doctor --repair`; the next `care run` asks for missing scores",
             )
         else:
             yield Finding(noted(note), "warns", f"{message}. `care doctor --repair` deletes this note")
@@ -184,8 +182,8 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
             yield Finding(
                 path,
                 "fails",
-                f"{error}. It lists what must never be read again: put it back from a backup, or move it away and "
-                "`care admin forget` each of those items again",
+                f"{error}. CARE reads no items without this list of forgotten items: put it back from a backup, or "
+                "move it away and `care admin forget` each of those items again",
             )
         elif not repair:
             costs = ", which costs money: put a backup in its place first" if _costs_money(workspace, path) else ""
@@ -195,12 +193,11 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
             yield Finding(path, "ok", f"{error}; it was quarantined, and {then}")
         else:
             yield Finding(path, "ok", f"{error}; it was quarantined as {quarantine(path, str(error))}, and {then}")
-    except WarehouseError as error:  # of the system, not of the file
+    except WarehouseError as error:  # an error of the system, not damage to the file
         yield Finding(path, "fails", str(error))
 
 
 def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """Yield a finding if the database is damaged; ``repair`` deletes it, because it can be rebuilt."""
     path = workspace.warehouse.path
     if not path.exists():
         return
@@ -208,26 +205,25 @@ def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
         workspace.warehouse.check()
     except DamagedError as error:
         if repair:
-            workspace.warehouse.remove()
+            workspace.warehouse.remove()  # the next run rebuilds the database
         yield Finding(path, "ok" if repair else "fails", str(error))
     except WarehouseError as error:
         yield Finding(path, "fails", str(error))
 
 
 def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """Yield a finding if Dagster's storage is damaged; ``repair`` moves the whole folder, which has no results."""
     home = workspace.data / "dagster"
     reasons: list[str] = []
     for path in sorted(home.rglob("*.db")):
         try:
             reasons += filter(None, [_broken_sqlite(path)])
-        except WarehouseError as error:  # of the system, not of the file
+        except WarehouseError as error:  # an error of the system, not damage to the file
             yield Finding(path, "fails", str(error))
     message = "; ".join(reasons)
     if reasons and repair:
         target = home.with_name(f"dagster.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
         home.rename(target)
-        yield Finding(home, "ok", f"{message}; the folder was moved to {target}, and `care run` makes a new one")
+        yield Finding(home, "ok", f"{message}; the folder was moved to {target}, and `care run` creates a new one")
     elif reasons:
         remedy = "`care doctor --repair` moves Dagster's storage away; no score is lost"
         yield Finding(home, "fails", f"{message}. {remedy}")
@@ -237,7 +233,7 @@ def _broken_sqlite(path: Path) -> str | None:
     if path.is_dir():
         return f"{path}: there is a folder in place of the database"
     log = path.with_name(f"{path.name}-wal")
-    # Without a log, the database is read without a further file, which a full or read-only disk would refuse.
+    # Without a log, `immutable` keeps SQLite from creating another file, which fails on a full or read-only disk.
     how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
     try:
         with closing(sqlite3.connect(f"file:{path}?{how}", uri=True)) as connection:

@@ -79,7 +79,6 @@ def removable(workspace: Workspace, *, versions: int, days: float) -> list[Remov
 
 
 def _old_fits(workspace: Workspace, testset: str, versions: int, before: float) -> Iterator[Removable]:
-    """Yield the fit versions that no rule keeps, with the fits that only they use, and files left by a kill."""
     all_versions = workspace.fits.fit_versions(testset)
     kept = {e.fit_version for e in all_versions[-versions:]}
     kept |= {p.fit_version for p in workspace.fits.publications(testset)[-10:]}
@@ -92,7 +91,7 @@ def _old_fits(workspace: Workspace, testset: str, versions: int, before: float) 
         if version.fit_version not in kept:
             file = workspace.fits.version_file(testset, version.fit_version)
             yield Removable(f"fit {version.fit_version} of {testset}", f"made {version.made_at[:10]}", (file, *files))
-    loose = [path for path in chain(*files_of.values()) if path.stat().st_mtime < before]
+    loose = [path for path in chain(*files_of.values()) if path.stat().st_mtime < before]  # such as after a kill
     if loose:
         yield Removable(f"{len(loose)} files of fits of {testset}", "no kept fit names them", tuple(loose))
 
@@ -109,7 +108,7 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
                 continue
             try:
                 key = judge_key(workspace, judge, testset)
-            except CareError:  # a judge that cannot be built now may be fixed later and reads its parts then
+            except CareError:  # a broken judge needs its parts after it is fixed
                 continue
             stale = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
             if stale:
@@ -143,11 +142,11 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
 
 
 def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
-    """Remove an item from everything that CARE keeps, and never read it again.
+    """Remove an item from everything that CARE stores, and never read the item again.
 
-    First the item's key is stored as a hash, so the source cannot bring the item back. If the command is killed later,
-    the next ``care run`` (``finish_forgetting``) or the same command completes it. The user's own files are not
-    changed.
+    A hash of the item's key is stored first, so CARE does not read the item from its source again. If the command is
+    killed later, the next ``care run`` (``finish_forgetting``) or the same command completes the removal. The user's
+    own files are not changed.
 
     Returns
     -------
@@ -157,14 +156,14 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     Raises
     ------
     InputError
-        The test set has neither the item nor scores of it, and it was not forgotten before.
+        The test set has neither the item nor scores of the item, and the item was not forgotten before.
     """
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)
     versions, this = list(_versions_too(workspace, spec, item_id)), UnderWay(spec, item_id)
     known = any(_rows_of(workspace, name, items, remove=False).total() for name, items in versions)
     if not known and under_way != this and forgotten_key(spec, item_id) not in workspace.forgotten_items():
-        raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
+        raise InputError(f"test set {spec!r} has no item {item_id!r} and no scores of such an item; check the item id")
     if under_way is not None and under_way != this:
         finish_forgetting(workspace)
     write_document(_promise(workspace), document_of(this))
@@ -172,14 +171,14 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
 
 
 def finish_forgetting(workspace: Workspace) -> None:
-    """Complete an interrupted ``forget``, if there is one."""
+    """Complete a removal by ``forget`` that was interrupted, if there is one."""
     under_way = _promised(workspace)
     if under_way is not None:
         _keep_promise(workspace, under_way.testset, under_way.item)
 
 
 def still_held(workspace: Workspace, testset: str) -> list[str]:
-    """List the user's own files that may still hold the item; CARE never changes them."""
+    """List the user's own files of a test set, which CARE never changes and which may hold a forgotten item."""
     source = workspace.testset(testset).source
     scores = getattr(source, "scores", None)
     named = [getattr(source, "items", None), getattr(scores, "path", None), getattr(source, "path", None)]
@@ -189,10 +188,9 @@ def still_held(workspace: Workspace, testset: str) -> list[str]:
 def sweep(workspace: Workspace) -> int:
     """Remove temporary files of processes that have ended; return the number of files.
 
-    The name of a temporary file contains the id of the process that writes it (``warehouse.storage.replacing``). That
-    process may be a current run of Dagster's daemon.
+    The name of a temporary file contains the id of the process that writes it (``warehouse.storage.replacing``).
     """
-    # only the top of Dagster's folder, with the cursor of ``care run``: the folders below belong to Dagster
+    # Only the top of Dagster's folder has files by CARE; the folders below belong to Dagster.
     temporary_files = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
     for folder in ("parts", "fits", "report", "experiments"):
         temporary_files += leftovers(workspace.data / folder)
@@ -246,12 +244,11 @@ def _promised(workspace: Workspace) -> UnderWay | None:
         return None
     except DamagedError as error:
         raise DamagedError(
-            f"{error}. An item was being forgotten: move the file away and `care admin forget` that item again"
+            f"{error}. The removal of an item is incomplete: move the file away and `care admin forget` that item again"
         ) from None
 
 
 def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield each test set with the ids of an item and of its versions."""
     yield testset, {item_id}
     for name, other in workspace.testsets.items():
         if isinstance(other.source, VersionsSource) and other.source.of == testset:

@@ -1,4 +1,4 @@
-"""Definition of a test set that reads the tables of ``care fit`` in place."""
+"""YAML definition of a test set that reads the same tables as ``care fit``."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -39,8 +39,8 @@ def testset_yaml(
 ) -> str:
     """Return the YAML of a test set of recorded scores, with paths relative to the workspace.
 
-    Without a table of items, one is written from the columns of the scores that describe items. ``scales`` are those of
-    the panel and of single judges.
+    If ``items`` is None, a table of items is written from the columns of the scores that describe items. ``scales`` are
+    the scale of the panel and the scales of single judges.
     """
     scale, of_judges = scales
     if items is None:

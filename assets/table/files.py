@@ -37,7 +37,7 @@ _JUDGES = pa.schema(
 def write_files(result: TableFit, out: Path) -> list[str]:
     """Write the files of a fitted table to a folder, each atomically.
 
-    Returns the items whose label in the file of items to label differs from that of the fit.
+    Returns the items whose label in the existing file of items to label differs from the fit's label.
     """
     fit, page = result.fit, result.page
     make_folder(out)
@@ -50,7 +50,7 @@ def write_files(result: TableFit, out: Path) -> list[str]:
 
 
 def make_folder(path: Path) -> None:
-    """Create an output folder and its parents; raise ``InputError`` if a file is in the way."""
+    """Create an output folder and its parents; raise ``InputError`` if a file has the name of a folder."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:

@@ -20,9 +20,8 @@ from care_ops.scores import Array, ScoreMatrix
 
 _TIE = 0.5
 
-
 PANEL = "panel"
-"""Name of the recommended score among the judges of a report."""
+"""Name of the recommended aggregate in the list of judges."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,9 @@ class Reports:
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Agreement of the recommended score, which has used no label; None if labels or scores do not allow it.
+        Agreement of the recommended aggregate, fitted without these labels; None with too few labels.
     left_out : dict judge -> reason
+        Reason why a judge has no report.
     ties : int
         Number of labels that are ties.
     """
@@ -47,9 +47,9 @@ class Reports:
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """Compare each judge, or only one, with labels by people; a grade above the cut is a pass.
+    """Compare each judge, or the judge ``only``, with labels by people; a grade above the cut is a pass.
 
-    Labels of .5, which are ties of a pair, are left out.
+    Labels of .5, which are ties of pairs, are left out.
 
     Raises
     ------
@@ -89,7 +89,6 @@ def judge_reports(
 
 
 def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
-    """Return labels of 0 and 1 without ties; grades become 1 above the cut."""
     decided = Labels(tuple(label for label in labels.given if label.value != _TIE))
     if decided.binary:
         return decided
@@ -111,7 +110,6 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
 
 
 def _cut(judge: str, scores: Array, declared: float | None) -> float:
-    """Return the declared cut, or the midpoint of a judge that gives two scores."""
     values = np.unique(scores[~np.isnan(scores)])
     if declared is not None:
         return declared
@@ -128,7 +126,8 @@ def sentences(report: JudgeReport) -> list[str]:
         *people_sentences(report.people),
         f"of the answers people passed, the judge passed {_share(report.passed_of_passed)}",
         f"of the answers people failed, the judge failed {_share(report.failed_of_failed)}",
-        f"it is right on {_share(report.accuracy)} by {report.labels} labels; people pass {report.base_rate.value:.0%}",
+        f"the judge agrees with {_share(report.accuracy)} of {report.labels} labels; people passed "
+        f"{report.base_rate.value:.0%}",
     ]
 
 
@@ -139,7 +138,7 @@ def _share(share: Share | None) -> str:
 
 
 def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float) -> str | None:
-    """Describe a judge's position bias; return None with fewer than ten pairs scored in both orders."""
+    """Return a sentence on a judge's position bias; None with fewer than ten pairs scored in both orders."""
     (first, one), (second, other) = orders.items()
     if judge not in one.judges or judge not in other.judges:
         return None

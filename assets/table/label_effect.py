@@ -1,4 +1,4 @@
-"""Effect of labels on the scores of a panel, and expected effect of ten more labels."""
+"""Effect of labels on a panel's estimate, and expected effect of ten more labels."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,14 +14,14 @@ from care_ops.metrics import rank_correlation
 from care_ops.scores import Array, ScoreMatrix
 
 BATCH = 10
-"""Number of labels that a person gives in one sitting of about three minutes."""
+"""Number of labels that a person gives in about three minutes."""
 
 _TOP = 20
 
 
 @dataclass(frozen=True)
 class LabelEffect:
-    """Effect of the labels on the scores.
+    """Effect of labels on the estimate of ``care``.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class LabelEffect:
     moved : int
         Number of items that are in the top list only if labels are used.
     correlation : float
-        Rank correlation of the scores with labels and without.
+        Rank correlation of the estimates with and without labels.
     next_moved : float
-        Number of items in the top list that ten more labels would probably change (``_expected_changes``).
+        Expected number of items in the top list that ten more labels would replace.
     """
 
     labels: int
@@ -42,7 +42,7 @@ class LabelEffect:
     next_moved: float
 
     def sentence(self) -> str:
-        """Describe the effect, and the expected effect of ten more labels, in one sentence."""
+        """Return a sentence on the effect, and on the expected effect of ten more labels."""
         return (
             f"{counted(self.labels, 'label')} changed {self.moved} of the top {self.top} items (rank correlation with "
             f"the scores before: {self.correlation:.2f}); ten more would probably change about {self.next_moved:.0f}"
@@ -50,7 +50,7 @@ class LabelEffect:
 
 
 def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> LabelEffect | None:
-    """Measure the effect of labels by fits without labels, without the last ten, and with all labels.
+    """Compare fits without labels, without the last ten labels, and with all labels.
 
     Returns None without labels of scored items, with too many items for three fits, or if a fit fails.
     """
@@ -74,10 +74,7 @@ def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> La
 
 
 def _expected_changes(last: int, labels: int) -> float:
-    """Return the expected number of best items that ten more labels change, given the changes by the last ten.
-
-    Calibrated on recorded panels (benchmarks/results/labelling.md).
-    """
+    # Calibrated on recorded panels (benchmarks/results/labelling.md).
     return 1.0 + 1.65 * float(np.sqrt(last * labels / (labels + BATCH)))
 
 

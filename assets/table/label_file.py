@@ -1,8 +1,8 @@
-"""File in which labels are collected: the items to label, and the labels so far.
+"""CSV file in which labels are collected: the items to label, and their labels.
 
-It is a CSV that ``read_labels`` can read. An unlabelled item has an empty label; a skipped item has an empty label and
-a time. Every change locks the file, reads it again and writes all of it in one step. No label is lost by a kill, by two
-people who label at once, or by a person who edits the file meanwhile.
+``read_labels`` can read the file. An unlabelled item has an empty label; a skipped item has an empty label and a time.
+Every change locks the file, reads all rows again and replaces the file atomically. No label is lost if the process is
+killed, two people label at once, or a person edits the file meanwhile.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
 
 
 def texts_of(item: ItemRecord) -> dict[str, str]:
-    """Return the texts that a person sees when labelling an item, without scores and systems."""
+    """Return the texts of an item that a rater sees, without scores and systems."""
     return {name: text for name in _TEXTS if (text := getattr(item, name))}
 
 
 def blinded(item_id: str) -> str:
-    """Return the id that a person who labels sees: a code if the id would reveal the system."""
+    """Return the id of an item that a rater sees: a code if the id would reveal the system."""
     return f"item-{blake2b(item_id.encode(), digest_size=6).hexdigest()}" if " / " in item_id else item_id
 
 
@@ -50,7 +50,7 @@ class LabelRow:
 
     @property
     def waits(self) -> bool:
-        """Whether no person has labelled or skipped the item."""
+        """Whether the item is neither labelled nor skipped."""
         return not self.label and not self.labelled_at
 
     @property
@@ -64,7 +64,7 @@ COLUMNS = tuple(field.name for field in fields(LabelRow))
 
 @dataclass
 class LabelFile:
-    """File of labels, which is written at every change of its rows."""
+    """File of labels, which is written after every change of a row."""
 
     path: Path
     rows: list[LabelRow]
@@ -97,7 +97,7 @@ class LabelFile:
         If folders cannot be locked, two changes within a few milliseconds may still collide.
         """
         with ExitStack() as until_done:
-            with suppress(ImportError, OSError):  # Windows has no such locks, nor have some network file systems
+            with suppress(ImportError, OSError):  # Windows and some network file systems have no such locks
                 import fcntl
 
                 folders = Path(os.path.realpath(self.path)).parents
@@ -158,7 +158,7 @@ class LabelFile:
             merged = replace(how, label=f"{label.value:g}", rater=who, labelled_at=label.labelled_at or moment)
             alike = [self.rows[k] for k in mine if (self.rows[k].label, self.rows[k].rater) == (merged.label, who)]
             if any(row.labelled_at == merged.labelled_at for row in alike):
-                continue  # the same label was merged before
+                continue  # the label was merged before
             if open_row is not None:
                 self.rows[open_row] = merged
                 filled += 1
@@ -182,5 +182,5 @@ def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecor
         [blinded(row.item_id), *(shown.get(name, "") for name in seen), "", row.drawn, row.probability]
         for row, shown in zip(rows, texts, strict=True)
     ]
-    # Excel reads another encoding without the byte order mark.
+    # Without the byte order mark, Excel assumes another encoding.
     return b"\xef\xbb\xbf" + csv_of(["item_id", *seen, "label", "drawn", "probability"], lines)

@@ -11,8 +11,8 @@ from care_ops.errors import InputError
 def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: int, seed: int) -> list[LabelRow]:
     """Draw random rows to enlarge a file of labels to ``count`` items.
 
-    On recorded panels no choice of the items beat a random sample (benchmarks/results/labelling.md). A sample with
-    unequal probabilities is not enlarged: its probabilities hold for the size with which it was drawn.
+    On recorded panels, no rule for choosing items was better than a random sample (benchmarks/results/labelling.md). A
+    sample with unequal probabilities is not enlarged, because the probabilities depend on its size.
 
     Raises
     ------
@@ -34,10 +34,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
 
 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
-    """Draw labelled items for a second label, until ``repeats`` items have a second label.
-
-    Raises ``InputError`` if fewer items have a label.
-    """
+    """Draw items for a second label, until ``repeats`` items have one; raise ``InputError`` with too few labels."""
     by_item: dict[str, list[LabelRow]] = {}
     for row in known:
         by_item.setdefault(row.item_id, []).append(row)
@@ -45,7 +42,8 @@ def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[La
     missing = repeats - sum(len(rows) > 1 for rows in by_item.values())
     if missing > len(single):
         raise InputError(
-            f"--repeat is {repeats}, but only {len(single)} more items have a first label; label more, or lower it"
+            f"--repeat is {repeats}, but only {len(single)} more items have a first label; label more items, or lower "
+            "--repeat"
         )
     drawn = np.random.default_rng([seed, 1]).choice(len(single), max(missing, 0), replace=False)
     first = [by_item[single[int(k)]][0] for k in drawn]

@@ -1,4 +1,4 @@
-"""Tables of a fit: scores, items, families and labels."""
+"""Reading of the tables of a fit: scores, items, families and labels."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ def read_table(
 ) -> ScoreTable:
     """Read the tables of a fit; call ``report`` with a record of how each table was read.
 
-    Raises ``InputError`` if a table cannot be read, there are scores of one judge only, or the tables have
-    different items and judges.
+    Raises ``InputError`` if a table cannot be read or contradicts the scores, or if there is only one judge.
     """
     from assets.table.fitting import ScoreTable
     from care_ops.outliers import on_one_scale
@@ -79,7 +78,7 @@ def read_table(
     keep(read.noting(done))
     matrix = _with_families(scores, inputs.judges, options, keep)
     if matrix.shape[1] < MIN_COLUMNS:
-        raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least three")
+        raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; give the scores of at least three")
     item = usual_item(of_scores[0], columns)
     records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in described}
     if inputs.items is not None:
@@ -90,7 +89,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the item column of the other tables: the user's choice, or columns that together name an item."""
+    """Return the item column of the other tables: the user's choice, or the columns that together name an item."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 
@@ -150,15 +149,15 @@ def _place(source: object, what: str) -> str:
 def score_columns(
     item: str | None, judge: Sequence[str] | None, score: str | None, drop: Sequence[str] | None
 ) -> ScoreColumns:
-    """Build the names of the columns of scores; several judges are the columns of a wide table.
+    """Build the column names of a table of scores; several ``judge`` values are the columns of a wide table.
 
-    Raises ``InputError`` if two of the options contradict each other.
+    Raises ``InputError`` if two options contradict each other.
     """
     several = len(judge or ()) > 1
     if several and score is not None:
         raise InputError(
-            "--score is for a table with a row for each score, several --judge for one with a column for each judge; "
-            "give only one of the two options"
+            "--score is for a table with a row for each score, but several --judge are for a table with a column for "
+            "each judge; give only one of the two options"
         )
     if drop and several:
         raise InputError("several --judge already name every column that is a judge; leave --drop out")
@@ -200,10 +199,9 @@ def reading_options(
     sheet: str | None,
     grades: str | Sequence[str] | None = None,
 ) -> ReadingOptions:
-    r"""Build the options for reading the files.
+    r"""Build the options for reading the files; raise ``InputError`` if a value is not permitted.
 
-    ``\t`` is a tab. Grades are words separated by commas, or a list. Raises ``InputError`` if the separator has several
-    characters, or the decimal mark is invalid.
+    ``\t`` is a tab. Grades are words separated by commas, or a list.
     """
     separator = "\t" if separator == "\\t" else separator
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\n\r"'):

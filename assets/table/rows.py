@@ -10,7 +10,7 @@ from assets.report.data import ReportData
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
-    """Return a row for each aggregator; the column ``with gold`` counts the items that are evaluated."""
+    """Return a row for each aggregator; the column ``with gold`` is the number of evaluated items."""
     rows: list[dict[str, Any]] = []
     for name, aggregate in page.aggregates.items():
         metrics = asdict(page.evaluations[name]) if name in page.evaluations else {}
@@ -32,13 +32,13 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 
 def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove the column ``tau`` from displayed rows if another column, AUC, measures the order."""
+    """Return rows without the column ``tau`` if they have AUC, because both measure the order."""
     has_auc = any(row.get("auc") is not None for row in rows)
     return [{column: value for column, value in row.items() if not (has_auc and column == "tau")} for row in rows]
 
 
 def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
-    """Describe the agreement of aggregates with gold in one line; return an empty list without gold."""
+    """Return one line on the agreement of aggregates with gold; an empty list without gold."""
     found = {name: page.evaluations[name] for name in names if name in page.evaluations}
     found = {name: one for name, one in found.items() if one.order is not None}
     metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"
@@ -47,7 +47,7 @@ def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
 
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:
-    """Return a row for each judge, by weight in the recommended aggregate; judges not admitted are last."""
+    """Return a row for each judge, sorted by weight in the recommended aggregate; judges not admitted are last."""
     return [
         {
             "judge": check.judge,

@@ -28,7 +28,7 @@ class Choice:
     selection : Selection
         The searched grid, and its best point.
     measured : list of dict
-        Evaluation of the choice, the default and the mean, on the items whose labels were not used to choose.
+        Metrics of the choice, the default and the mean, on the items whose gold was not used for the choice.
     """
 
     selection: Selection
@@ -36,12 +36,12 @@ class Choice:
 
     @property
     def gamma(self) -> float:
-        """Chosen penalty of the structure, as ``fit`` takes it."""
+        """Chosen value of the setting ``gamma``."""
         return self.selection.best.config.gamma
 
     @property
     def tau(self) -> float:
-        """Chosen weight of the low-rank part's penalty, as ``fit`` takes it."""
+        """Chosen value of the setting ``tau``."""
         return self.selection.best.config.tau
 
 
@@ -52,14 +52,14 @@ class Search:
     Attributes
     ----------
     criterion : {"order", "error"}
-        Whether penalties maximise the agreement with the order of gold, or minimise the error.
+        Criterion of the choice: agreement with the order of gold, or error.
     share : float
         Share of the items whose gold may be used to choose.
 
     Raises
     ------
     InputError
-        An aggregator or a criterion is not one of the permitted words.
+        The aggregator or the criterion is not a permitted value.
     """
 
     aggregator: str = "care_svd"
@@ -116,7 +116,6 @@ def _gold_and_units(
     options: ReadingOptions,
     report: Report,
 ) -> tuple[str, Array, list[str]]:
-    """Return the table's name, and gold (NaN if unknown) and split unit (by default the id) of each scored item."""
     readings: list[Reading] = []
     read = read_items(source, options=options, item=item_column, report=readings.append)
     records = {record.item_id: record for record in read}

@@ -73,14 +73,14 @@ def test_the_changes_are_those_since_the_last_published_fit(workspace_after_run)
     data = gather(load_workspace(workspace_after_run), "one")
     assert data.changes.fit_version == "before"
     assert data.made_at == published.made_at[:16].replace("T", " ")
-    assert data.changes.why == ["made again"]
+    assert data.changes.why == ["built again"]
     assert data.changes.moved.order == pytest.approx(1.0)
     assert len(data.changes.moved.items) == 10
     assert {move.moved for move in data.changes.moved.items} == {0.0}
     fits.fit_file("one", "older").unlink()
     data = gather(load_workspace(workspace_after_run), "one")
     assert data.changes.moved is None, "a deleted old fit stops no page"
-    assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["made again"])
+    assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["built again"])
 
 
 def test_a_page_lists_the_changes_since_the_previous_fit(data, tmp_path):
@@ -90,7 +90,7 @@ def test_a_page_lists_the_changes_since_the_previous_fit(data, tmp_path):
 
     text = page()
     assert f"<li>scores changed: {data.scores.judges[0]}</li>" in text
-    assert "<li>the rank correlation of the two answers is 0.970</li>" in text
+    assert "<li>the rank correlation of the two estimates is 0.970</li>" in text
     assert "There is no previous fit" not in text
     assert "There is no previous fit" in page(changes=None)
     assert 'id="changes"' not in page(changes=None, fit_version=None)

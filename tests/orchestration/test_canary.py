@@ -71,7 +71,7 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     shift[1] = "vendor/large-2026-11-01"
     other = ask_again(folder)
     assert not other.passed
-    assert "vendor/large-2026-11-01 answered, where vendor/large-2026-08-01 did before" in (other.description or "")
+    assert "vendor/large-2026-11-01 answered, but vendor/large-2026-08-01 answered before" in (other.description or "")
     shift[0] = 3
     changed = ask_again(folder)
     assert not changed.passed
@@ -140,7 +140,7 @@ def test_after_a_model_returned_only_scores_of_the_meantime_are_questioned(works
     shift[0] = 0
     output = " ".join(care(folder, "judges", "retest", "api").split())
     assert f"answers as it did before {tomorrow}" in output
-    assert "its scores stand" in output
+    assert "its scores remain valid" in output
     assert "revision" not in output
     assert retests(load_workspace(folder), "api").changed is None
     asked = len(server.requests)

@@ -71,19 +71,19 @@ def test_blocked_pinned_and_taken_back(nightly_runs):
     folder = nightly_runs
     rows = care_json(folder, "fits", "list", "one")
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
-        ("held back", len(JUDGES) + 1, "1 judge came: readability"),
+        ("held back", len(JUDGES) + 1, "1 judge added: readability"),
         ("published", len(JUDGES), "the first"),
     ]
     second, first = (row["fit_version"] for row in rows)
     assert published(folder) == [(first, "review", False)]
     old = estimates(folder)
     warned = care(folder, "run")
-    assert "A new fit waits for you: 1 judge came: readability." in warned
+    assert "A new fit waits for you: 1 judge added: readability." in warned
     assert f"(state: held back; fit {second}, made" in warned
     assert "nothing to do" in warned
 
     moved = care_json(folder, "fits", "diff", "one")[0]
-    assert moved["why"] == ["1 judge came: readability"]
+    assert moved["why"] == ["1 judge added: readability"]
     assert {row["judge"] for row in moved["judges"]} == {*JUDGES, "readability"}
     assert moved["items"][0]["moved"] != 0
 
@@ -110,8 +110,8 @@ def test_blocked_pinned_and_taken_back(nightly_runs):
     assert load_workspace(folder).fit_folder("one").read(ReviewDocument).state == "held back", "yet scored"
     latest = care_json(folder, "fits", "list", "one")[0]["fit_version"]
     why = care_json(folder, "fits", "diff", second, latest)[0]["why"]
-    assert why[-1] == "4 items came"
-    assert not [each for each in why if "items came, left or changed" in each]
+    assert why[-1] == "4 items added"
+    assert not [each for each in why if "items were added, removed or changed" in each]
     care(folder, "fits", "promote", first[:6], "--why", "again")
     assert published(folder) == [(first, "promote", True)]
     care(folder, "fits", "accept", "one")
@@ -127,14 +127,14 @@ def test_a_fit_that_is_blocked_is_reported_everywhere_alike(nightly_runs):
         file.write("alerts: {file: told.jsonl}\n")
     first = care_json(folder, "fits", "list", "one")[1]["fit_version"]
     report = folder / "data" / "report"
-    sentence = "A new fit waits for you: 1 judge came: readability."
+    sentence = "A new fit waits for you: 1 judge added: readability."
     care(folder, "run")  # a quiet night: it was held back the night before
     care(folder, "status", "--exit-code", code=3)
     index = (report / "index.html").read_text()
     assert sentence in html.unescape(index)
     page = html.unescape((report / "testset-one.html").read_text())
     assert sentence in page
-    assert f"People read fit {first}" in page
+    assert f"The published fit is {first}" in page
     assert sentence in (folder / "told.jsonl").read_text()
     source = (folder / "testsets" / "one.yaml").read_text()
     (folder / "testsets" / "one.yaml").write_text(source.replace("one.csv", "gone.csv"))
@@ -157,7 +157,7 @@ def test_a_fit_that_is_rebuilt_keeps_its_time_its_place_and_its_state(nightly_ru
     again = [{**second, "state": "was held back"}, first]
     assert not run(folder).failures
     assert care_json(folder, "fits", "list", "one") == again
-    assert care_json(folder, "fits", "diff", "one")[0]["why"] == ["1 judge left: readability"]
+    assert care_json(folder, "fits", "diff", "one")[0]["why"] == ["1 judge removed: readability"]
     (folder / "data" / "care.duckdb").unlink()
     run(folder)
     panel = query(folder, "SELECT judge FROM panels WHERE testset = 'one'")

@@ -114,7 +114,7 @@ def test_a_template_of_one_answer_is_refused_for_pairs_and_its_scale_is_reported
     (workspace_after_run / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
     write_judge(workspace_after_run, endpoint, "api")
     refused = "template 'quality' shows one answer, but items of pairs are pairs of answers; leave it out of `testsets`"
-    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores are converted"
+    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores will not be"
     one, pairs = care_json(workspace_after_run, "run", "--dry-run", "--json", "--judge", "api")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)
     assert scale in one["message"]
@@ -127,7 +127,7 @@ def test_a_template_of_one_answer_is_refused_for_pairs_and_its_scale_is_reported
     assert len(endpoint.requests) == one["questions"]
     path = workspace_after_run / "judges" / "api.yaml"
     path.write_text(path.read_text() + "testsets: [one]\nscale: [1, 10]\n")
-    assert "its scores are converted" not in care(workspace_after_run, "doctor")
+    assert "its scores will not be" not in care(workspace_after_run, "doctor")
     assert not run(workspace_after_run, judge="api", selection=SCORED).failures
 
 
@@ -160,7 +160,7 @@ def test_items_that_speak_to_the_judge_are_named_before_it_reads_them_and_can_be
     path.write_text("\n".join([header, *spoilt, *rows]) + "\n")
     (row,) = [row for row in care_json(workspace_after_run, "run", "--dry-run", "--json") if row["judge"] == "api"]
     assert row["items"] == 40
-    assert "2 items of 40 speak to the judge" in row["message"]
+    assert "2 items of 40 may try to influence the judge" in row["message"]
     assert "leave_out_flagged" in row["message"]
     with (workspace_after_run / "care.yaml").open("a") as file:
         file.write("judging: {leave_out_flagged: true}\n")

@@ -187,10 +187,10 @@ def test_a_blocked_fit_is_no_failure_and_reports_the_change_once(tmp_path):
     second, first = json.loads(care(folder, "fits", "list", "one", "--json"))
     assert (verdict["state"], verdict["fit_version"]) == ("held back", second["fit_version"])
     for message in (
-        "2 judges came: b0, b1",
-        "The rank correlation of the two answers is ",
-        "in the top tenth were not there",
-        f"People read fit {first['fit_version']}",
+        "2 judges added: b0, b1",
+        "The rank correlation of the two estimates is ",
+        "in the top tenth were not in it before",
+        f"The published fit is {first['fit_version']}",
     ):
         assert message in " ".join(printed.split())
     by_itself = [r["sentence"] for r in verdict["reasons"] if "by itself: " in r["sentence"]]
