@@ -66,8 +66,8 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
     table = recorded_scores(workspace, testset)
     if table is None:
         raise JudgeError(
-            f"judge {judge!r} is recorded, but test set {testset!r} has no score file; name the file under `scores` in "
-            "the test set's YAML, or remove the test set from the judge's `testsets`"
+            f"judge {judge!r} is recorded, but this test set has no score file; name the file under "
+            "`scores` in the test set's YAML, or remove this test set from the judge's `testsets`"
         )
     return table
 

@@ -58,13 +58,13 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: type(document).__name__)
-def test_a_document_comes_back_as_it_was_written(folder, document):
+def test_documents_survive_a_round_trip(folder, document):
     folder.write(document)
     assert folder.read(type(document)) == document
     assert folder.find(type(document)) == document
 
 
-def test_a_document_without_a_key_has_the_records_default_there(folder):
+def test_a_missing_key_of_a_document_gets_its_default(folder):
     write_document(folder.path / "systems.json", {})
     assert folder.read(SystemsDocument) == SystemsDocument()
 
@@ -78,7 +78,7 @@ def test_a_document_of_a_later_release_may_have_more_fields(folder):
     ("change", "key"),
     [({"fit_version": 7}, "fit_version"), ({"fit_ids": [["care"]]}, "fit_ids"), ({"failures": None}, "failures")],
 )
-def test_a_document_that_holds_something_else_is_set_aside_as_damaged(folder, change, key):
+def test_a_document_of_another_type_is_quarantined(folder, change, key):
     write_document(folder.path / "fit.json", {**document_of(DOCUMENTS[0]), **change})
     with pytest.raises(DamagedError, match=rf"it is damaged \({key}.*quarantined as .*`care run` makes it again"):
         folder.read(FitDocument)
@@ -99,7 +99,7 @@ ARRAY = np.array([0.1 + 0.2, np.nan])
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_what_is_found_out_about_a_fit_comes_back_to_the_last_bit(tmp_path, record):
+def test_annotations_of_a_fit_survive_a_round_trip_exactly(tmp_path, record):
     store = FitStore(tmp_path)
     store.annotate("one", "f", record)
     again = store.find_annotation("one", "f", type(record))
@@ -109,7 +109,7 @@ def test_what_is_found_out_about_a_fit_comes_back_to_the_last_bit(tmp_path, reco
     assert store.find_annotation("one", "other", Evaluation) is None
 
 
-def test_a_record_whose_rows_are_of_several_lengths_is_damaged(tmp_path):
+def test_a_record_with_rows_of_different_lengths_is_damaged(tmp_path):
     store = FitStore(tmp_path)
     store.annotate("one", "f", Intervals(("a",), ARRAY, ARRAY))
     path = store.folder("one") / "fit=f.intervals.json"

@@ -25,7 +25,7 @@ def test_items_of_equal_texts_count_unless_they_share_a_split_unit(tmp_path, ite
     assert share_of_duplicates(workspace, "one") == pytest.approx(share)
 
 
-def test_texts_that_differ_anywhere_are_no_duplicates(tmp_path):
+def test_different_texts_are_not_duplicates(tmp_path):
     workspace = load_workspace(make(tmp_path / "ws"))
     texts = {"prompt": "p", "response": "r", "response_2": "s", "reference": "t", "aspect": "a"}
     others = [{**texts, name: "another"} for name in texts] + [{**texts, "aspect": None}]

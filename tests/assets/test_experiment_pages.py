@@ -35,7 +35,7 @@ def experiment():
     return replace(experiments()["orthogonality"], small={"seeds": 5, "strengths": (0.5, 1)})
 
 
-def test_findings_are_stored_and_every_kind_of_figure_is_drawn(workspace, experiment):
+def test_findings_are_stored_and_every_kind_of_figure_is_rendered(workspace, experiment):
     experiment.store(workspace, FINDINGS, VERSION, seconds=1.5)
     stored = read_stored(workspace, experiment.key)
     assert [type(figure) for figure in stored.findings.figures] == [Chart, Heatmap]

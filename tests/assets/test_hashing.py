@@ -26,7 +26,7 @@ def file(tmp_path):
     return path
 
 
-def test_a_file_is_read_again_only_where_it_has_changed(file, settled):
+def test_only_a_changed_file_is_read_again(file, settled):
     hashes, kept = FileHashes(file.with_name("hashes.json")), []
 
     def read() -> str:
@@ -51,7 +51,7 @@ def test_a_file_is_read_again_only_where_it_has_changed(file, settled):
     assert len(kept) == 4, "it has the bytes that were read before"
 
 
-def test_a_file_that_has_only_just_been_written_is_not_trusted(file):
+def test_a_file_written_a_moment_ago_is_not_cached(file):
     """It may change again before the clock of the file system moves on."""
     hashes, times_read = FileHashes(file.with_name("hashes.json")), []
     for _ in range(2):
@@ -59,7 +59,7 @@ def test_a_file_that_has_only_just_been_written_is_not_trusted(file):
     assert times_read == [file] * 2
 
 
-def test_a_damaged_memory_is_rebuilt_and_what_is_gone_is_left_out(file, settled):
+def test_a_damaged_cache_is_rebuilt_without_deleted_files(file, settled):
     kept = file.with_name("hashes.json")
     kept.write_text("nonsense")
     hashes = FileHashes(kept)
@@ -75,7 +75,7 @@ def test_a_damaged_memory_is_rebuilt_and_what_is_gone_is_left_out(file, settled)
     assert f'"{file}"' not in kept.read_text()
 
 
-def test_an_error_is_passed_on_and_not_remembered(file, settled):
+def test_an_error_is_raised_and_not_cached(file, settled):
     hashes = FileHashes(file.with_name("hashes.json"))
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
@@ -95,7 +95,7 @@ def recorded(tmp_path):
     return folder
 
 
-def test_recordings_and_sources_that_have_not_changed_are_not_read_and_keys_stay(recorded, settled, monkeypatch):
+def test_unchanged_recordings_and_sources_are_not_read_and_keys_stay(recorded, settled, monkeypatch):
     first = load_workspace(recorded)
     keys = {judge: judge_key(first, judge, "one") for judge in first.judges}
     table = recorded_table(first, "a", "one")
@@ -120,9 +120,7 @@ def test_recordings_and_sources_that_have_not_changed_are_not_read_and_keys_stay
     assert changed == {"b"}
 
 
-def test_items_are_compared_with_their_scores_once_and_not_read_again_where_these_are_stored(
-    recorded, settled, monkeypatch
-):
+def test_items_with_stored_scores_are_not_read_again(recorded, settled, monkeypatch):
     first = load_workspace(recorded)
     judge_key(first, "a", "one")
     first.file_hashes.save()
@@ -136,7 +134,7 @@ def test_items_are_compared_with_their_scores_once_and_not_read_again_where_thes
     assert recorded_table(second, "a", "one").scores.shape == (40, 2)
 
 
-def test_a_missing_source_is_reported_although_its_hash_is_stored(recorded, settled):
+def test_a_missing_source_is_reported_although_its_hash_is_cached(recorded, settled):
     workspace = load_workspace(recorded)
     source_version(workspace, "one")
     (recorded / "one.csv").unlink()

@@ -19,7 +19,7 @@ def misled(seed, items=200):
     return ScoreMatrix(values, tuple(f"i{k:03}" for k in range(items)), tuple("abcdef")), quality
 
 
-def test_labels_against_a_shared_bias_change_the_best_items_and_later_ones_less():
+def test_labels_change_the_top_items_under_a_shared_bias_and_later_labels_change_fewer():
     panel, quality = misled(0)
     rows = np.random.default_rng(1).permutation(200)
     given = {panel.item_ids[k]: float(quality[k]) for k in rows[:40]}
@@ -39,7 +39,7 @@ def best(panel, labels):
     return {*np.argsort(-answer, kind="stable")[:20].tolist()}
 
 
-def test_what_ten_more_labels_change_is_predicted_on_average():
+def test_the_expected_effect_of_ten_more_labels_is_right_on_average():
     predicted, realised = [], []
     for seed in range(10):
         panel, quality = misled(seed)

@@ -53,7 +53,7 @@ def _tables_of(tex: str) -> dict[str, list[list[str]]]:
     return tables
 
 
-def test_every_number_of_the_papers_tables_is_there():
+def test_every_number_of_the_papers_tables_is_recorded():
     ours = {
         table.label: [
             [number for cell in row for number in _NUMBER.findall(cell if isinstance(cell, str) else f"{cell:.3f}")]
@@ -220,7 +220,7 @@ def test_a_claim_is_reproduced_as_written_or_by_our_procedure():
     assert verdict(-0.1, -0.2) == NOT_REPRODUCED
 
 
-def test_rows_are_what_numpy_makes_of_the_printed_numbers():
+def test_rows_from_printed_numbers_match_numpy():
     """Five rows of the documented page, from the paper's table as it is typed here."""
     mv = np.array([31.153, 0.822, 2.608, 1.417, 0.851, 0.923])
     avg = np.array([33.663, 0.830, 2.274, 1.394, 0.686, 1.037])
@@ -239,7 +239,7 @@ def test_rows_are_what_numpy_makes_of_the_printed_numbers():
         assert float(page[claim]["by ours"]) == pytest.approx(100 * share, abs=5.1e-4), claim
 
 
-def test_rows_are_what_numpy_makes_of_the_released_scores(data_dir):
+def test_rows_from_released_scores_match_numpy(data_dir):
     """Six rows of the documented page: vote, mean and pairwise distances, over the items that all judges scored."""
     page = _page()
     for folder, column, cut in (("care_asset", "ASSET", None), ("care_civilcomments", "CivilComments", 4.5)):

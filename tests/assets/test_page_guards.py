@@ -26,7 +26,7 @@ def test_every_page_runs_only_its_own_scripts():
         assert not re.search(r"<[^>]+\son\w+=", path.read_text()), path.name
 
 
-def test_the_key_of_a_page_follows_from_its_content(tmp_path):
+def test_the_nonce_of_a_page_depends_on_its_content(tmp_path):
     keys = set()
     for name, text in (("a", HOSTILE), ("b", HOSTILE), ("c", "another")):
         write_label_page(
@@ -43,7 +43,7 @@ def test_the_key_of_a_page_follows_from_its_content(tmp_path):
 @pytest.mark.parametrize(
     "text", ["[x](http://evil.example)", "![](http://evil.example/p.png)", "<img src=x>", "`a` *b*"]
 )
-def test_markdown_of_other_peoples_texts_is_shown_as_it_is(text):
+def test_markdown_in_users_texts_is_escaped(text):
     shown = as_text(text)
     assert re.sub(r"\\(.)", r"\1", shown) == text
     assert not re.search(r"(?<!\\)[\[\]<>!`*]", shown)

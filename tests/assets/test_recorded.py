@@ -74,7 +74,7 @@ def test_scores_do_not_depend_on_each_other(recorded):
         assert (row["engine"], row["tokens_in"], row["p_json"]) == ("recorded", None, None)
 
 
-def test_only_what_is_not_there_is_stored(recorded, monkeypatch):
+def test_only_missing_recorded_scores_are_stored(recorded, monkeypatch):
     record(recorded)
     monkeypatch.setattr("assets.judging.recorded._ROWS_A_PART", 16)
     assert store(recorded) == 40
@@ -91,7 +91,7 @@ def test_only_what_is_not_there_is_stored(recorded, monkeypatch):
     assert store(recorded) == 40, "the recordings are another version of the judge"
 
 
-def test_scores_of_items_that_are_not_there_are_refused_as_care_fit_refuses_them(recorded):
+def test_recorded_scores_of_unknown_items_are_rejected_as_in_care_fit(recorded):
     record(recorded, i77="3", i78="4")
     with pytest.raises(InputError, match=r"one\.csv: 2 scored item\(s\), such as 'i77', are not in this table"):
         store(recorded)
@@ -101,7 +101,7 @@ def test_scores_of_items_that_are_not_there_are_refused_as_care_fit_refuses_them
     assert store(recorded) == 40, "they were forgotten, and are not asked for again"
 
 
-def test_items_that_left_are_missed_though_no_score_changed(recorded):
+def test_removed_items_are_reported_although_no_score_changed(recorded):
     assert store(recorded) == 40
     lines = (recorded / "one.csv").read_text(encoding="utf-8").splitlines()
     (recorded / "one.csv").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
@@ -109,7 +109,7 @@ def test_items_that_left_are_missed_though_no_score_changed(recorded):
         judge_key(load_workspace(recorded), "a", "one")
 
 
-def test_items_that_were_not_chosen_need_no_score_taken_away(recorded):
+def test_scores_of_items_that_the_source_filters_out_are_permitted(recorded):
     testset = recorded / "testsets" / "one.yaml"
     testset.write_text(testset.read_text().replace("  scores:", "  where: {item_id: i3}\n  scores:"))
     workspace = load_workspace(recorded)

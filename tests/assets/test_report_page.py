@@ -28,7 +28,7 @@ def with_care(data, **changes):
     return replace(data, aggregates={**data.aggregates, "care": replace(data.aggregates["care"], **changes)})
 
 
-def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):
+def test_judge_cards_are_sorted_by_weight_and_judges_not_admitted_are_last(data):
     cards = judge_cards(data)
     weights = [card.weight.weight for card in cards[:-1]]
     assert weights == sorted(weights, reverse=True)
@@ -51,7 +51,7 @@ def test_a_card_reports_whether_a_judge_may_gate(data):
     assert (advice.measure, found.weighted_kappa) == ("kappa", None)
 
 
-def test_items_have_the_interval_that_their_standard_deviation_gives(data):
+def test_intervals_of_items_follow_from_their_standard_deviation(data):
     best = item_rows(data)[0]
     sd = data.aggregates["care"].sd[data.scores.item_ids.index(best.item_id)]
     assert (best.lo, best.hi) == pytest.approx((best.estimate - 1.645 * sd, best.estimate + 1.645 * sd))
@@ -62,7 +62,7 @@ def test_items_have_the_interval_that_their_standard_deviation_gives(data):
     assert {(row.lo, row.hi) for row in wide} == {grades}, "no interval goes beyond the grades"
 
 
-def test_the_changes_are_those_since_the_last_published_fit(workspace_after_run):
+def test_changes_are_relative_to_the_last_published_fit(workspace_after_run):
     fits = load_workspace(workspace_after_run).fits
     _, published = fits.published("one")
     kept = fits.read_fit("one", published.fits["care"])
@@ -116,7 +116,7 @@ def test_a_chart_leaves_out_undefined_values_and_escapes_names():
     assert "nan" not in body
 
 
-def test_a_page_of_many_items_reports_that_it_uses_a_sample(data, tmp_path, monkeypatch):
+def test_a_page_with_many_items_states_that_it_uses_a_sample(data, tmp_path, monkeypatch):
     whole = {row.item_id: row for row in item_rows(data)}
     monkeypatch.setattr(samples, "MOST_ITEMS", 40)
     monkeypatch.setattr("assets.report.items.MOST_ROWS", 40)

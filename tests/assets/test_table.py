@@ -39,7 +39,7 @@ def table(rng):
     return ScoreTable("somewhere/scores.csv", ScoreMatrix(values, ids, tuple("abcde"), {}), items)
 
 
-def test_a_table_is_fitted_and_written_without_a_word(table, tmp_path, capsys):
+def test_fitting_and_writing_a_table_prints_nothing(table, tmp_path, capsys):
     result = fit_table(table, replace(CONFIG, fit=replace(CONFIG.fit, resamples=20), systems=("model",)))
     assert list(result.fit.aggregates) == ["avg", "care"]
     assert result.page.title == "scores.csv"
@@ -100,7 +100,7 @@ def otherwise(table, what):
     return replace(table, items={**table.items, "i00": replace(first, **records[what])})
 
 
-def test_a_fit_has_another_id_for_anything_else_that_it_is_built_from(table):
+def test_the_fit_id_depends_on_every_input(table):
     assert set(OTHERWISE) == set(FitOptions.__annotations__), "a new option needs another value here"
     items = {k: replace(r, metadata={**r.metadata, "size": float(k[1:])}) for k, r in table.items.items()}
     labels = FitLabels({"i00": 1.0, "i01": 0.0})
@@ -121,7 +121,7 @@ def test_a_fit_has_another_id_for_anything_else_that_it_is_built_from(table):
     assert fit_id(replace(table, items={**items, "i00": unused}), table_config(options)) == ids["nothing else"]
 
 
-def test_systems_of_a_table_and_of_a_workspace_come_from_one_comparison(table):
+def test_systems_of_a_table_and_a_workspace_are_compared_alike(table):
     result = fit_table(table, replace(CONFIG, systems=("model",)))
     columns = ItemColumnsRead(
         list(table.scores.item_ids),
@@ -174,7 +174,7 @@ def duels(rng, one: float, two: float):
     return ScoreTable("votes.csv", ScoreMatrix(votes, ids, tuple("abcdef"), {}), items), ahead
 
 
-def test_the_number_of_the_better_answer_is_never_read_in_reverse(rng):
+def test_numbers_of_the_better_answer_are_rejected(rng):
     """A winner that is called 1 or 2: with the scale 1 to 2 the second answer's votes would be the first one's."""
     config = replace(CONFIG, systems=("left", "right"))
     for fit in (config.fit, replace(config.fit, scale=(1.0, 2.0))):
@@ -209,7 +209,7 @@ def test_scores_outside_the_scale_are_missing_and_counted():
 
 
 @pytest.mark.parametrize("admission", [AdmissionRule(), AdmissionRule(admit="all"), AdmissionRule(absent="not_asked")])
-def test_groups_of_judges_that_share_no_item_are_to_be_fitted_separately(rng, admission):
+def test_judges_without_shared_items_must_be_fitted_separately(rng, admission):
     quality, ids, judges = rng.normal(size=(200, 1)), tuple(f"i{k}" for k in range(200)), tuple("abcdefgh")
     values = quality + 0.7 * rng.normal(size=(200, 8))
     values[:100, 4:], values[100:, :4] = np.nan, np.nan
@@ -231,7 +231,7 @@ def crowd_table():
     return ScoreTable("crowd.csv", ScoreMatrix(values, tuple(f"i{k}" for k in range(200)), judges, {}))
 
 
-def test_a_crowd_gets_an_estimate_a_page_and_a_verdict(crowd_table, tmp_path):
+def test_many_sparse_judges_get_an_estimate_a_page_and_a_verdict(crowd_table, tmp_path):
     result = fit_table(crowd_table, TableConfig(FitConfig(resamples=20)))
     assert {"care", "mv", "avg"} <= set(result.fit.aggregates)
     assert np.isfinite(result.fit.aggregates["care"].estimate).all()
@@ -245,7 +245,7 @@ def test_a_crowd_gets_an_estimate_a_page_and_a_verdict(crowd_table, tmp_path):
     assert (tmp_path / "report.html").is_file()
 
 
-def test_a_crowd_whose_absent_scores_are_failures_is_refused_in_a_few_words(crowd_table):
+def test_many_sparse_judges_are_rejected_if_absent_scores_are_failures(crowd_table):
     failed = TableConfig(FitConfig(), AdmissionRule(absent="failed"), 0)
     with pytest.raises(FitError, match=r"judges lack many scores.*--absent not_asked") as caught:
         fit_table(crowd_table, failed)

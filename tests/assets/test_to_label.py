@@ -25,7 +25,7 @@ def labels_in(path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_filled_rows_stay_also_where_a_spreadsheet_has_marked_the_file(tmp_path, encoding):
+def test_filled_rows_stay_in_a_file_with_a_byte_order_mark(tmp_path, encoding):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label\nb,1\nz,0\n", encoding=encoding)
     write_items_to_label(path, ITEMS, {}, FitLabels({"c": 1.0}, sample={}))
@@ -34,7 +34,7 @@ def test_filled_rows_stay_also_where_a_spreadsheet_has_marked_the_file(tmp_path,
     assert labels_in(path) == {"c": "1", "b": "1", "a": ""}
 
 
-def test_a_file_that_is_no_text_is_quarantined_and_rewritten(tmp_path):
+def test_a_binary_file_to_label_is_quarantined_and_rewritten(tmp_path):
     path = tmp_path / "to_label.csv"
     content = b"item_id,\x8flabel\nb,1\n"
     path.write_bytes(content)
@@ -50,7 +50,7 @@ def test_a_file_that_is_no_text_is_quarantined_and_rewritten(tmp_path):
 @example(["", "", "00"])
 @example(["", "", "None"])
 @example(["long " * 100_000, "'", '"'])
-def test_whatever_a_text_holds_the_table_is_filled_in_and_read_back(texts):
+def test_tables_with_any_text_can_be_filled_in_and_read(texts):
     """By a person's program, which ends a row at each carriage return, line feed, or both, outside of quotes."""
     records = {item: ItemRecord(item, response=text) for item, text in zip(ITEMS, texts, strict=True)}
     with tempfile.TemporaryDirectory() as folder:
@@ -73,7 +73,7 @@ def test_whatever_a_text_holds_the_table_is_filled_in_and_read_back(texts):
         assert [record.response or "" for record in read_items(path)] == read
 
 
-def test_a_folder_in_its_place_is_set_aside(tmp_path):
+def test_a_folder_with_the_name_of_the_file_is_quarantined(tmp_path):
     path = tmp_path / "to_label.csv"
     path.mkdir()
     leave_out(path, ["a"])
@@ -81,7 +81,7 @@ def test_a_folder_in_its_place_is_set_aside(tmp_path):
     assert labels_in(path) == {"a": "", "b": "", "c": ""}
 
 
-def test_differing_labels_in_the_file_stay_and_are_reported(tmp_path):
+def test_different_labels_in_the_file_stay_and_are_reported(tmp_path):
     path = tmp_path / "to_label.csv"
     assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 0.0}, sample={})) == []
     assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 1.0}, sample={})) == ["b"]
@@ -89,13 +89,13 @@ def test_differing_labels_in_the_file_stay_and_are_reported(tmp_path):
 
 
 @pytest.mark.parametrize(("label", "differing"), [("+1", []), ("1.", []), (".5", ["a"]), ("5e-1", ["a"]), ("good", [])])
-def test_a_label_is_a_number_however_it_is_written(tmp_path, label, differing):
+def test_labels_are_compared_as_numbers(tmp_path, label, differing):
     path = tmp_path / "to_label.csv"
     path.write_text(f"item_id,label\na,{label}\n")
     assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0}, sample={})) == differing
 
 
-def test_a_second_label_and_other_cells_stay(tmp_path):
+def test_second_labels_and_other_cells_stay(tmp_path):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label,rater,note\nb,1,ann,sure\nb,0,bob,odd\nq,good,ann,\na,,ann,later\n")
     assert write_items_to_label(path, ITEMS, {}, FitLabels({"b": 0.5, "q": 1.0}, sample={})) == []

@@ -25,7 +25,7 @@ def square(k: int) -> tuple[int, int]:
     return k * k, os.getpid()
 
 
-def test_little_work_stays_in_this_process_and_imports_no_dask():
+def test_short_work_stays_in_this_process_and_imports_no_dask():
     code = (
         "import sys\nfrom assets.workers import DaskConfig, Workers\n"
         "assert [*Workers(DaskConfig()).map(abs, [-1, 2])] == [1, 2]\n"
@@ -42,7 +42,7 @@ def test_a_single_process_starts_no_worker(config, monkeypatch):
     assert workers.place == "this process"
 
 
-def test_workers_start_once_where_the_rest_of_the_work_pays_and_end_with_the_run(monkeypatch):
+def test_workers_start_once_for_long_work_and_end_with_the_run(monkeypatch):
     monkeypatch.setattr("assets.workers.WORTH_S", 0.1)
     with closing(Workers(DaskConfig(workers=2))) as workers:
         results = [*workers.map(square, range(20))]
@@ -72,10 +72,10 @@ def test_workers_end_with_a_run_that_is_killed(tmp_path):
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
-def test_a_dead_address_is_reported_with_its_source(monkeypatch, address):
+def test_an_unreachable_dask_address_is_reported_with_its_setting(monkeypatch, address):
     monkeypatch.setattr("assets.workers._CONNECT_TIMEOUT_S", 1)
     answer = "no Dask scheduler answers there"
-    with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}: {answer}"):
+    with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}, but {answer}"):
         next(Workers(DaskConfig(address)).map(abs, [1]))
     monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
     with pytest.raises(InputError, match=f"DASK_SCHEDULER_ADDRESS is {address}: {answer}"):

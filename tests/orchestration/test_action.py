@@ -155,7 +155,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.slow) if c != "failing" else c for c in CASES])
-def test_a_gate_reports_in_summary_and_comment_and_ends_with_its_code(runner, case):
+def test_action_writes_summary_and_comment_and_exits_with_the_gates_code(runner, case):
     inputs, code, word, sentence = CASES[case]
     ended, printed = runner.run(pull_request="17", token="secret", **inputs)
     assert ended == code, printed
@@ -174,7 +174,7 @@ def test_a_gate_reports_in_summary_and_comment_and_ends_with_its_code(runner, ca
 
 
 @pytest.mark.parametrize("more", [{"pull_request": "17"}, {"token": "secret"}], ids=["no token", "no pull request"])
-def test_nothing_is_commented_without_a_token_or_a_pull_request(ended_with, more):
+def test_action_writes_no_comment_without_a_token_or_a_pull_request(ended_with, more):
     runner = ended_with(0)
     assert runner.run(**CASES["passing"][0], **more)[0] == 0
     assert not (runner.record / "gh.txt").exists()
@@ -182,7 +182,7 @@ def test_nothing_is_commented_without_a_token_or_a_pull_request(ended_with, more
 
 
 @pytest.mark.parametrize("code", [0, REGRESSION])
-def test_a_comment_that_is_refused_changes_no_outcome(ended_with, code):
+def test_a_failed_comment_does_not_change_the_outcome(ended_with, code):
     """A token of a fork may not write."""
     runner = ended_with(code)
     runner.environment["GH_CODE"] = "1"
@@ -190,7 +190,7 @@ def test_a_comment_that_is_refused_changes_no_outcome(ended_with, code):
     assert (ended, "::warning::" in printed) == (code, True)
 
 
-def test_wrong_input_is_reported_unfolded_and_fails(runner):
+def test_invalid_input_fails_and_the_log_shows_the_error(runner):
     ended, _ = runner.run(**{**TABLES, "labels": "none.csv", "new": "good", "against": "bad"})
     assert ended == 2
     reported = runner.summary.read_text()
@@ -198,7 +198,7 @@ def test_wrong_input_is_reported_unfolded_and_fails(runner):
     assert "none.csv" in reported.partition("<details open>")[2]
 
 
-def test_further_options_are_passed_a_word_a_line_and_no_input_is_run(runner, checkout):
+def test_extra_options_are_passed_and_inputs_are_not_executed(runner, checkout):
     options = "--level=0.8\n--sequential\n\n  --label-bounds\n0\n1\n"
     names = {"new": "good", "against": "bad"}
     assert runner.run(**TABLES, **names, margin="0.05", options=options)[0] in (0, NOT_ENOUGH)
@@ -212,7 +212,7 @@ def test_further_options_are_passed_a_word_a_line_and_no_input_is_run(runner, ch
     assert not [script for script in scripts if "${{" in script], "values come as variables, never as text of a script"
 
 
-def test_the_light_core_is_installed_from_the_action_itself_as_locked(ended_with):
+def test_action_installs_its_own_core_package_from_the_lock_file(ended_with):
     runner = ended_with(0)
     runner.run(**CASES["passing"][0])
     words = (runner.record / "pip.txt").read_text().split("\n")[:-1]
@@ -222,7 +222,7 @@ def test_the_light_core_is_installed_from_the_action_itself_as_locked(ended_with
     assert all(re.search(r"@[0-9a-f]{40}$", step["uses"]) for step in STEPS if "uses" in step)
 
 
-def test_every_input_is_an_option_of_the_gate_or_of_the_action():
+def test_every_action_input_is_an_option_of_the_gate_or_the_action():
     from typer.main import get_command
 
     from orchestration.cli.app import app
@@ -235,7 +235,7 @@ def test_every_input_is_an_option_of_the_gate_or_of_the_action():
 
 
 @pytest.mark.slow
-def test_the_action_runs_in_an_environment_that_it_makes(runner):
+def test_action_runs_in_its_own_environment(runner):
     """With a real Python instead of the stand-in; the action's folder is a copy, in which a build may leave files."""
     from tests.orchestration.test_installed import copied
 

@@ -109,7 +109,7 @@ def assets_of(requests: list[dg.RunRequest]) -> list[str]:
     return [key.to_user_string() for request in requests for key in request.asset_selection or ()]
 
 
-def test_a_failed_stage_is_retried_once_and_in_the_verdict_until_it_succeeds(daemon):
+def test_a_failed_stage_is_retried_once_and_shown_in_the_verdict_until_it_succeeds(daemon):
     before = daemon.reported()
     assert daemon.look() == []
     source = daemon.folder / "one.csv"
@@ -135,7 +135,7 @@ def test_a_failed_stage_is_retried_once_and_in_the_verdict_until_it_succeeds(dae
     assert daemon.reported() == before
 
 
-def test_what_follows_a_run_is_requested_at_the_next_tick(daemon):
+def test_downstream_assets_are_requested_at_the_next_tick(daemon):
     write_judge(daemon.folder, "readability")
     asked: list[list[str]] = []
     while requests := daemon.tick("stale_assets_sensor").run_requests:
@@ -209,7 +209,7 @@ def test_a_tick_during_a_run_requests_nothing_twice(daemon, monkeypatch, is_good
     assert daemon.look() == []
 
 
-def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemon):
+def test_an_alert_names_failed_partitions_of_a_range_but_none_that_are_retried(daemon):
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl}\n")
     write_judge(daemon.folder, "oracle")
     daemon.tick("workspace_sensor")
@@ -235,7 +235,7 @@ def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemo
     assert (over["key"], over["state"]) == (reported["key"], "resolved")
 
 
-def test_a_judge_and_a_test_set_that_have_just_come_are_asked_for_at_the_first_look(daemon):
+def test_new_judges_and_test_sets_are_requested_at_the_first_tick(daemon):
     workspace = load_workspace(daemon.folder)
     write_judge(daemon.folder, "sentence_length")
     write_items(daemon.folder, name="two")
@@ -250,7 +250,7 @@ def test_a_judge_and_a_test_set_that_have_just_come_are_asked_for_at_the_first_l
     assert {*assets_of(daemon.look())} == {"scores"}, "no fit before the scores"
 
 
-def test_what_a_sensor_notes_reaches_the_store(tmp_path):
+def test_failures_noted_by_a_sensor_are_written_to_the_store(tmp_path):
     """A sensor holds no lock of the workspace, and takes the store's lease for the moment of its note."""
     store = tmp_path / "store"
     folder = make(tmp_path / "ws", ("length",), care=f"data: {store.as_uri()}\n{QUICK}")
@@ -274,7 +274,7 @@ def test_the_index_shows_a_stale_fit_without_care_run(daemon):
     assert sentence in care(daemon.folder, "status"), "the command says what the page says"
 
 
-def test_a_failure_is_forgotten_once_its_asset_is_materialised(daemon):
+def test_a_failure_is_cleared_once_its_asset_is_materialised(daemon):
     workspace = load_workspace(daemon.folder)
     note_failure(workspace, "one", "items", "it cannot be read")
     note_failure(workspace, "one", "panel", "too few judges")
@@ -286,7 +286,7 @@ def test_a_failure_is_forgotten_once_its_asset_is_materialised(daemon):
     assert known_failures(workspace, "one") == {}, "nothing is outdated"
 
 
-def test_a_run_that_ends_without_a_failed_step_is_in_the_verdict_until_repeated(daemon):
+def test_a_run_that_fails_without_a_failed_step_is_shown_in_the_verdict_until_repeated(daemon):
     before = daemon.reported()
     (daemon.folder / "care.yaml").write_text(QUICK + "panel: {admit: all}\n")
     for _ in range(2):
@@ -358,7 +358,7 @@ print(result.output, result.exit_code, "dagster" in sys.modules)
 """
 
 
-def test_status_of_a_sound_workspace_imports_no_dagster_and_writes_nothing(workspace_after_run):
+def test_status_imports_no_dagster_and_writes_no_file(workspace_after_run):
     def files():
         return {path: path.stat().st_mtime_ns for path in [workspace_after_run, *workspace_after_run.rglob("*")]}
 
@@ -371,13 +371,13 @@ def test_status_of_a_sound_workspace_imports_no_dagster_and_writes_nothing(works
     assert files() == before
 
 
-def test_status_of_a_new_workspace_makes_no_record(tmp_path):
+def test_status_of_a_new_workspace_creates_no_dagster_storage(tmp_path):
     folder = make(tmp_path / "ws")
     assert "missing" in care(folder, "status")
     assert not (folder / "data").exists()
 
 
-def test_status_ends_with_a_code_for_a_probe(workspace_after_run):
+def test_status_has_exit_codes_for_probes(workspace_after_run):
     care(workspace_after_run, "status", "--exit-code")
     write_items(workspace_after_run, edited=3)
     care(workspace_after_run, "status", "--exit-code", code=3)

@@ -116,7 +116,7 @@ def test_each_kind_of_alert_is_sent_once_and_resolved_once(hook, tmp_path):
     assert again.report(CAUSES[3]), "what comes back is a cause anew"
 
 
-def test_a_refused_alert_blocks_neither_the_file_nor_other_alerts(hook, tmp_path):
+def test_a_rejected_alert_does_not_block_the_file_or_other_alerts(hook, tmp_path):
     address, taken, state = hook
     notifier = Notifier(AlertSettings(webhook=address, file="alerts.jsonl"), tmp_path, tmp_path / "data")
     state["refuse"] = 4  # the first cause three times, and the second one once
@@ -145,7 +145,7 @@ def test_an_unreachable_webhook_is_tried_for_one_alert_only(tmp_path, monkeypatc
     assert len(tried) == 1
 
 
-def test_with_the_webhook_down_the_file_has_a_line_when_an_alert_opens_and_when_it_is_resolved(hook, tmp_path):
+def test_the_alert_file_is_written_while_the_webhook_is_down(hook, tmp_path):
     address, taken, state = hook
     settings = AlertSettings(webhook=address, file="alerts.jsonl")
 
@@ -199,7 +199,7 @@ def test_slack_gets_its_format(hook, tmp_path):
     assert "resolved" in taken[1]["text"]
 
 
-def test_missing_scores_of_a_failed_judge_are_no_second_alert(hook, tmp_path):
+def test_missing_scores_of_a_failed_judge_send_no_second_alert(hook, tmp_path):
     address, taken, _ = hook
     notifier = Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
     lacking = failure_cause("scores", "sonnet|one", "40 of 40 items have no score yet")
@@ -209,7 +209,7 @@ def test_missing_scores_of_a_failed_judge_are_no_second_alert(hook, tmp_path):
 
 
 @pytest.mark.parametrize("items", ["one.csv: no such file; correct the path", None])
-def test_a_missing_file_is_one_alert_for_all_its_judges(tmp_path, items):
+def test_a_missing_score_file_sends_one_alert_for_all_its_judges(tmp_path, items):
     notifier = Notifier(AlertSettings(file="alerts.jsonl"), tmp_path, tmp_path / "data")
     failed = [failure_cause("judge_inference", f"j{k}", "one: one.csv: no such file") for k in range(8)]
     failed += [] if items is None else [failure_cause("items", "one", items)]
@@ -223,7 +223,7 @@ def test_a_missing_file_is_one_alert_for_all_its_judges(tmp_path, items):
 KEY = "judge {!r}: the endpoint answers HTTP {} for model {!r} ({}); check base_url, model and the key"
 
 
-def test_a_wrong_key_of_six_judges_is_one_alert_with_the_latest_reason(hook, tmp_path):
+def test_the_same_failure_of_six_judges_sends_one_alert_with_the_latest_reason(hook, tmp_path):
     address, taken, _ = hook
     names = [f"j{k}" for k in range(6)]
 
@@ -337,7 +337,7 @@ def test_invalid_alert_and_nightly_settings_are_refused(tmp_path, care, what):
         load_workspace(tmp_path)
 
 
-def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_one(hook, tmp_path, monkeypatch):
+def test_a_webhook_url_from_the_environment_is_stripped_and_validated(hook, tmp_path, monkeypatch):
     address, taken, _ = hook
     settings = AlertSettings(webhook="${CARE_TEST_HOOK}")
     monkeypatch.setenv("CARE_TEST_HOOK", f"{address}\n")
@@ -357,7 +357,7 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
         ("2026-10-24 02:10", "2026-10-25 07:00"),  # the clock goes back: six hours are five on it
     ],
 )
-def test_a_deadline_follows_the_hour_of_nightly(last, deadline):
+def test_the_deadline_depends_on_the_hour_of_the_nightly_run(last, deadline):
     berlin = ZoneInfo("Europe/Berlin")
     nightly = NightlySettings(at="02:00", zone="Europe/Berlin")
     ended = datetime.fromisoformat(last).replace(tzinfo=berlin).timestamp()
@@ -377,7 +377,7 @@ def test_the_schedule_requests_one_run_of_the_job_night(workspace_after_run):
         assert len(schedule.evaluate_tick(context).run_requests or []) == 1
 
 
-def test_the_asset_night_lists_what_it_found(workspace_after_run):
+def test_the_asset_night_lists_stale_partitions(workspace_after_run):
     folder = workspace_after_run
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15'}\n")
     loaded = load_workspace(folder)

@@ -33,7 +33,7 @@ def copied(tmp_path_factory):
     return workspace, folder / "mine.tar"
 
 
-def test_a_drill_reads_all_of_a_backup_and_leaves_nothing_behind(copied, tmp_path, monkeypatch):
+def test_restore_check_reads_the_whole_backup_and_leaves_no_files(copied, tmp_path, monkeypatch):
     workspace, file = copied
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")}
@@ -45,7 +45,7 @@ def test_a_drill_reads_all_of_a_backup_and_leaves_nothing_behind(copied, tmp_pat
     assert {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")} == before
 
 
-def test_a_workspace_that_is_restored_has_its_data_in_its_own_folder(copied, tmp_path):
+def test_a_restored_workspace_has_its_data_in_its_own_folder(copied, tmp_path):
     """Wherever they lay: in a store, say, from which the copy would otherwise go on."""
     workspace, file = copied
     typed("admin", "restore", str(file), str(tmp_path / "back"))
@@ -55,7 +55,7 @@ def test_a_workspace_that_is_restored_has_its_data_in_its_own_folder(copied, tmp
 
 
 @pytest.mark.parametrize("pattern", ["data/parts/scores/*/*/*.parquet", "data/parts/fits/*/fit=*.parquet"])
-def test_a_drill_finds_a_part_that_rotted_within_the_backup(copied, tmp_path, pattern):
+def test_restore_check_finds_a_damaged_part_in_a_backup(copied, tmp_path, pattern):
     unpacked = tmp_path / "unpacked"
     with tarfile.open(copied[1]) as archive:
         archive.extractall(unpacked, filter="data")
@@ -71,7 +71,7 @@ def test_a_drill_finds_a_part_that_rotted_within_the_backup(copied, tmp_path, pa
 
 
 @pytest.mark.parametrize("cut", range(4), ids=["beginning", "within a file", "before a file", "within its head"])
-def test_a_backup_that_ends_too_early_is_reported_in_a_sentence(copied, tmp_path, cut):
+def test_a_truncated_backup_is_reported(copied, tmp_path, cut):
     with tarfile.open(copied[1]) as archive:
         member = max(archive.getmembers(), key=lambda member: member.size)
     ends = (0, member.offset_data + member.size // 2, member.offset, member.offset + 100)[cut]
@@ -84,7 +84,7 @@ def test_a_backup_that_ends_too_early_is_reported_in_a_sentence(copied, tmp_path
         )
 
 
-def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
+def test_restore_check_names_a_file_outside_of_the_workspace(tmp_path):
     """As those from which `care init --from` makes one: the backup does not hold them."""
     table = tmp_path / "table.csv"
     rows = (f"q{k},{k % 7},{k % 5},{k % 7 + k % 2},{(k + 1) % 7}" for k in range(40))
@@ -104,7 +104,7 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     assert "that are in the workspace's folder" in shown
 
 
-def test_a_restore_names_a_folder_or_is_a_drill(copied, tmp_path):
+def test_restore_needs_a_folder_or_check(copied, tmp_path):
     assert "--check" in typed("admin", "restore", str(copied[1]), code=2)
     assert "is not a folder" in typed("admin", "restore", str(copied[1]), str(tmp_path / "missing"), "--check", code=2)
 
@@ -120,7 +120,7 @@ def test_a_restore_names_a_folder_or_is_a_drill(copied, tmp_path):
     ids=["quoted", "flow", "explicit key", "other line ends"],
 )
 @pytest.mark.parametrize("kept", ["folder", "store"])
-def test_a_backup_never_opens_the_data_that_it_was_built_from(tmp_path, monkeypatch, written, kept):
+def test_restoring_a_backup_never_opens_the_original_data(tmp_path, monkeypatch, written, kept):
     """However care.yaml spells where they lie, and whatever folder the head of the file names."""
     elsewhere = tmp_path / "live" / "data"
     elsewhere.mkdir(parents=True)
@@ -141,15 +141,15 @@ def test_a_backup_never_opens_the_data_that_it_was_built_from(tmp_path, monkeypa
     assert after == before
 
 
-def test_a_packed_file_is_refused_before_it_is_unpacked(copied, tmp_path):
+def test_a_compressed_backup_is_rejected(copied, tmp_path):
     with tarfile.open(copied[1]) as plain, tarfile.open(tmp_path / "mine.tar.gz", "w:gz") as packed:
         packed.addfile(plain.getmember("care.yaml"), plain.extractfile("care.yaml"))
     shown = typed("admin", "restore", str(tmp_path / "mine.tar.gz"), "--check", code=2)
-    assert "not packed" in shown
+    assert "uncompressed" in shown
 
 
 @pytest.mark.slow
-def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(workspace_after_run, tmp_path):
+def test_a_restored_workspace_has_the_same_estimates_and_asks_no_judge(workspace_after_run, tmp_path):
     """Slow, because it lives through a night: a backup that nobody has restored is none."""
     scores, estimates = score_rows(workspace_after_run), query(workspace_after_run, ESTIMATES)
     (workspace_after_run / ".venv").mkdir()
@@ -169,7 +169,7 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(workspace_a
     assert query(restored, ESTIMATES) == estimates
 
 
-def test_a_backup_within_what_it_protects_is_refused(tmp_path):
+def test_a_backup_inside_the_workspace_is_rejected(tmp_path):
     """Also where a link leads: each would hold all that were made before it."""
     root, linked = tmp_path / "ws", tmp_path / "linked"
     for folder in (root, linked):
@@ -184,7 +184,7 @@ def test_a_backup_within_what_it_protects_is_refused(tmp_path):
         assert not (within / "mine.tar").exists()
 
 
-def test_a_backup_holds_no_keys_and_is_its_owner_s_only(tmp_path):
+def test_a_backup_has_no_key_files_and_only_its_owner_may_read_it(tmp_path):
     (tmp_path / "ws").mkdir()
     for name in ("care.yaml", ".env", ".env.local", "judges.env", "environment.csv"):
         (tmp_path / "ws" / name).write_text("{}\n")
@@ -194,7 +194,7 @@ def test_a_backup_holds_no_keys_and_is_its_owner_s_only(tmp_path):
     assert (tmp_path / "mine.tar").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_backup_holds_what_links_lead_to(tmp_path):
+def test_a_backup_follows_links(tmp_path):
     root, elsewhere = tmp_path / "workspace", tmp_path / "elsewhere"
     for folder in (root / "tests", elsewhere / "deep" / "deeper", tmp_path / "disk" / "scores"):
         folder.mkdir(parents=True)

@@ -71,7 +71,7 @@ def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
 
 
 @pytest.mark.slow
-def test_the_daemon_looks_at_an_open_batch_now_and_then(nightly_run, monkeypatch):
+def test_the_daemon_polls_an_open_batch(nightly_run, monkeypatch):
     folder, _ = nightly_run
     run(folder)
     now, tried = [1e9], Tried(most=2)

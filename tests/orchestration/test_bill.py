@@ -92,7 +92,7 @@ def write_judge(folder, name, server, more=""):
     )
 
 
-def test_the_bill_of_a_run_equals_the_servers_books(panel):
+def test_the_recorded_costs_equal_those_of_the_server(panel):
     folder, servers = panel
     forecast = {row["judge"]: row["dollars"] for row in care_json(folder, "run", "--dry-run")}
     outcome = run(folder)
@@ -129,7 +129,7 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
 
 
 @pytest.mark.slow
-def test_the_forecast_on_the_bill_is_of_what_was_asked(panel):
+def test_the_forecast_in_the_cost_record_covers_the_questions_asked(panel):
     """Half of the judges' items are asked in one run of the day and the others in a second one."""
     folder, servers = panel
     (forecast,) = [row["dollars"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "cached"]
@@ -164,7 +164,7 @@ def test_a_run_spends_no_more_than_the_workspace_allows(panel):
 
 
 @pytest.mark.slow
-def test_the_bills_of_the_database_are_rebuilt_from_their_files(panel):
+def test_cost_records_in_the_database_are_rebuilt_from_their_files(panel):
     folder, _ = panel
     run(folder, judge="cached")
     run(folder, judge="stormy")
@@ -175,7 +175,7 @@ def test_the_bills_of_the_database_are_rebuilt_from_their_files(panel):
     assert [row for row in after if row[1] in ("cached", "stormy")] == before
 
 
-def test_a_run_that_goes_on_past_midnight_is_on_the_bill_whoever_was_asked_since(tmp_path):
+def test_a_run_past_midnight_is_in_the_latest_costs(tmp_path):
     workspace = load_workspace(make(tmp_path / "ws", ("length",), 3))
     row = {"testset": "one", "what": "items", "began": datetime(2026, 1, 1, 23, 50, tzinfo=UTC), "requests": 1}
 
@@ -193,7 +193,7 @@ def test_a_run_that_goes_on_past_midnight_is_on_the_bill_whoever_was_asked_since
     ]
 
 
-def test_prices_are_those_of_the_dated_table_unless_the_file_has_its_own():
+def test_prices_come_from_the_judges_file_or_the_dated_table():
     def engine(**more):
         return OpenAIEngine(**{"base_url": "https://api.openai.com/v1", "model": "gpt-5-mini"} | more)
 

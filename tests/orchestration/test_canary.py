@@ -105,7 +105,7 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     assert "Judge api changed" not in care(folder, "status")
 
 
-def test_a_run_asks_once_a_day_and_the_daemon_by_the_same_rule(workspace, monkeypatch):
+def test_care_run_and_the_daemon_retest_judges_once_a_day(workspace, monkeypatch):
     from assets.judging import canary
 
     folder, server, shift = workspace
@@ -129,7 +129,7 @@ def test_a_run_asks_once_a_day_and_the_daemon_by_the_same_rule(workspace, monkey
     assert ("canary", "api") not in run(folder).materialised
 
 
-def test_after_a_model_returned_only_scores_of_the_meantime_are_questioned(workspace, monkeypatch):
+def test_after_a_model_returns_only_scores_since_its_change_are_affected(workspace, monkeypatch):
     from assets.judging import canary
 
     folder, server, shift = workspace
@@ -157,7 +157,7 @@ def test_after_a_model_returned_only_scores_of_the_meantime_are_questioned(works
     assert "only the 40 items scored since then are affected" in printed
 
 
-def test_a_retest_that_is_impossible_is_refused(workspace):
+def test_an_impossible_retest_is_rejected(workspace):
     folder, *_ = workspace
     (folder / "judges" / "read.yaml").write_text("engine: {kind: recorded, column: someone}\n")
     loaded = load_workspace(folder)

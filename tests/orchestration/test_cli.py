@@ -41,7 +41,7 @@ def scores(tmp_path, rng):
     return path
 
 
-def test_fit_writes_what_it_promises(tmp_path, scores):
+def test_fit_writes_the_documented_files(tmp_path, scores):
     families, labels, items = tmp_path / "judges.csv", tmp_path / "labels.csv", tmp_path / "items.csv"
     families.write_text("judge,family\njudge 0,a\njudge 1,a\n")
     labels.write_text("item_id,label\n000,5\n001,6\n002,4\n")
@@ -79,7 +79,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
     assert [row["labels"] for row in table] == [3, 0, 0, 0, 3, 3]
 
 
-def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
+def test_select_evaluates_on_the_items_that_did_not_affect_the_choice(tmp_path, scores):
     items = tmp_path / "items.csv"
     items.write_text("item_id,gold,split_unit\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
     result = care("select", scores, "--items", items, "--json")
@@ -160,7 +160,7 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     assert not (tmp_path / "bad").exists()
 
 
-def test_bad_files_and_options_end_with_two(tmp_path, scores):
+def test_invalid_files_and_options_exit_with_two(tmp_path, scores):
     labels = tmp_path / "labels.csv"
     labels.write_text("item_id,label\nnobody,1\n")
     out = tmp_path / "out"
@@ -214,7 +214,7 @@ def test_status_shows_missing_stale_and_counts(tmp_path, workspace_after_run):
     assert result.output.strip().endswith("index.html")
 
 
-def test_doctor_finds_what_would_fail_in_the_next_run(tmp_path):
+def test_doctor_reports_problems_that_would_fail_the_next_run(tmp_path):
     folder = make(tmp_path / "ws")
     assert care("doctor", "--workspace", folder).exit_code == 0
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")

@@ -25,7 +25,7 @@ def care(*words, code=0):
     return result.output
 
 
-def test_the_commands_stand_in_four_panels_and_are_at_most_twenty():
+def test_help_shows_at_most_twenty_commands_in_four_panels():
     panels = {command.rich_help_panel for command in GROUP.commands.values()}
     assert panels == {"Everyday", "Workspace", "Publish", "Administer"}
     assert len(GROUP.commands) <= 20
@@ -33,7 +33,7 @@ def test_the_commands_stand_in_four_panels_and_are_at_most_twenty():
     assert set(GROUP.commands["admin"].commands) == {"gc", "forget", "backup", "restore", "daemon", "schema"}
 
 
-def test_settings_of_the_methods_are_shown_on_request():
+def test_help_all_shows_the_settings_of_the_methods():
     few, all_of_them = care("fit", "--help"), care("fit", "--help-all")
     hidden = {name for name in SETTINGS if f"--{name.replace('_', '-')} " not in few}
     assert {"gamma", "tau"} <= hidden
@@ -80,7 +80,7 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     assert "care.yaml exists already" in care("init", folder, "--from", tables / "scores.csv", code=2)
 
 
-def test_a_table_without_items_brings_its_own(tables):
+def test_a_table_of_scores_provides_items_if_no_table_of_items_is_given(tables):
     long = tables / "long.csv"
     long.write_text(
         "item,rater,rating,answer\n"
@@ -94,7 +94,7 @@ def test_a_table_without_items_brings_its_own(tables):
 
 
 @pytest.mark.slow
-def test_care_label_is_not_advised_where_no_item_has_a_text(tables):
+def test_care_label_is_not_recommended_if_no_item_has_a_text(tables):
     rows = "".join(f"q{k},{judge},{(k * (3 + j)) % 7}\n" for k in range(30) for j, judge in enumerate("abcd"))
     (tables / "long.csv").write_text("item,rater,rating\n" + rows)
     folder = tables / "mine"
@@ -107,7 +107,7 @@ def test_care_label_is_not_advised_where_no_item_has_a_text(tables):
 
 
 @pytest.mark.slow
-def test_sparse_scores_count_as_not_asked_in_a_workspace_as_in_care_fit(tables, rng):
+def test_sparse_scores_count_as_not_asked_in_workspace_and_care_fit(tables, rng):
     lines = (tables / "scores.csv").read_text().splitlines()
     holes = [
         ",".join(c if k == 0 or rng.random() > 0.3 else "" for k, c in enumerate(row.split(","))) for row in lines[1:]
@@ -124,7 +124,7 @@ def test_sparse_scores_count_as_not_asked_in_a_workspace_as_in_care_fit(tables, 
     assert load_workspace(folder).fits.published("holes") is not None, "nothing has broken, so nothing waits"
 
 
-def test_a_workspace_gets_a_second_table_as_a_test_set_of_its_own(tables):
+def test_a_second_table_is_added_as_another_test_set(tables):
     folder = tables / "mine"
     care("init", folder, "--from", tables / "scores.csv")
     more = ("--workspace", folder, "--from", tables / "scores.csv")
@@ -153,7 +153,7 @@ def test_reading_options_are_refused_without_a_table(tables, idle):
     assert not list((tables / "mine" / "testsets").iterdir())
 
 
-def test_a_table_and_another_source_of_a_workspace_are_not_both_taken(tables):
+def test_from_cannot_be_combined_with_another_source(tables):
     given = ("--from", tables / "scores.csv")
     assert "--from and --template cannot be combined" in care(
         "init", tables / "mine", *given, "--template", "demo", code=2
@@ -173,7 +173,7 @@ def test_an_unreadable_table_creates_no_workspace(tables):
 
 
 @pytest.mark.slow
-def test_a_run_over_a_table_estimates_as_care_fit_does(tables):
+def test_a_run_on_a_table_gives_the_estimates_of_care_fit(tables):
     given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv")
     folder = tables / "mine"
     care("init", folder, "--from", tables / "scores.csv", *given, "--system", "model")
@@ -199,7 +199,7 @@ def declare(file, families):
     file.write_text(yaml.safe_dump(spec))
 
 
-def test_a_table_without_families_is_reported_where_to_declare_them(tables):
+def test_a_table_without_families_prints_where_to_declare_them(tables):
     folder = tables / "mine"
     printed = care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
     file = folder / "testsets" / "scores.yaml"
@@ -250,7 +250,7 @@ def test_judges_with_odd_names_are_fitted(tables):
 
 
 @pytest.mark.slow
-def test_families_declared_after_the_first_run_make_another_fit(tables):
+def test_families_declared_after_the_first_run_cause_a_new_fit(tables):
     folder = tables / "mine"
     care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
     with (folder / "care.yaml").open("a") as settings:

@@ -51,7 +51,7 @@ def test_a_yaml_file_mounts_a_workspace_in_another_project(project, tmp_path):
     assert loaded.resources["care_workspace"].folder == str(tmp_path / "ws")
 
 
-def test_a_folder_without_a_workspace_is_refused_in_a_sentence(project):
+def test_a_component_rejects_a_folder_without_a_workspace(project):
     with pytest.raises(Exception, match="CareWorkspaceComponent") as caught:
         mount(project, "nowhere")
     assert isinstance(caught.value.__cause__, InputError)
@@ -75,7 +75,7 @@ def test_two_workspaces_of_one_project_have_two_prefixes(project, tmp_path):
         )
 
 
-def test_published_scores_load_by_dagsters_own_way(workspace_after_run):
+def test_published_scores_load_through_dagsters_io_manager(workspace_after_run):
     defs = build_defs(workspace_after_run)
     with workspace_instance(load_workspace(workspace_after_run)) as instance:
         scores = defs.load_asset_value("review", instance=instance, partition_key="one")

@@ -91,7 +91,7 @@ def test_every_service_of_orchestration_starts_and_a_nightly_run_succeeds(deploy
     assert sum(nightly_run["failed"] for nightly_run in history) == 0
 
 
-def test_dasks_scheduler_and_worker_start_by_their_command_lines_and_work(deployment):
+def test_the_composed_dask_scheduler_and_worker_start_and_compute(deployment):
     from distributed import Client
 
     port = free_port()
@@ -106,7 +106,7 @@ def test_dasks_scheduler_and_worker_start_by_their_command_lines_and_work(deploy
         assert client.submit(sum, [1, 2, 3]).result(60) == 6
 
 
-def test_ray_starts_by_its_command_line_and_takes_a_client_with_the_token_only(deployment):
+def test_the_composed_ray_head_starts_and_requires_the_token(deployment):
     port, client, token = free_port(), free_port(), "a" * 64
     with tempfile.TemporaryDirectory(prefix="care-ray-") as folder:
         more = ["--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={folder}", "--num-gpus=0", "--num-cpus=1"]

@@ -57,7 +57,7 @@ def care(*words):
     return result.output
 
 
-def test_from_a_log_to_a_page(tmp_path, log):
+def test_an_imported_conversation_log_gets_a_report_page(tmp_path, log):
     out = tmp_path / "out"
     care("import", "inspect_ai", log, "--out", tmp_path / "scores.csv", "--items", tmp_path / "items.csv")
     care("fit", tmp_path / "scores.csv", "--items", tmp_path / "items.csv", "--out", out)

@@ -110,14 +110,14 @@ def test_a_run_covers_a_range_of_partitions_by_its_tags(instance):
 
 
 @builds_upon_dagster("materialisations")
-def test_what_was_materialised_before_a_step_failed_is_known(instance):
+def test_materialisations_before_a_failed_step_are_found(instance):
     result = run_of("half_made", instance)
     assert not result.success
     assert list(materialisations(instance, result.run_id)) == [("half_made", None)]
 
 
 @builds_upon_dagster("materialisations")
-def test_what_a_lost_run_was_to_make_is_known(instance):
+def test_partitions_planned_by_a_lost_run_are_found(instance):
     lost = instance.create_run_for_job(
         DEFINITIONS.resolve_job_def(IMPLICIT_ASSET_JOB),
         asset_selection={dg.AssetKey("one_letter")},
@@ -153,7 +153,7 @@ def test_a_daemon_is_alive_while_it_writes_heartbeats(instance):
 
 
 @builds_upon_dagster("unreachable_storage")
-def test_a_database_that_does_not_answer_raises_the_exception_that_is_named(tmp_path):
+def test_an_unreachable_database_raises_the_expected_exception(tmp_path):
     from dagster_postgres.utils import wait_for_connection
 
     with pytest.raises(_unreachable_storage()) as caught:
@@ -196,7 +196,7 @@ def test_a_run_is_marked_as_failed_and_its_pool_slots_are_freed(instance):
 
 
 @builds_upon_dagster("sqlite_storages")
-def test_the_storage_opens_its_files_a_few_times_only_and_does_not_wait_for_the_disk(tmp_path):
+def test_the_storage_keeps_its_connections_and_does_not_wait_for_the_disk(tmp_path):
     def opened_by(settings: str) -> list[int]:
         found: list[int] = []
 

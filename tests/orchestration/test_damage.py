@@ -78,7 +78,7 @@ def test_every_part_is_verified_within_some_runs(workspace_after_run):
 
 
 @pytest.mark.slow
-def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(workspace_after_run):
+def test_a_damaged_dagster_storage_is_moved_away_and_no_judge_is_asked_again(workspace_after_run):
     before, asked = query(workspace_after_run, ESTIMATES), when_written(workspace_after_run)
     home = workspace_after_run / "data" / "dagster"
     DAMAGES["head"](home / "history" / "runs.db")
@@ -97,7 +97,7 @@ def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(wo
 
 
 @pytest.mark.parametrize("damage", ["emptied", "a folder"])
-def test_damaged_settings_of_dagster_are_written_again(tmp_path, damage):
+def test_damaged_dagster_settings_are_rewritten(tmp_path, damage):
     folder = make(tmp_path / "ws")
     settings = dagster_home(load_workspace(folder)) / "dagster.yaml"
     before = settings.read_bytes()
@@ -120,7 +120,7 @@ def paid(workspace_after_run, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_judge_that_costs_money_is_asked_again_on_request_only(paid):
+def test_a_paid_judge_is_asked_again_only_on_request(paid):
     folder, server = paid
     damaged, whole = sorted((folder / "data" / "parts" / "scores" / "judge=api" / "testset=one").glob("*.parquet"))
     DAMAGES["flipped"](damaged)
@@ -171,14 +171,14 @@ SAMPLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", SAMPLE)
-def test_what_was_damaged_is_rebuilt(small, calm, tmp_path, pattern):
+def test_damaged_files_are_rebuilt(small, calm, tmp_path, pattern):
     path = str(next(small.glob(pattern)).relative_to(small))
     case = try_damage(small, tmp_path / "case", path, SAMPLE[pattern], calm)
     assert not case.wrong
 
 
 @pytest.mark.slow
-def test_a_published_fit_that_is_damaged_keeps_no_later_one_from_being_published(small, calm, tmp_path):
+def test_a_damaged_published_fit_does_not_block_later_fits(small, calm, tmp_path):
     published = load_workspace(small).fits.published("one")
     assert published is not None
     path = f"data/parts/fits/testset=one/fit={published[1].fits['care']}.parquet"

@@ -16,7 +16,7 @@ _DEMO = "source: {kind: demo, countries: 6}\nscale: [0, 10]\n"
 
 
 @pytest.mark.slow
-def test_ray_and_dask_give_what_one_process_gives(tmp_path, monkeypatch):
+def test_ray_and_dask_give_the_results_of_one_process(tmp_path, monkeypatch):
     inline = make_programs(tmp_path / "inline", QUICK, _DEMO)
     spread = make_programs(
         tmp_path / "spread", f"{QUICK}judging: {{mode: ray, actors: 2}}\ndask: {{workers: 2}}\n", _DEMO
@@ -57,7 +57,7 @@ def test_the_demo_has_the_documented_items_and_gold():
         assert record.gold == pytest.approx(10 * f1, abs=1e-6)
 
 
-def test_the_demos_judges_read_it_for_real():
+def test_built_in_programs_score_the_demo_items():
     records = generate()
     gold = np.array([r.gold for r in records])
     seen = [Item(r.item_id, r.prompt, r.response, r.response_2, r.reference) for r in records]

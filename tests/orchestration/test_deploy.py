@@ -29,7 +29,7 @@ def test_compose_follows_the_compose_specification():
     assert done.returncode == 0, done.stdout
 
 
-def test_one_daemon_and_a_migration_before_everybody():
+def test_compose_runs_one_daemon_after_the_migration():
     services = read("compose.yaml")["services"]
     daemons = [name for name, s in services.items() if "dagster-daemon" in s.get("command", [])]
     assert daemons == ["daemon"]
@@ -42,7 +42,7 @@ def test_one_daemon_and_a_migration_before_everybody():
     assert all(port.startswith("127.0.0.1:") for s in services.values() for port in s.get("ports", []))
 
 
-def test_secrets_are_where_they_are_used():
+def test_compose_gives_secrets_only_to_services_that_use_them():
     """A run is a process of the code server: nobody else asks judges, or needs Ray."""
     services = read("compose.yaml")["services"]
     assert {name for name, s in services.items() if "env_file" in s} == {"code"}
@@ -55,7 +55,7 @@ def test_secrets_are_where_they_are_used():
     }
 
 
-def test_what_models_and_dask_run_reaches_neither_the_webserver_nor_postgresql():
+def test_model_servers_and_dask_cannot_reach_webserver_or_postgresql():
     services = read("compose.yaml")["services"]
 
     def neighbours(of: str) -> set[str]:
@@ -79,7 +79,7 @@ def test_the_code_server_listens_only_in_the_network_of_dagster():
     assert code["command"][code["command"].index("-p") + 1] == str(server["grpc_server"]["port"])
 
 
-def test_an_upgrade_leaves_the_image_before_it():
+def test_an_upgrade_keeps_the_previous_image():
     """Each image has a tag, by default the release's; the runbook names each file that holds it."""
     services = read("compose.yaml")["services"]
     images = {s["image"] for s in services.values()} - {"postgres:16"}
@@ -107,7 +107,7 @@ def test_backups_of_compose_name_its_services_and_a_folder_outside_of_the_worksp
     assert dump[dump.index("custom") + 1] == given["POSTGRES_DB"]
 
 
-def test_the_folder_of_models_belongs_to_whoever_fetches_them():
+def test_the_models_folder_belongs_to_the_user_that_fetches_models():
     folder = next(v.partition(":")[2] for v in read("compose.yaml")["services"]["ray"]["volumes"] if "models" in v)
     assert f"mkdir -p {folder} && chown 10001 {folder}" in (DEPLOY / "Dockerfile").read_text()
 
@@ -138,7 +138,7 @@ def test_dagster_reads_the_instance(tmp_path, monkeypatch):
         assert not instance.run_retries_retry_on_asset_or_op_failure
 
 
-def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
+def test_the_image_copies_all_packages_and_only_existing_files():
     text = (DEPLOY / "Dockerfile").read_text()
     for line in re.findall(r"^COPY (?:--chown=\w+ )?(.+)$", text, re.MULTILINE):
         *sources, _ = line.split()
@@ -156,7 +156,7 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
     assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"
 
 
-def test_a_command_outside_of_the_deployment_names_the_missing_variables(tmp_path, monkeypatch):
+def test_a_command_outside_the_deployment_names_missing_variables(tmp_path, monkeypatch):
     home, folder = tmp_path / "home", make(tmp_path / "ws")
     home.mkdir()
     shutil.copy(DEPLOY / "dagster.yaml", home)

@@ -53,7 +53,7 @@ def test_commands_use_the_deployed_instance(deployment, instance):
     assert "nothing to do" in deployment.command("care", "run")
 
 
-def test_an_unreachable_database_is_reported_in_a_sentence(deployment):
+def test_an_unreachable_database_is_reported_without_a_traceback(deployment):
     wrong = {**deployment.environment, "DAGSTER_POSTGRES_PASSWORD": "not this one"}
     reported = Deployment(deployment.home, deployment.workspace, wrong).command("care", "run", code=1)
     assert "Dagster's storage cannot be used" in reported
@@ -61,7 +61,7 @@ def test_an_unreachable_database_is_reported_in_a_sentence(deployment):
     assert "Traceback" not in reported
 
 
-def test_a_code_server_that_is_killed_loses_no_change(deployment, instance):
+def test_a_killed_code_server_loses_no_change(deployment, instance):
     """Killed in the middle of ``items``: its run ends as failed, and another one finishes its work."""
     workspace = deployment.workspace
     server, port = deployment.start_code_server(held_items.__name__)

@@ -37,7 +37,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert set(re.findall(r"[+-]\d\.\d{3}", measured)) <= set(re.findall(r"[+-]\d\.\d{3}", shown)), "measurements"
 
 
-def test_the_documentation_stays_as_short_as_it_is_promised():
+def test_the_documentation_keeps_its_limit_of_words():
     """What a person reads; pages that a build makes from the code, and tables of measurements, are no prose."""
     tracked = subprocess.run(["git", "ls-files", "docs"], cwd=DOCS.parent, capture_output=True, text=True, check=True)
     pages = [DOCS.parent / name for name in tracked.stdout.split("\n") if name.endswith(".md")]
@@ -46,7 +46,7 @@ def test_the_documentation_stays_as_short_as_it_is_promised():
     assert sum(len(page.read_text().split()) for page in pages) <= 28_000
 
 
-def test_every_measurement_has_its_line_and_every_line_its_command():
+def test_every_result_file_is_listed_with_its_command():
     """Each module of ``benchmarks`` that runs is listed in its README, by command or make target."""
     root = DOCS.parent
     listed = re.findall(r"\| `(make|python -m) ([\w.-]+)` \|", (root / "benchmarks" / "README.md").read_text())
@@ -75,7 +75,7 @@ def rows_of(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
 
 
-def test_readme_s_figures_are_those_of_the_recorded_panels():
+def test_figures_in_the_readme_match_the_recorded_panels():
     """By panel, without families and texts: the plain average, and what `care` adds without and with twenty labels."""
     real = (DOCS.parent / "benchmarks" / "results" / "real.md").read_text()
     plain = {row[0]: row[3:5] for row in rows_of(real) if row[1:3] == ["no", "no"]}
@@ -103,7 +103,7 @@ def printed_in(block: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_first_panel_is_fitted_as_in_the_tutorial_and_readme(tmp_path):
+def test_the_tutorial_and_the_readme_show_the_current_output(tmp_path):
     tmp_path = shutil.copytree(DOCS.parent / "examples" / "quickstart", tmp_path / "quickstart")
     lines = [line for block in blocks("index.md", "sh") for line in block.splitlines() if line]
     assert sum(line.startswith("care fit") for line in lines) == 3

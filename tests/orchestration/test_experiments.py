@@ -133,7 +133,7 @@ def test_algorithm_2_with_oracle_views_finds_quality_where_second_moments_follow
         assert accuracy.get(name, 0.5) < 0.8, name
 
 
-def test_refusals_are_counted_and_lower_no_mean():
+def test_refusals_are_counted_and_do_not_lower_the_mean():
     draws = {0.0: [{"avg": 1.0}], 1.0: [{"avg": 0.5, ORACLE: 0.9}, {"avg": 0.6}]}
     measures = measures_of(draws)
     assert measures[f"{ORACLE}, lowest mean"] == 0.9
@@ -169,7 +169,7 @@ def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_th
         assert errors["best possible"] < min(errors["leading factor"], errors["confounders subtracted"])
 
 
-def test_a_slope_and_its_interval():
+def test_slopes_of_errors_have_an_interval():
     sizes = np.array([100.0, 1_000.0, 10_000.0])
     rng = np.random.default_rng(0)
     errors = 3 / np.sqrt(sizes) * np.exp(0.1 * rng.standard_normal((40, 3)))
@@ -186,7 +186,7 @@ def a_panel(values: np.ndarray, gold: np.ndarray, **config: object) -> Experimen
     return ExperimentPanel("one", scores, gold, list(ids), [None] * n, FitConfig(**config))
 
 
-def test_penalties_are_chosen_on_the_split_and_measured_on_the_rest():
+def test_penalties_are_chosen_on_one_split_and_evaluated_on_the_other():
     rng = np.random.default_rng(8)
     quality = rng.normal(size=400)
     panel = a_panel(quality[:, None] + rng.normal(size=(400, 6)), quality)
@@ -214,7 +214,7 @@ def test_a_recorded_judge_that_misses_more_than_a_tenth_is_dropped_as_any_other(
     assert (kept.judges, dropped) == (("j00", "j02", "j03"), ["j01"])
 
 
-def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_gain():
+def test_greedy_integration_adds_helpful_judges_and_stops_after_four_steps_without_gain():
     rng = np.random.default_rng(3)
     n = 600
     quality, noise = rng.normal(size=n), rng.normal(size=(n, 13))
@@ -232,7 +232,7 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
 
 
 @pytest.mark.parametrize("name", ["judgment_bias", "multi_subject_rlvr", "rlvr_openings"])
-def test_prompts_of_the_bias_and_attack_tables_do_not_give_the_answer_away(name):
+def test_bias_and_attack_prompts_do_not_reveal_the_label(name):
     template = prompts.find(yaml.safe_load(catalog.text(name))["prompt"])
     given = re.findall(
         r"style|decorat|citation|length|confiden|announce|opening", template.instructions + template.item
@@ -270,7 +270,7 @@ def test_a_panel_without_texts_and_features_has_no_features_to_correlate(monkeyp
     assert found.conclusions == ["one: no responses, and no declared features."]
 
 
-def test_the_tensors_confounder_is_the_planted_one():
+def test_the_tensor_finds_the_planted_confounder():
     draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
     estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), fit_states)
     assert estimated is not None

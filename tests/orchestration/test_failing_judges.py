@@ -38,7 +38,7 @@ def statuses(folder):
 
 
 @pytest.mark.slow
-def test_the_next_run_asks_only_what_an_endpoint_failed_to_answer(endpoint, workspace_after_run):
+def test_the_next_run_asks_only_questions_that_failed(endpoint, workspace_after_run):
     server, broken, judge = endpoint
     folder = workspace_after_run
     judge(folder, most_failing=0.9)
@@ -60,7 +60,7 @@ def test_the_next_run_asks_only_what_an_endpoint_failed_to_answer(endpoint, work
 
 
 @pytest.mark.slow
-def test_attempts_are_counted_and_end(endpoint, workspace_after_run):
+def test_attempts_are_counted_and_limited(endpoint, workspace_after_run):
     server, broken, judge = endpoint
     folder = workspace_after_run
     judge(folder, most_failing=0.9, attempts=2)
@@ -124,9 +124,7 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, works
 
 
 @pytest.mark.slow
-def test_status_counts_what_a_judge_gave_before_it_failed_also_on_a_new_record_of_dagster(
-    endpoint, workspace_after_run
-):
+def test_status_counts_scores_of_a_failed_judge_without_dagsters_storage(endpoint, workspace_after_run):
     server, broken, judge = endpoint
     folder = workspace_after_run
     broken["yes"] = lambda _: len(server.requests) > 10

@@ -74,7 +74,7 @@ def run_in(library, tmp_path):
     return run
 
 
-def test_each_change_is_one_point_in_order(run_in):
+def test_recorded_write_points_are_in_order(run_in):
     ran, _ = run_in(REPLACES + "os.mkdir('d'); os.rmdir('d'); os.unlink('kept'); os.makedirs('.', exist_ok=True)")
     points = [(p.number, p.call.removesuffix("64"), p.path) for p in ran.points]
     assert points == [
@@ -87,7 +87,7 @@ def test_each_change_is_one_point_in_order(run_in):
     ]
 
 
-def test_what_lies_elsewhere_does_not_count(run_in, tmp_path):
+def test_writes_outside_the_folder_are_not_counted(run_in, tmp_path):
     ran, _ = run_in(f"open({str(tmp_path / 'beside')!r}, 'w').write('x'); open('/dev/null', 'w').write('x')")
     assert ran.code == 0
     assert ran.points == []
@@ -108,27 +108,27 @@ def test_a_kill_comes_at_the_nth_write(run_in, fault, kept):
     assert ran.points[-1].number == 3
 
 
-def test_the_count_goes_on_in_a_child_and_the_kill_reaches_its_parent(run_in):
+def test_writes_of_a_child_process_are_counted_and_a_kill_ends_its_parent(run_in):
     ran, folder = run_in(IN_A_CHILD, Fault("kill", at=4))
     assert ran.code == -signal.SIGKILL
     assert (folder / "kept").read_bytes() == b"aa"
     assert not (folder / "after").exists()
 
 
-def test_a_write_that_fails_halfway_has_written_half(run_in):
+def test_a_failed_write_leaves_half_of_the_bytes(run_in):
     ran, folder = run_in(THREE_WRITES, Fault("fail", at=3, errno="EIO", half=True))
     assert f"[Errno {errno.EIO}]" in ran.output
     assert (folder / "kept").read_bytes() == b"aab"
 
 
-def test_a_disk_that_stays_full_refuses_everything_after(run_in):
+def test_a_full_disk_rejects_all_later_writes(run_in):
     ran, folder = run_in(REPLACES + "open('more', 'w')", Fault("fail", at=3, from_then_on=True))
     assert ran.code == 1
     assert f"{errno.ENOSPC}\n" in ran.output
     assert sorted(path.name for path in folder.iterdir()) == ["new"]
 
 
-def test_a_read_only_folder_refuses_opening_for_writing_and_lets_read(run_in, tmp_path):
+def test_a_read_only_folder_permits_reading_only(run_in, tmp_path):
     (tmp_path / "root" / "kept").write_text("as it was")
     ran, folder = run_in(
         "print(open('kept').read())\n"
@@ -141,7 +141,7 @@ def test_a_read_only_folder_refuses_opening_for_writing_and_lets_read(run_in, tm
     assert (folder / "kept").read_text() == "as it was"
 
 
-def test_a_clock_that_was_set_back_is_so_for_python_and_for_duckdb(run_in):
+def test_a_changed_clock_applies_to_python_and_duckdb(run_in):
     asks = "import time, duckdb; print(time.time(), duckdb.connect().execute('SELECT epoch(now())').fetchone()[0])"
     ran, _ = run_in(asks, Fault(clock=-86_400))
     for moment in ran.output.split():
@@ -149,7 +149,7 @@ def test_a_clock_that_was_set_back_is_so_for_python_and_for_duckdb(run_in):
 
 
 @pytest.mark.parametrize("writer", sorted(WRITERS))
-def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
+def test_writes_by_libraries_are_counted(run_in, writer):
     ran, folder = run_in(WRITERS[writer])
     assert ran.code == 0
     assert (folder / "kept").stat().st_size > 0
@@ -183,14 +183,14 @@ def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
         (OSError(errno.EMFILE, "Too many open files", "/w/part"), "/w/part: too many files are open"),
     ],
 )
-def test_a_refusal_of_the_disk_is_one_sentence(error, sentence):
+def test_a_disk_error_is_one_message(error, sentence):
     reported_in = RuntimeError("a library's words for it")
     reported_in.__cause__ = error
     for met in (error, reported_in):
         assert sentence in str(refusal(met))
 
 
-def test_a_folder_without_write_permission_is_not_taken_for_damage(tmp_path, monkeypatch):
+def test_missing_write_permission_is_not_reported_as_damage(tmp_path, monkeypatch):
     """SQLite has the same words for both; the second is damage, which `care doctor --repair` mends."""
     error = sqlite3.OperationalError("unable to open database file")
     assert refusal(error, tmp_path) is None
@@ -213,7 +213,9 @@ FILE_SYSTEMS = {
 
 
 @pytest.mark.parametrize(("disk", "words", "sentence"), FILE_SYSTEMS.values(), ids=FILE_SYSTEMS)
-def test_a_full_or_read_only_disk_is_neither_damage_nor_a_lack_of_rights(tmp_path, monkeypatch, disk, words, sentence):
+def test_a_full_or_read_only_disk_is_not_reported_as_damage_or_missing_permission(
+    tmp_path, monkeypatch, disk, words, sentence
+):
     """Beside a database SQLite makes a file, and says of both disks what it says of broken ones."""
     monkeypatch.setattr("warehouse.refusals.os.statvfs", lambda _: disk)
     assert sentence in str(refusal(sqlite3.OperationalError(words), tmp_path / "data" / "runs.db"))
@@ -245,7 +247,7 @@ def test_a_full_or_read_only_disk_is_neither_damage_nor_a_lack_of_rights(tmp_pat
     assert home.exists()
 
 
-def test_a_refusal_in_the_storage_of_dagster_is_not_taken_for_damage(tmp_path):
+def test_a_disk_error_in_dagsters_storage_is_not_reported_as_damage(tmp_path):
     workspace = load_workspace(make(tmp_path / "ws"))
     full, broken = (
         DatabaseError("INSERT", {}, sqlite3.OperationalError(words))
@@ -258,7 +260,7 @@ def test_a_refusal_in_the_storage_of_dagster_is_not_taken_for_damage(tmp_path):
         raise broken
 
 
-def test_an_error_that_is_not_the_disk_s_is_not_taken_for_one():
+def test_other_errors_are_not_reported_as_disk_errors():
     assert refusal(ValueError("no space left on device")) is None
     assert refusal(FileNotFoundError(errno.ENOENT, "No such file", "/w/part")) is None
 
@@ -281,7 +283,7 @@ def test_workspaces_that_differ_only_in_times_are_equal(tmp_path):
     assert not compare(calm, rough)
 
 
-def test_the_comparison_finds_lost_double_different_and_temporary(tmp_path):
+def test_the_comparison_finds_lost_repeated_changed_and_temporary_files(tmp_path):
     calm = state_of(_workspace(tmp_path / "calm", ("a", 1.0), ("b", 2.0)))
     rough = _workspace(tmp_path / "rough", ("a", 1.0))
     part = next((rough / "data" / "parts").rglob("*.parquet"))
@@ -334,9 +336,7 @@ def _point(points: list[faults.Point], where: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["rename items.parquet", "rename forgotten.jsonl", "drawn"])
-def test_forgetting_that_was_killed_is_done_by_forgetting_again(
-    library, forgotten, workspace_after_run, tmp_path, where
-):
+def test_a_killed_forget_is_completed_by_the_same_command(library, forgotten, workspace_after_run, tmp_path, where):
     calm, points = forgotten
     notes, fault = tmp_path / "notes", Fault("kill", at=_point(points, where))
     ran = faults.run_under(library, _care(workspace_after_run, *FORGET), workspace_after_run, notes, fault)

@@ -46,7 +46,7 @@ def files(tmp_path, rng):
     return tmp_path
 
 
-def test_the_command_has_every_option_of_the_library_and_no_other():
+def test_command_and_library_have_the_same_options():
     options = set(inspect.signature(fit).parameters) - OF_FILES - OF_READING - OF_TYPER
     assert {SINGULAR.get(name, name) for name in options} == set(FitOptions.__annotations__) - IN_ONE_OPTION
     assert set(SETTINGS) < set(FitOptions.__annotations__)
@@ -94,7 +94,7 @@ def test_every_option_reaches_the_configuration():
     assert replace(FitConfig(), aggregators="care").aggregators == ("care",), "one name, not four letters"
 
 
-def test_the_advice_of_care_select_is_a_command(files):
+def test_care_select_prints_a_command_that_works(files):
     items = [line.partition(",")[0] for line in (files / "scores.csv").read_text().splitlines()[1:]]
     (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{item},{k}\n" for k, item in enumerate(items)))
     advised = care("select", files / "scores.csv", "--items", files / "items.csv")

@@ -49,7 +49,7 @@ def nightly_runs(made_once, tmp_path):
 
 
 @pytest.mark.slow
-def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_built(workspace_after_run, monkeypatch):
+def test_accept_exits_with_one_if_the_page_cannot_be_built(workspace_after_run, monkeypatch):
     page = workspace_after_run / "data" / "report" / "testset-one.html"
     page.unlink()
 
@@ -67,7 +67,7 @@ def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_built(workspace_
 
 
 @pytest.mark.slow
-def test_blocked_pinned_and_taken_back(nightly_runs):
+def test_a_blocked_fit_is_accepted_pinned_and_rolled_back(nightly_runs):
     folder = nightly_runs
     rows = care_json(folder, "fits", "list", "one")
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
@@ -120,7 +120,7 @@ def test_blocked_pinned_and_taken_back(nightly_runs):
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_blocked_is_reported_everywhere_alike(nightly_runs):
+def test_a_blocked_fit_is_reported_the_same_everywhere(nightly_runs):
     """Index, page, night by night, history, alert and exit code; and no longer once it is accepted."""
     folder = nightly_runs
     with (folder / "care.yaml").open("a") as file:
@@ -149,7 +149,7 @@ def test_a_fit_that_is_blocked_is_reported_everywhere_alike(nightly_runs):
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_rebuilt_keeps_its_time_its_place_and_its_state(nightly_runs):
+def test_a_rebuilt_fit_keeps_its_time_order_and_state(nightly_runs):
     """A judge came and left: the first fit is that of now again, as it is after the database was deleted."""
     folder = nightly_runs
     second, first = care_json(folder, "fits", "list", "one")
@@ -181,7 +181,7 @@ def in_files(folder, version, aggregator="care"):
 
 
 @pytest.mark.slow
-def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(workspace_after_run):
+def test_the_database_matches_the_files_of_a_published_older_fit(workspace_after_run):
     """Items that were gone for a night have other ordinals, under which the older fit has no rows."""
     folder = workspace_after_run
     first = care_json(folder, "fits", "list", "one")[0]["fit_version"]
@@ -203,7 +203,7 @@ def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(wor
 
 
 @pytest.mark.slow
-def test_new_items_are_scored_with_a_kept_fit(nightly_runs, tmp_path):
+def test_new_items_are_scored_with_a_stored_fit(nightly_runs, tmp_path):
     folder = nightly_runs
     first = care_json(folder, "fits", "list", "one")[-1]["fit_version"]
     panel = load_workspace(folder).fits.fit_versions("one")[0]
@@ -230,7 +230,7 @@ def test_new_items_are_scored_with_a_kept_fit(nightly_runs, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_items_to_label(workspace_after_run):
+def test_a_renamed_test_set_keeps_only_its_items_to_label(workspace_after_run):
     folder, report = workspace_after_run, workspace_after_run / "data" / "report"
     fits, old = query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL"), estimates(folder)
     assert fits
@@ -272,7 +272,7 @@ def files_that_name(folder, item):
 
 
 @pytest.mark.slow
-def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
+def test_no_file_names_a_forgotten_labelled_item(tmp_path):
     """Labels that a fit has seen are kept with its fit version, and its details say which items to label first."""
     folder, item = make(tmp_path / "ws"), "someone@example.org"
     source = folder / "one.csv"
@@ -307,7 +307,7 @@ def versions(folder):
     return query(folder, "SELECT fit_version FROM fit_versions ORDER BY made_at")
 
 
-def test_gc_lists_first_and_keeps_what_is_published(workspace_after_run):
+def test_gc_lists_files_first_and_keeps_published_fits(workspace_after_run):
     folder = workspace_after_run
     write_judge(folder, "readability")
     run(folder)
@@ -352,7 +352,7 @@ def test_a_fit_is_evaluated_before_it_is_published(workspace_after_run):
 
 
 @pytest.mark.slow
-def test_a_panel_that_is_newer_than_the_fit_is_reported_and_the_next_run_fits_it(workspace_after_run):
+def test_a_panel_newer_than_the_fit_is_reported_and_fitted_by_the_next_run(workspace_after_run):
     """As where a command comes between the steps of a run that Dagster's daemon started."""
     folder = load_workspace(workspace_after_run).fit_folder("one")
     panel = folder.read(PanelDocument)

@@ -25,7 +25,7 @@ def write_judge(folder, server, name):
     )
 
 
-def test_a_run_asks_what_the_forecast_counted(workspace_after_run, endpoint):
+def test_a_run_sends_the_forecast_number_of_questions(workspace_after_run, endpoint):
     """A judge that was never asked is guessed; its second test is measured, and money is at its prices."""
     write_judge(workspace_after_run, endpoint, "api")
     (guess,) = care_json(workspace_after_run, "run", "--dry-run", "--json")
@@ -51,7 +51,7 @@ def test_a_run_asks_what_the_forecast_counted(workspace_after_run, endpoint):
     assert len(endpoint.requests) == guess["questions"], "nobody was asked"
 
 
-def test_a_text_that_the_prompt_does_not_show_is_not_paid_for(workspace_after_run, endpoint):
+def test_a_changed_text_that_the_prompt_does_not_show_costs_nothing(workspace_after_run, endpoint):
     """A column of references comes later, and one answer is edited: the judge is asked about that one alone."""
     write_judge(workspace_after_run, endpoint, "api")
     run(workspace_after_run, judge="api", selection=SCORED)
@@ -107,7 +107,7 @@ def test_a_missing_price_is_reported(workspace_after_run, endpoint):
     assert "and what unpriced cost (set price_in and price_out in their files)" in printed
 
 
-def test_a_template_of_one_answer_is_refused_for_pairs_and_its_scale_is_reported(workspace_after_run, endpoint):
+def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_reported(workspace_after_run, endpoint):
     """Said by dry run, doctor and the run itself before anybody is paid; the test set of single answers is asked."""
     items = "".join(f"p{k},what is {k}?,answer {k},other {k}\n" for k in range(40))
     (workspace_after_run / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
@@ -139,7 +139,7 @@ def test_a_judge_on_another_scale_than_recorded_votes_is_reported(workspace_afte
     write_judge(workspace_after_run, endpoint, "api")
     judge = workspace_after_run / "judges" / "api.yaml"
     judge.write_text(judge.read_text() + "testsets: [votes]\n")
-    needed = "converted by `scale: [1, 10]` in the judge's file and `scale: [0, 1]` in that of the test set"
+    needed = "set `scale: [1, 10]` in the judge's file and `scale: [0, 1]` in that of the test set"
     message = {row["judge"]: row["message"] for row in care_json(workspace_after_run, "run", "--dry-run", "--json")}
     assert needed in message.pop("api")
     assert not any(message.values())
@@ -149,9 +149,7 @@ def test_a_judge_on_another_scale_than_recorded_votes_is_reported(workspace_afte
     assert care_json(workspace_after_run, "run", "--dry-run", "--json", "--judge", "api")[0]["message"] == ""
 
 
-def test_items_that_speak_to_the_judge_are_named_before_it_reads_them_and_can_be_left_out(
-    workspace_after_run, endpoint
-):
+def test_items_that_address_the_judge_are_reported_before_judging_and_can_be_left_out(workspace_after_run, endpoint):
     write_judge(workspace_after_run, endpoint, "api")
     path = workspace_after_run / "one.csv"
     header, first, second, *rows = path.read_text().splitlines()

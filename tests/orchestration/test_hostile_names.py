@@ -66,7 +66,7 @@ ODD = st.text(st.sampled_from("aAéÉe\u0301ßsSıiİKkK%2eE.+~/\\ \0\x1b\u202e\
 
 @given(st.lists(ODD, min_size=2, max_size=2, unique=True))
 @settings(max_examples=600, deadline=None, derandomize=True)
-def test_two_names_that_are_taken_together_have_no_file_in_common_on_any_file_system(names):
+def test_accepted_names_never_share_a_file_on_any_file_system(names):
     root = Path("/w/data")
     taken = [name for name in names if is_accepted(name)]
     for name in taken:
@@ -83,7 +83,7 @@ def test_two_names_that_are_taken_together_have_no_file_in_common_on_any_file_sy
 
 @pytest.mark.parametrize("kind", ["judges", "testsets"])
 @pytest.mark.parametrize("pair", [("Gpt", "gPT"), ("\u00e9", "e\u0301"), ("STRASSE", "stra\u00dfe"), ("K", "\u212a")])
-def test_a_workspace_in_which_two_names_may_be_one_is_refused(kind, pair, tmp_path):
+def test_a_workspace_with_two_names_that_could_share_a_file_is_rejected(kind, pair, tmp_path):
     for sub in ("judges", "testsets"):
         (tmp_path / sub).mkdir()
     (tmp_path / "care.yaml").write_text("{}\n")
@@ -100,7 +100,7 @@ def test_a_name_with_a_control_character_is_refused(name):
 
 
 @pytest.mark.slow
-def test_hostile_names_write_nothing_outside_and_no_two_to_one_file(tmp_path):
+def test_hostile_names_write_nothing_outside_the_workspace_and_share_no_file(tmp_path):
     """Every file that is made, by every command that makes one."""
     folder = tmp_path / "a" / "b" / "ws"
     for sub in ("judges", "testsets", "data"):

@@ -28,7 +28,7 @@ def python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
 
 
-def test_importing_the_definitions_pulls_in_nothing_heavy():
+def test_importing_the_definitions_imports_no_heavy_package():
     """Nor does ``care run``, at its beginning, import what takes half a second: most runs have nothing to compute."""
     for module, heavy in (("definitions", HEAVY), ("runner", HEAVY + HALF_A_SECOND)):
         code = f"import sys, json, orchestration.{module}; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
@@ -105,7 +105,7 @@ def constants(path: Path) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def test_every_asset_has_a_place_in_the_plan_a_group_and_a_description():
+def test_every_asset_has_a_plan_entry_a_group_and_a_description():
     for definition in ASSETS:
         for spec in definition.specs:
             assert spec.key.to_user_string() in ORDER

@@ -44,7 +44,7 @@ def estimates(folder) -> list[tuple]:
 
 
 @pytest.mark.slow
-def test_only_what_changed_runs_again(tmp_path):
+def test_only_changed_assets_run_again(tmp_path):
     folder = make(tmp_path / "ws")
 
     outcome = run(folder)
@@ -127,7 +127,7 @@ def test_a_narrowed_run_leaves_the_rest_to_the_next(workspace_after_run):
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
+def test_a_killed_run_continues_and_scores_no_item_twice(tmp_path):
     folder = make(tmp_path / "ws", n=ITEMS_TO_KILL, batch_size=1)
     undisturbed = make(tmp_path / "calm", n=ITEMS_TO_KILL)
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]
@@ -159,7 +159,7 @@ def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
 
 
 @pytest.mark.slow
-def test_recorded_scores_are_read_again_only_where_they_changed(tmp_path):
+def test_only_changed_recorded_scores_are_read_again(tmp_path):
     folder = make(tmp_path / "ws", judges=())
     lines = ["item_id,judge,score"]
     lines += [f"i{k},{judge},{(k * step) % 11}" for judge, step in (("a", 1), ("b", 3), ("c", 7)) for k in range(40)]
@@ -182,7 +182,7 @@ def test_recorded_scores_are_read_again_only_where_they_changed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_fresh_workspace_narrowed_to_one_test_set_goes_all_the_way(tmp_path):
+def test_a_first_run_of_one_test_set_builds_all_its_assets(tmp_path):
     folder = make(tmp_path / "ws")
     write_items(folder, name="two")
     write_testset(folder, "two")
@@ -197,7 +197,7 @@ def test_a_fresh_workspace_narrowed_to_one_test_set_goes_all_the_way(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_test_set_that_nobody_judges_keeps_no_index_from_being_built(tmp_path):
+def test_the_index_is_built_despite_a_test_set_without_judges(tmp_path):
     folder = make(tmp_path / "ws", testsets="[one]")
     write_items(folder, 10, name="two")
     write_testset(folder, "two")
@@ -231,7 +231,7 @@ def test_a_panel_waits_for_the_scores_of_items_that_have_changed(workspace_after
 
 
 @pytest.mark.slow
-def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_built(workspace_after_run):
+def test_systems_declared_later_cause_only_their_comparison(workspace_after_run):
     lines = (workspace_after_run / "one.csv").read_text().splitlines()
     named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
     (workspace_after_run / "one.csv").write_text("\n".join(named) + "\n")
@@ -248,7 +248,7 @@ def judges_of_fit(folder) -> set[str]:
     return {judge for (judge,) in query(folder, "SELECT DISTINCT judge FROM weights JOIN latest_fits USING (fit_id)")}
 
 
-def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(workspace_after_run):
+def test_a_judge_that_is_removed_and_restored_is_in_the_next_fit(workspace_after_run):
     folder, spec = workspace_after_run, workspace_after_run / "judges" / "redundancy.yaml"
     text, before = spec.read_text(), score_rows(workspace_after_run)
     spec.unlink()
@@ -265,14 +265,14 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(workspace
     assert run(folder).materialised == []
 
 
-def test_another_code_of_the_results_makes_them_and_their_page_again_and_no_fit(workspace_after_run, monkeypatch):
+def test_changed_code_of_the_results_rebuilds_results_and_pages_but_no_fit(workspace_after_run, monkeypatch):
     monkeypatch.setattr(made_module, "result_code", lambda: "another")
     built = {asset for asset, _ in run(workspace_after_run).materialised}
     assert built == {*RESULTS, "review", "report", "report_index"}
     assert run(workspace_after_run).materialised == []
 
 
-def test_another_code_of_the_index_makes_it_again_and_nothing_else(workspace_after_run, monkeypatch):
+def test_changed_code_of_the_index_rebuilds_only_the_index(workspace_after_run, monkeypatch):
     monkeypatch.setattr("assets.report.verdicts.result_code", lambda: "another")
     assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
     assert run(workspace_after_run).materialised == []

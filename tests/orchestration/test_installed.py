@@ -67,7 +67,7 @@ def python(site: Path, cwd: Path, *words: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_wheel_holds_the_packages_and_what_they_read(plain):
+def test_the_wheel_has_all_packages_and_data_files(plain):
     names = {p.name for p in plain.iterdir() if p.name != "bin" and not p.name.endswith(".dist-info")}
     assert names == {*PACKAGES, FACE}
     for needed in ("warehouse/schema.sql", "assets/report/templates/page.html", f"{FACE}/py.typed"):

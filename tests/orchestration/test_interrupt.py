@@ -105,7 +105,7 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
         assert len(server.bodies) == N * len(judges), "nobody is asked twice"
 
 
-def test_the_bill_of_other_judges_is_complete_when_one_judge_breaks(tmp_path, monkeypatch):
+def test_costs_of_other_judges_are_complete_when_one_judge_fails(tmp_path, monkeypatch):
     """By an error that nobody foresaw, as of a disk: the others end too, and what they took is on the bill at once."""
     folder = make(tmp_path / "ws", ("length", "thoroughness"), N, QUICK + "judging: {side_by_side: 2}\n")
     distinct(folder)

@@ -64,7 +64,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
         (["Length", "--program", "length"], "'length' and 'Length' differ only by capitals"),
     ],
 )
-def test_what_cannot_be_written_is_reported(folder, arguments, words):
+def test_a_judge_that_cannot_be_written_is_reported(folder, arguments, words):
     assert words in " ".join(care("judges", "new", *arguments, "--workspace", folder, code=2).split())
     assert not list(folder.parent.rglob("x.yaml"))
     assert sorted(p.name for p in (folder / "judges").iterdir()) == ["length.yaml"]
@@ -83,7 +83,7 @@ def test_every_panel_loads(folder, panel):
         judge_key(loaded, judge, "one")
 
 
-def test_a_panel_as_the_paper_has_it_scores_the_sets_that_the_paper_had_scored(folder):
+def test_a_panel_with_the_papers_profile_scores_only_the_papers_test_sets(folder):
     for panel in ("scoring", "classification", "loadings"):
         care("judges", "new", "--panel", panel, "--profile", "paper", "--workspace", folder)
     care("testsets", "add", "--all", "--workspace", folder)
@@ -103,7 +103,7 @@ def test_a_panel_as_the_paper_has_it_scores_the_sets_that_the_paper_had_scored(f
     assert (engine.profile, engine.prompt, engine.scoring) == ("paper", "raw", "text")  # type: ignore[union-attr]
 
 
-def test_a_panel_is_asked_at_an_endpoint_that_serves_its_models(folder):
+def test_a_panel_can_use_an_endpoint_that_serves_its_models(folder):
     at = ("--engine", "openai", "--base-url", "https://host/v1", "--api-key-env", "HOST_KEY")
     care("judges", "new", "--panel", "scoring", "--profile", "paper", *at, "--workspace", folder)
     engine = load_workspace(folder).judge("qwen3-8b").engine
@@ -114,20 +114,20 @@ def test_a_panel_is_asked_at_an_endpoint_that_serves_its_models(folder):
     )
 
 
-def test_probes_of_a_program(folder):
+def test_judges_test_passes_a_program(folder):
     verdict = json.loads(care("judges", "test", "length", "--workspace", folder, "--json"))[0]
     assert verdict["length_gain"] > 0  # the dummy pays for padding
     assert {p["probe"] for p in verdict["probes"]} >= {"good", "bad", "empty", "long and bad"}
     assert "passes: the judge scores the good answer" in care("judges", "test", "length", "--workspace", folder)
 
 
-def test_probes_of_a_judge_that_answers_nothing(folder):
+def test_judges_test_fails_a_judge_without_answers(folder):
     (folder / "judges" / "file.yaml").write_text("engine: {kind: program, file: judge.py, unsafe: true}\n")
     (folder / "judge.py").write_text("def program_judge(query, response):\n    raise ValueError('broken')\n")
     assert "cannot be used" in care("judges", "test", "file", "--workspace", folder, code=1)
 
 
-def test_a_judge_that_likes_what_it_sees_first_fails_on_probes(folder, monkeypatch):
+def test_judges_test_fails_a_judge_with_position_bias(folder, monkeypatch):
     from tests.judges.test_openai import Server, answer, first_token
 
     monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -154,7 +154,7 @@ def test_the_catalog_is_listed_and_added(folder):
     assert "no test set 'nope'" in care("testsets", "add", "nope", "--workspace", folder, code=2)
 
 
-def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
+def test_the_doctor_checks_judges(folder, tmp_path, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.delenv("NOT_SET", raising=False)
     (folder / "testsets" / "one.yaml").write_text((folder / "testsets" / "one.yaml").read_text() + "prompt: quality\n")
@@ -202,7 +202,7 @@ def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkey
     assert f"{folder / 'models' / 'small'} lacks config.json" in problems
 
 
-def test_judges_of_one_model_are_asked_one_after_another(tmp_path, monkeypatch):
+def test_judges_with_the_same_model_run_one_after_another(tmp_path, monkeypatch):
     """Whatever their names are: the model is then loaded once, and the other one once."""
     folder = make(tmp_path / "w", judges=("length",))
     for name, model in (("a", "one"), ("b", "other"), ("c", "one"), ("d", "other")):
@@ -220,7 +220,7 @@ def test_judges_of_one_model_are_asked_one_after_another(tmp_path, monkeypatch):
     assert order in (["a", "c", "b", "d"], ["b", "d", "a", "c"])
 
 
-def test_a_judges_file_is_where_the_person_sees_it_or_in_the_workspace(tmp_path, monkeypatch):
+def test_a_judges_program_path_may_be_relative_to_the_current_folder_or_the_workspace(tmp_path, monkeypatch):
     folder = make(tmp_path / "ws")
     (tmp_path / "here.py").write_text("def program_judge(query, response):\n    return len(response)\n")
     monkeypatch.chdir(tmp_path)

@@ -121,7 +121,7 @@ def test_a_pod_follows_the_schema_and_is_bounded_and_unprivileged(pod):
         assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
 
 
-def test_every_claim_secret_and_image_is_one_that_the_runbook_makes():
+def test_claims_secrets_and_images_match_the_runbook():
     claims = {m["metadata"]["name"] for _, m in documents() if m["kind"] == "PersistentVolumeClaim"}
     used = set(re.findall(r"claimName: ([\w-]+)", "".join(path.read_text() for path in KUBERNETES.glob("*.yaml"))))
     assert used == claims
@@ -184,7 +184,7 @@ def test_dagsters_launcher_takes_our_values(tmp_path):
         launcher(tmp_path, volume_mount=[])
 
 
-def test_a_run_of_a_command_is_refused_where_monitoring_would_look_for_its_pod(tmp_path, monkeypatch):
+def test_care_run_is_rejected_if_run_monitoring_expects_a_pod(tmp_path, monkeypatch):
     folder, home = make(tmp_path / "ws"), tmp_path / "home"
     home.mkdir()
     user = {"cluster": "none", "user": "none"}
@@ -204,7 +204,7 @@ def test_a_run_of_a_command_is_refused_where_monitoring_would_look_for_its_pod(t
     assert "missing" in care(folder, "status"), "commands that only look work, and nothing was made"
 
 
-def test_a_run_has_the_workspace_and_limits_and_not_those_of_the_code_location():
+def test_a_run_pod_has_its_own_limits_and_the_workspace():
     location, given = code_location(), launcher_values()
     assert location["includeConfigInLaunchedRuns"] == {"enabled": False}
     assert given["resources"]["limits"] != location["resources"]["limits"]
@@ -222,7 +222,7 @@ def test_a_run_has_the_workspace_and_limits_and_not_those_of_the_code_location()
     must_be_valid(as_pod({"containers": [{"name": "code", "image": "care", **server}], **pod}))
 
 
-def test_pods_that_the_chart_and_the_operators_make_are_restricted_too():
+def test_pods_of_the_chart_and_of_operators_are_restricted():
     """The chart's containers that wait for the database, and its migration, have the contexts of the webserver."""
     for part in (values()["dagsterWebserver"], values()["dagsterDaemon"], code_location()):
         must_be_restricted(part["podSecurityContext"], part["securityContext"])
@@ -235,7 +235,7 @@ def test_pods_that_the_chart_and_the_operators_make_are_restricted_too():
     must_be_restricted(ray["headGroupSpec"]["template"]["spec"]["securityContext"], autoscaler)
 
 
-def test_the_cluster_runs_the_release_of_ray_that_the_lock_has():
+def test_the_cluster_uses_the_locked_release_of_ray():
     (ray,) = [manifest for _, manifest in documents() if manifest["kind"] == "RayCluster"]
     assert ray["spec"]["rayVersion"] == version("ray")
     assert ray["spec"]["workerGroupSpecs"][0]["minReplicas"] >= 1, "a judge counts the GPUs that Ray has when it starts"
@@ -243,7 +243,7 @@ def test_the_cluster_runs_the_release_of_ray_that_the_lock_has():
     assert address == f"RAY_ADDRESS=ray://{ray['metadata']['name']}-head-svc.care.svc:10001"
 
 
-def test_the_image_of_the_cluster_has_the_release_of_ray_and_what_its_probes_ask():
+def test_the_cluster_image_has_ray_and_the_tools_of_its_probes():
     lock = (ROOT / "requirements-gpu.lock").read_text()
     assert f"\nray=={version('ray')} " in lock
     assert "\naiohttp-cors==" in lock, "of ray[default]: a dashboard agent, which KubeRay's probes ask with wget"
@@ -261,7 +261,7 @@ def test_every_pod_that_uses_postgresql_may_reach_it():
     assert who_reaches({"app": "a PostgreSQL"}, port) == {"webserver", "daemon", "code", "migration", "run"} | copies
 
 
-def test_only_the_sign_on_reaches_the_webserver_and_only_dagster_the_code_location():
+def test_network_policies_restrict_webserver_and_code_location():
     """Neither asks for a password, and whoever reaches one of them may start runs."""
     (sign_on,) = [name for name, labels in everybody().items() if labels.get("care/role") == "sign-on"]
     assert who_reaches(WEBSERVER, values()["dagsterWebserver"]["service"]["port"]) == {sign_on}
@@ -347,7 +347,7 @@ def who_reaches(labels: dict[str, str], port: int) -> set[str]:
         ({"care/role": "ray", "ray.io/node-type": "worker"}, "10.0.0.1", 6443, False),
     ],
 )
-def test_who_may_reach_the_outside(labels, address, port, may):
+def test_network_policies_restrict_outside_connections(labels, address, port, may):
     assert may_reach(labels, address, port) == may
 
 
@@ -365,7 +365,7 @@ def test_pods_with_keys_for_outside_services_may_reach_the_outside():
     assert set(named["values"]) == wanted, "and nobody else"
 
 
-def test_every_pod_may_query_dns_and_all_else_is_denied():
+def test_every_pod_may_query_dns_and_other_traffic_is_denied():
     assert policies()["nobody-by-default"]["policyTypes"] == ["Ingress", "Egress"]
     assert "egress" not in policies()["nobody-by-default"]
     names, neighbours = policies()["names-and-neighbours"]["egress"]
@@ -375,7 +375,7 @@ def test_every_pod_may_query_dns_and_all_else_is_denied():
     assert neighbours["to"] == [{"podSelector": {}}]
 
 
-def test_every_job_and_run_has_a_deadline_and_a_place():
+def test_every_job_and_run_has_a_deadline_and_a_node_selector():
     for where, manifest in documents():
         if manifest["kind"] == "CronJob":
             spec = manifest["spec"]["jobTemplate"]["spec"]
@@ -397,7 +397,7 @@ def test_a_drain_waits_for_runs_and_for_the_head_of_ray():
     assert selects(budgets["head-of-ray"]["selector"], head)
 
 
-def test_what_runs_print_is_written_where_the_webserver_reads_it(tmp_path):
+def test_the_webserver_can_read_the_output_of_runs(tmp_path):
     kept = values()["computeLogManager"]["config"]["customComputeLogManager"]
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump({"compute_logs": kept}))
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
@@ -468,7 +468,7 @@ def test_jobs_read_care_yaml_with_the_keys_that_runs_have():
 @pytest.mark.parametrize(
     ("ages", "restored"), [((2,), None), ((), None), ((9, 1), "care-1.tar"), ((1, 0, 9), "care-0.tar")]
 )
-def test_the_drill_restores_the_newest_backup_and_fails_where_none_is_of_these_days(tmp_path, ages, restored):
+def test_the_restore_check_uses_the_newest_backup_and_fails_if_it_is_old(tmp_path, ages, restored):
     """The daily job may have failed for weeks while an old backup can still be restored."""
     backups, programs = tmp_path / "backups", tmp_path / "bin"
     backups.mkdir()
@@ -489,7 +489,7 @@ def test_the_drill_restores_the_newest_backup_and_fails_where_none_is_of_these_d
         assert (done.returncode, done.stdout) == (0, f"admin restore {backups / restored} --check\n")
 
 
-def test_the_dockerfile_has_no_finding():
+def test_the_dockerfile_passes_the_linter():
     command = [Path(sys.executable).parent / "hadolint", ROOT / "deploy" / "Dockerfile"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

@@ -123,7 +123,7 @@ def item_on(screen):
     return f"i{int(number):02}"
 
 
-def test_one_key_answers_and_a_kill_in_the_middle_loses_nothing(folder):
+def test_one_key_labels_an_item_and_a_kill_loses_no_label(folder):
     path = folder / "labels.csv"
     terminal = Terminal(folder, "--count", "6")
     first = terminal.until_asked()
@@ -161,7 +161,7 @@ def test_one_key_answers_and_a_kill_in_the_middle_loses_nothing(folder):
     assert "6 of 6 labelled" in terminal.seen
 
 
-def test_control_characters_of_a_text_or_a_name_are_shown_and_not_obeyed(folder, capsys):
+def test_control_characters_in_texts_and_names_are_shown_as_text(folder, capsys):
     show([{"judge": "ju\x1b[31mdge"}], "title\x1b[2J", as_json=False)
     printed = capsys.readouterr().out
     assert "\x1b" not in printed
@@ -175,7 +175,7 @@ def test_control_characters_of_a_text_or_a_name_are_shown_and_not_obeyed(folder,
     assert terminal.end() == 0
 
 
-def test_of_a_pair_both_answers_are_shown_and_the_better_one_is_asked_for(folder):
+def test_care_label_shows_both_answers_of_a_pair_and_asks_for_the_better_one(folder):
     pairs = [(f"p{k}", f"question {k}", f"answer {k}", f"otherwise {k}", "model x", "model y") for k in range(3)]
     write(folder / "items.csv", ("item_id", "prompt", "response_a", "response_b", "model_a", "model_b"), pairs)
     terminal = Terminal(folder)
@@ -228,7 +228,7 @@ def fill_in(path, label):
     return exported
 
 
-def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
+def test_labels_are_exported_without_system_names_and_imported_again(folder):
     path = folder / "labels.csv"
     code, message = care(folder, "--count", 8, "--export", folder / "out.csv")
     assert (code, "8 items written" in message) == (0, True)
@@ -268,7 +268,7 @@ def given_on(page):
     return json.loads(re.search(r'<script type="application/json" id="given">(.*?)</script>', page.read_text())[1])
 
 
-def test_a_page_goes_out_blind_with_what_waits_in_the_order_of_the_terminal(folder):
+def test_the_label_page_hides_systems_and_lists_unlabelled_items_in_terminal_order(folder):
     """In a browser: ``tests/browser/test_label_page.py``."""
     scores = ["--scores", folder / "scores.csv"]
     message = care(folder, *scores, "--count", 8, "--html", folder / "page.html")[1]
@@ -315,7 +315,7 @@ def answered(row, label, rater, second):
     return replace(row, label=label, rater=rater, labelled_at=f"2026-11-27T10:00:{second:02}+00:00")
 
 
-def test_a_session_that_is_open_keeps_what_others_have_labelled_meanwhile(folder, monkeypatch, capsys):
+def test_an_open_session_keeps_labels_of_other_sessions(folder, monkeypatch, capsys):
     path = folder / "labels.csv"
     care(folder, "--count", 6, "--export", folder / "out.csv")
     skips, ann = LabelFile.read(path), LabelFile.read(path)
@@ -338,7 +338,7 @@ def test_a_session_that_is_open_keeps_what_others_have_labelled_meanwhile(folder
     assert [row["label"] for row in rows_of(path)] == ["0"] * 7, "what this session knows is written again"
 
 
-def test_two_people_who_press_a_key_at_once_are_both_kept(folder):
+def test_labels_that_two_people_give_at_once_are_both_kept(folder):
     care(folder, "--count", 20, "--export", folder / "out.csv")
     seen = [(rater, k, LabelFile.read(folder / "labels.csv")) for k in range(20) for rater in ("ann", "bob")]
 
@@ -364,7 +364,7 @@ def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(f
 
 
 @pytest.mark.slow
-def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp_path):
+def test_care_label_prints_the_line_for_care_yaml(tmp_path):
     folder = make(tmp_path / "ws")
     assert not run(folder).failures
     command = ["label", "one", "--workspace", str(folder), "--count", "5"]
@@ -412,7 +412,7 @@ def test_what_is_wrong_is_named(folder):
     assert (result.exit_code, "either a test set of the workspace or --items" in result.output) == (2, True)
 
 
-def test_a_link_to_a_file_of_labels_stays_one_and_a_private_file_private(folder):
+def test_writing_labels_keeps_links_and_file_permissions(folder):
     target = folder / "shared" / "ours.csv"
     (folder / "labels.csv").symlink_to(target)
     care(folder, "--count", 3, "--export", folder / "out.csv")

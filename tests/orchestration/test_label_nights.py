@@ -63,7 +63,7 @@ def reviewed(folder):
 
 
 @pytest.mark.slow
-def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(folder):
+def test_twenty_labels_from_the_page_are_published_and_improve_the_order(folder):
     _, order_before, before = care_fit(folder)
     add_labels(folder)
     assert not run(folder).failures
@@ -101,7 +101,7 @@ def published(folder):
     return {name: found[1].fit_version for name in ("one", "two") if (found := fits.published(name)) is not None}
 
 
-def test_a_bad_word_among_the_labels_of_one_test_set_fails_only_that_one(two):
+def test_an_invalid_label_fails_only_its_test_set(two):
     (two / "one_labels.csv").write_text(LABELS + "i4,goood\n")
     sentence = "one_labels.csv: column 'label' holds 'goood' (line 5), but a finite number is needed"
     ended = " ".join(care(two, "run", code=1).split())
@@ -114,7 +114,7 @@ def test_a_bad_word_among_the_labels_of_one_test_set_fails_only_that_one(two):
 
 
 @pytest.mark.slow
-def test_what_was_published_stays_while_its_labels_cannot_be_read(two):
+def test_the_published_fit_stays_while_labels_are_unreadable(two):
     assert not run(two).failures
     before = published(two)
     (two / "two.csv").write_text((two / "two.csv").read_text().replace("Rome", "Rom"))
@@ -136,7 +136,7 @@ def test_what_was_published_stays_while_its_labels_cannot_be_read(two):
     assert published(two) == after, "corrected labels are those that the fit has seen"
 
 
-def test_labels_of_one_item_that_contradict_each_other_are_reported_as_by_care_fit(tmp_path):
+def test_contradictory_labels_are_reported_as_in_care_fit(tmp_path):
     folder = make(tmp_path / "ws", care=QUICK + "labels: {one: labels.csv}\n")
     rows = [f"i{k},{rater},{k % 5 if rater == 'eva' else 4 - k % 5}\n" for k in range(12) for rater in ("eva", "jo")]
     (folder / "labels.csv").write_text("item_id,rater,label\n" + "".join(rows))
@@ -146,7 +146,7 @@ def test_labels_of_one_item_that_contradict_each_other_are_reported_as_by_care_f
         assert sentence.removeprefix("warning: ") in " ".join(care(folder, command, "--why").split())
 
 
-def test_labels_of_a_test_set_that_was_renamed_are_reported_where_they_are_named(two):
+def test_labels_of_a_renamed_test_set_are_reported(two):
     (two / "testsets" / "one.yaml").rename(two / "testsets" / "other.yaml")
     printed = "care.yaml: labels: there is no test set 'one'; give the name of its file"
     assert printed in care(two, "doctor", "--json", code=1)

@@ -65,7 +65,7 @@ def first_panel(tmp_path_factory) -> Path:
     return shutil.copytree(ROOT / "examples" / "quickstart", tmp_path_factory.mktemp("first") / "panel")
 
 
-def test_commands_name_the_extra_that_brings_their_libraries():
+def test_commands_name_the_extra_with_their_missing_library():
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["pipeline"]
     assert {line.split(">")[0].replace("-", "_") for line in extra} <= PIPELINE
 
@@ -77,7 +77,7 @@ def test_the_version_is_printed_without_the_pipeline():
 
 
 @pytest.mark.slow
-def test_the_core_is_small_and_holds_nothing_of_the_pipeline(core):
+def test_the_core_is_small_and_has_no_pipeline_packages(core):
     listed = json.loads(subprocess.check_output([core / "pip", "list", "--format", "json"], text=True))
     assert {one["name"].lower() for one in listed} - {"pip"} == {name.lower() for name in CORE}
     (site,) = (core.parent / "lib").glob("python3*/site-packages")
@@ -86,7 +86,7 @@ def test_the_core_is_small_and_holds_nothing_of_the_pipeline(core):
 
 
 @pytest.mark.slow
-def test_the_core_estimates_as_with_everything_installed(core, first_panel, tmp_path):
+def test_the_core_gives_the_same_estimates_as_a_full_installation(core, first_panel, tmp_path):
     """Each line of the first page, typed in both environments, and what follows from a table of scores."""
     lines = [line for block in blocks("index.md", "sh") for line in block.splitlines() if line]
     systems = "--items items.csv --system model --labels labels.csv"

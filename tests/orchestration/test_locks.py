@@ -37,7 +37,7 @@ def test_every_package_of_a_lock_has_hashes_and_the_version_of_the_other_lock(na
     assert {package: version for package, version in pinned.items() if known.get(package, version) != version} == {}
 
 
-def test_what_a_workspace_needs_is_part_of_all_and_all_is_there():
+def test_each_lock_file_is_part_of_the_larger_ones():
     pipeline, everything = versions("requirements-pipeline.lock"), versions("requirements-all.lock")
     deployed = versions("requirements-deploy.lock")
     assert versions("requirements-core.lock").items() <= pipeline.items() <= deployed.items() <= everything.items()

@@ -31,7 +31,7 @@ def test_a_verbose_run_logs_what_is_built_and_why(workspace_after_run):
     assert page.exists()
 
 
-def test_warnings_of_our_modules_reach_the_log_of_dagsters_run(tmp_path):
+def test_warnings_reach_the_log_of_dagsters_run(tmp_path):
     @dg.op
     def reads() -> None:
         logging.getLogger("warehouse.storage").warning("a part is damaged")
@@ -48,7 +48,7 @@ def test_warnings_of_our_modules_reach_the_log_of_dagsters_run(tmp_path):
     assert "a part is damaged" in messages
 
 
-def test_a_warning_within_a_run_is_printed_though_dagster_shows_nothing_of_what_it_captures(tmp_path):
+def test_a_warning_during_a_step_is_printed_in_the_terminal(tmp_path):
     """Dagster captures the output of a run and shows it by ``tail``, here one that is too slow to show any."""
     slow = tmp_path / "bin" / "tail"
     slow.parent.mkdir()

@@ -56,7 +56,7 @@ def mounted(two: tuple[Path, Path]) -> dg.Definitions:
     return host(build_defs(str(a), key_prefix="team_a"), build_defs(b, key_prefix=["org", "team_b"]))
 
 
-def test_a_host_keeps_its_executor_and_its_resources(two):
+def test_a_host_project_keeps_its_executor_and_resources(two):
     merged = host(build_defs(two[0]))
     dg.Definitions.validate_loadable(merged)
     assert merged.executor is dg.multiprocess_executor
@@ -76,7 +76,7 @@ def test_no_group_holds_assets_of_two_workspaces_or_of_a_host(two):
     assert {spec.group_name for spec in build_defs(two[0]).resolve_all_asset_specs()} >= {"inputs", "fit", "report"}
 
 
-def test_a_host_that_loads_the_definitions_is_shown_no_warning(two):
+def test_loading_the_definitions_in_a_host_project_prints_no_warning(two):
     """What Dagster calls a beta concerns CARE, which pins Dagster's version, and not who mounts it."""
     code = f"build_defs(Path({str(two[0])!r}), key_prefix='team_a')"
     run = [sys.executable, "-c", f"from pathlib import Path\nfrom orchestration.definitions import build_defs\n{code}"]
@@ -95,7 +95,7 @@ def materialise(defs: dg.Definitions, instance: dg.DagsterInstance, request: dg.
 
 
 @pytest.mark.slow
-def test_two_workspaces_of_one_location_are_both_brought_up_to_date_and_do_not_meet(two):
+def test_two_workspaces_in_one_code_location_run_separately(two):
     """By what each one's sensor asks for, until neither asks for anything."""
     defs = mounted(two)
     dg.Definitions.validate_loadable(defs)
@@ -209,13 +209,13 @@ def test_every_asset_has_kinds_owners_and_tags(two):
         assert spec.tags["care/workspace"] == "a"
 
 
-def test_the_component_is_known_to_whoever_has_care_installed():
+def test_the_component_is_registered_by_the_installed_package():
     (entry,) = entry_points(group="dagster_dg_cli.registry_modules", name="care")
     assert entry.load().__name__ == "orchestration.component"
 
 
 @pytest.mark.slow
-def test_an_endpoint_does_not_wait_for_a_gpu_and_no_judge_is_asked_twice_at_once():
+def test_pools_separate_gpu_judges_and_prevent_parallel_runs_of_a_judge():
     """Steps of three runs that hold places at the same time, each on a thread of its own."""
     holds, released = {name: threading.Event() for name in ("model", "endpoint")}, threading.Event()
     order: list[str] = []

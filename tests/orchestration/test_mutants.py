@@ -39,7 +39,7 @@ def changed(mutant: Mutant, source: bytes) -> bytes:
     return source[: mutant.start] + mutant.after.encode() + source[mutant.end :]
 
 
-def test_every_small_mistake_of_a_module_is_a_mutant_and_nothing_else_is():
+def test_mutants_of_a_module_are_the_expected_ones():
     made = list(mutants_of(SOURCE.encode()))
     assert {(mutant.before, mutant.after) for mutant in made} == EXPECTED
     assert len(made) == len(EXPECTED)
@@ -65,7 +65,7 @@ def test_a_seed_draws_the_same_mutants_as_many_of_each_stratum():
 
 
 @pytest.mark.slow
-def test_a_mutant_that_a_test_notices_is_killed_and_one_that_none_notices_survives(tmp_path):
+def test_a_mutant_is_killed_if_a_test_fails_and_survives_otherwise(tmp_path):
     (tmp_path / "m.py").write_text("def sign(x):\n    return 1 if x > 0 else -1\n")
     (tmp_path / "test_m.py").write_text("from m import sign\n\n\ndef test_sign():\n    assert sign(2) == 1\n")
     made = list(mutants_of((tmp_path / "m.py").read_bytes(), file="m.py"))

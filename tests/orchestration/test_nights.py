@@ -38,7 +38,7 @@ scale: [0, 9]
 """
 
 
-def test_judges_are_asked_at_the_nightly_hour_or_on_change_only(tmp_path, monkeypatch):
+def test_judges_are_asked_only_at_the_nightly_hour_or_on_change(tmp_path, monkeypatch):
     """By the count of the server that is paid: under `care ui`, and under a host's daemon beside other workspaces."""
     monkeypatch.setenv("CARE_TEST_KEY", "a key")
     at = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=3)

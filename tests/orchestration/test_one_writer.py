@@ -99,7 +99,7 @@ def test_the_holder_of_the_workspace_is_named(tmp_path, impatient, words):
     assert "is at work on" in printed
 
 
-def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
+def test_the_lock_is_released_when_its_holder_ends(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
     with (
         pytest.raises(WarehouseError, match="care admin gc"),
@@ -184,7 +184,7 @@ def test_a_killed_holder_is_not_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(workspace_after_run):
+def test_a_waiting_dagster_run_holds_no_pool_slot(workspace_after_run):
     """Else the command, which needs the place, and the run would wait for each other."""
     workspace = load_workspace(workspace_after_run)
     with workspace_instance(workspace) as instance, materialising(workspace, "panel", "one") as process:
@@ -206,7 +206,7 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(workspac
 
 
 @pytest.mark.slow
-def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(workspace_after_run):
+def test_care_run_leaves_results_to_a_queued_dagster_run_of_their_fit(workspace_after_run):
     """The run waits with its fit; a command that makes the panel anew meanwhile must not compare systems before it."""
     workspace = load_workspace(workspace_after_run)
     with (
@@ -259,7 +259,7 @@ def every_result_in_several_processes() -> dg.JobDefinition:
 
 
 @pytest.mark.slow
-def test_forgetting_that_is_killed_is_finished_by_the_next_run(workspace_after_run, monkeypatch):
+def test_a_killed_forget_is_completed_by_the_next_run(workspace_after_run, monkeypatch):
     """Killed after the first file, before anything that would keep the source from bringing the item back."""
     folder = workspace_after_run
     rewrite, calls = retention._without, []
@@ -285,7 +285,7 @@ def test_forgetting_that_is_killed_is_finished_by_the_next_run(workspace_after_r
     assert run(folder).materialised == []
 
 
-def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(workspace_after_run, monkeypatch):
+def test_a_killed_rebuild_leaves_no_database_that_looks_complete(workspace_after_run, monkeypatch):
     folder = workspace_after_run
     workspace = load_workspace(folder)
     rows = query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL")
@@ -307,7 +307,7 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(workspace_
     assert not (folder / "data" / "making").exists()
 
 
-def test_temporary_files_of_processes_that_are_gone_are_swept(workspace_after_run):
+def test_temporary_files_of_ended_processes_are_removed(workspace_after_run):
     folder = workspace_after_run
     gone = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
@@ -327,7 +327,7 @@ def test_temporary_files_of_processes_that_are_gone_are_swept(workspace_after_ru
 
 
 @pytest.mark.slow
-def test_stopping_the_ui_stops_all_that_it_started(tmp_path):
+def test_stopping_the_ui_stops_its_child_processes(tmp_path):
     folder = make(tmp_path / "ws", n=10)
     port = free_port()
     command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(folder), "--port", str(port)]
@@ -381,7 +381,7 @@ def versions_of(file: Path) -> int:
         return connection.execute("SELECT count(*) FROM alembic_version").fetchone()[0]
 
 
-def test_locks_are_held_as_nfs_holds_them(tmp_path, monkeypatch):
+def test_locks_work_on_nfs(tmp_path, monkeypatch):
     """NFS 4 shares a lock only on a file that is open for reading, and gives one alone only on one open for writing."""
     flock, refused_mode = fcntl.flock, {fcntl.LOCK_SH: os.O_WRONLY, fcntl.LOCK_EX: os.O_RDONLY}
 

@@ -120,7 +120,7 @@ def test_the_library_returns_what_the_commands_print(here):
         care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system="model_a")
 
 
-def test_a_form_that_does_not_apply_is_refused_in_a_sentence(here):
+def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
     rows = [json.loads(line) for line in (here / "items.jsonl").read_text().splitlines()]
     single = [
         {"item_id": r["item_id"], "response": r["response_a"], "model": r["model_a"], "maker": r["model_b"]}
@@ -233,7 +233,7 @@ def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(t
 
 
 @pytest.mark.slow
-def test_a_prompt_does_not_turn_recorded_scores_round(two_systems):
+def test_a_prompt_does_not_reverse_recorded_scores(two_systems):
     """It is refused at once, and nothing is asked; what was published stays as it was."""
     folder, grades = two_systems
     scores = [f"p{k},j{j},{-grade}" for k, row in grades.items() for j, grade in enumerate(row)]

@@ -68,7 +68,7 @@ def test_revisions_are_written_next_to_the_model_and_nothing_else_changes(tmp_pa
     assert "0 judge file(s) pinned" in care(tmp_path, "judges", "pin")
 
 
-def test_a_repository_that_is_not_there_ends_with_1_and_the_others_are_pinned(tmp_path, hub):
+def test_a_missing_repository_exits_with_1_and_the_others_are_pinned(tmp_path, hub):
     (tmp_path / "judges").mkdir()
     (tmp_path / "care.yaml").write_text("{}\n")
     for name, model in (("a", "some/typo"), ("b", "some/open")):
@@ -78,7 +78,7 @@ def test_a_repository_that_is_not_there_ends_with_1_and_the_others_are_pinned(tm
     assert "no judge 'nobody'" in care(tmp_path, "judges", "pin", "nobody", code=2)
 
 
-def test_the_catalog_s_data_sets_are_pinned_and_the_file_stays_as_it_was(tmp_path, hub):
+def test_data_sets_are_pinned_and_the_rest_of_the_file_is_unchanged(tmp_path, hub):
     (tmp_path / "care.yaml").write_text("{}\n")
     printed = care(tmp_path, "testsets", "add", "--all")
     folder = tmp_path / "testsets"

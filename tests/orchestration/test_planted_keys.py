@@ -94,7 +94,7 @@ def planted() -> re.Pattern[str]:
     return re.compile("|".join(re.escape(part) for part in sorted(parts) if PUBLIC not in part.lower()))
 
 
-def test_the_search_finds_what_is_planted(tmp_path):
+def test_the_search_for_keys_finds_planted_keys(tmp_path):
     """In plain bytes and packed, so that finding nothing means something."""
     pq.write_table(pa.table({"raw": ["x " + KEYS["KEY_OF_C"][3:14]]}), tmp_path / "a.parquet")
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
@@ -107,7 +107,7 @@ def test_the_search_finds_what_is_planted(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quiet_again")
-def test_keys_are_nowhere_in_the_workspace_the_runs_or_the_output(echo, hook, tmp_path, capfd):
+def test_api_keys_are_not_in_files_runs_or_output(echo, hook, tmp_path, capfd):
     folder = make(tmp_path / "ws", judges=("length", "conciseness"), n=24)
     (folder / "care.yaml").write_text(
         "fit: {resamples: 0}\nreview: {hold: false}\nalerts: {webhook: '${HOOK}', file: alerts.jsonl}\n"

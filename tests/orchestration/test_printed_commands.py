@@ -166,7 +166,7 @@ def only_named(each: Printed) -> bool:
     return each.command in ONLY_NAMED
 
 
-def test_every_command_that_is_printed_can_be_typed_as_it_stands():
+def test_every_printed_command_can_be_copied_and_run():
     wrong = {command: why for command in by_command() if (why := what_is_wrong(command))}
     missing = {command for command, why in wrong.items() if not why.startswith("lacks ")}
     assert not missing, {command: (wrong[command], by_command()[command]) for command in missing}

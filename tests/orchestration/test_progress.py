@@ -34,7 +34,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_terminal_shows_how_far_the_work_is(files, monkeypatch, command):
+def test_a_terminal_shows_progress(files, monkeypatch, command):
     typed, message = COMMANDS[command]
     terminal = io.StringIO()
     monkeypatch.setattr(output, "errors", Console(file=terminal, force_terminal=True, width=120))

@@ -21,7 +21,7 @@ def tables(tmp_path_factory):
     return shutil.copytree(QUICKSTART, tmp_path_factory.mktemp("quickstart") / "tables")
 
 
-def test_the_generator_gives_the_files_of_the_repository(tables):
+def test_the_generator_reproduces_the_quickstart_files(tables):
     for path in tables.glob("*.csv"):
         path.unlink()
     runpy.run_path(str(tables / "generate.py"), run_name="__main__")
@@ -39,7 +39,7 @@ def test_the_fit_removes_the_planted_length_bias(tables):
     assert "agreement with gold (Kendall's tau): care 0.8" in done.output
 
 
-def test_repeated_runs_give_pass_k_and_the_judges_noise(tables):
+def test_repeated_runs_give_pass_k_and_the_noise_of_judges(tables):
     """The planted chance of a pass is .43 and .69, and of two passes on one question less."""
     given = ["--items", tables / "items.csv", "--system", "system", "--labels", tables / "labels.csv", "--json"]
 
@@ -101,6 +101,6 @@ def first_screens(tables):
         ("do my labels agree?", True, "48 labels do not contradict the judges."),
     ],
 )
-def test_every_first_screen_answers_in_the_same_words(first_screens, question, labels, answer):
+def test_every_first_screen_gives_the_same_answers(first_screens, question, labels, answer):
     for place, text in zip(("terminal", "page", "JSON", "Python"), first_screens[labels], strict=True):
         assert answer in text, f"{question} ({place})"

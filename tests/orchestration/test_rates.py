@@ -57,7 +57,7 @@ def of_systems(folder, command, *more, labels="labels.csv"):
     return care(command, folder / "scores.csv", *more, *given)
 
 
-def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
+def test_library_and_commands_give_the_same_rates_and_gates(folder):
     scores, items = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "items.csv")
     labels = pd.read_csv(folder / "labels.csv")
     printed = json.loads(of_systems(folder, "rate", "--json", "--population")[1])
@@ -82,7 +82,7 @@ def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
         )
 
 
-def test_a_gate_for_many_looks_decides_and_refuses_what_it_cannot_promise(folder):
+def test_a_sequential_gate_decides_and_rejects_unsupported_options(folder):
     gate = ("gate", "new", "--against", "old", "--sequential")
     code, line, _ = of_systems(folder, *gate)
     assert (code, "90% interval at all looks together" in line) == (0, True)
@@ -129,7 +129,7 @@ def test_labels_of_unknown_sampling_are_refused(folder):
     assert of_systems(folder, "rate", "--drawn", "chosen")[0] == 2
 
 
-def test_to_label_is_a_random_sample_that_grows(folder):
+def test_items_to_label_are_a_random_sample_that_can_grow(folder):
     out, gold = folder / "out", {}
     fit = ["fit", folder / "scores.csv", "--out", out, "--intervals", 0, "--aggregator", "care"]
     asked = [care(*fit)[0]]
@@ -165,7 +165,7 @@ def test_exit_codes_of_the_gate(folder):
 
 
 @pytest.mark.slow
-def test_a_gate_against_a_kept_fit_reports_changed_labels_and_judges(tmp_path):
+def test_a_gate_against_a_stored_fit_reports_changed_labels_and_judges(tmp_path):
     """Twenty answers of each of two systems; people pass those of the longer one."""
     folder = make(
         tmp_path / "ws", n=120, care="fit: {resamples: 0}\nreview: {hold: false}\nlabels: {one: labels.csv}\n"
@@ -279,7 +279,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     assert (code, "give the score above which it passes an answer with --cut" in output) == (2, True), output
 
 
-def test_a_judge_may_gate_where_its_interval_is_above_the_bar(folder):
+def test_a_judge_may_gate_if_its_interval_is_above_the_bar(folder):
     """Exit 0 above the bar, 3 below it, 4 in between, with the number of labels that would decide."""
     given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
     panel, *judges = json.loads(care(*given, "--json")[1])

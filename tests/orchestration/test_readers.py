@@ -18,7 +18,7 @@ UP_TO_THE_FIT = " or ".join(
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(workspace_after_run):
+def test_accept_evaluates_an_unevaluated_fit_first(workspace_after_run):
     """As where the night waits for a run of Dagster that is to read the labels anew."""
     folder = workspace_after_run
     write_items(folder, edited=7)
@@ -36,7 +36,7 @@ def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(works
     assert query(folder, "SELECT DISTINCT fit_version FROM latest_fits") == [(latest.fit_version,)]
 
 
-def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(workspace_after_run, monkeypatch):
+def test_the_database_is_replaced_atomically(workspace_after_run, monkeypatch):
     workspace = load_workspace(workspace_after_run)
     replace, existed = Path.replace, []
 
@@ -50,7 +50,7 @@ def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(workspac
     assert existed == [True]
 
 
-def test_a_database_that_a_killed_writer_left_unfinished_is_replaced_with_its_log(workspace_after_run):
+def test_a_rebuild_deletes_the_log_of_the_old_database(workspace_after_run):
     """Else the log of the old one would be read into the new one."""
     workspace = load_workspace(workspace_after_run)
     rows = query(workspace_after_run, "SELECT * FROM latest_aggregates ORDER BY ALL")
@@ -61,7 +61,7 @@ def test_a_database_that_a_killed_writer_left_unfinished_is_replaced_with_its_lo
     assert query(workspace_after_run, "SELECT * FROM latest_aggregates ORDER BY ALL") == rows
 
 
-def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(workspace_after_run):
+def test_a_fit_deleted_during_reading_is_left_out(workspace_after_run):
     """A link to nothing is listed and cannot be read, as a file that is deleted between the two."""
     workspace = load_workspace(workspace_after_run)
     kept = workspace.fits.fit_versions("one")
@@ -72,7 +72,7 @@ def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(workspace_afte
     assert kept[0].fit_version in care(workspace_after_run, "fits", "list", "one")
 
 
-def test_status_works_while_the_first_run_begins(tmp_path):
+def test_status_works_during_the_first_run(tmp_path):
     folder = make(tmp_path / "ws")
     database = folder / "data" / "care.duckdb"
     database.parent.mkdir()
@@ -83,7 +83,7 @@ def test_status_works_while_the_first_run_begins(tmp_path):
     assert "missing" in care(folder, "status"), "as a writer was killed before it had made the tables"
 
 
-def test_a_judge_that_is_deleted_while_the_workspace_is_read_is_left_out(tmp_path, monkeypatch):
+def test_a_judge_deleted_during_reading_is_left_out(tmp_path, monkeypatch):
     folder = make(tmp_path / "ws")
     listed = Path.glob
 

@@ -149,7 +149,7 @@ def started_and_stopped(line: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypatch):
+def test_every_command_in_the_readme_works_for_a_new_user(tmp_path, monkeypatch):
     """In order, in one folder; what ends by itself runs in this process, what an installed `care` does elsewhere."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("webbrowser.open", lambda _: True)
@@ -181,7 +181,7 @@ def test_every_command_of_readme_does_what_a_newcomer_expects(tmp_path, monkeypa
     assert (Path.cwd() / "mine" / "data" / "report" / "experiments.html").is_file()
 
 
-def test_every_command_that_is_left_out_or_prepared_is_still_in_the_documents():
+def test_every_exempted_command_is_still_documented():
     lines = commands()
     assert not any("#" in line for line in lines)
     for beginning in (*LEFT_OUT, *BEFORE, *AFTER, EXPERIMENTS):

@@ -86,7 +86,7 @@ HOLDS_BACK = {
     ],
     ids=["three faults", "holes"],
 )
-def test_a_nightly_run_is_blocked_for_each_reason_with_advice(folder, nightly_run, reported):
+def test_each_check_blocks_a_fit_and_gives_a_remedy(folder, nightly_run, reported):
     before = query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL")
     write(folder, **nightly_run)
     assert not run(folder).failures
@@ -119,7 +119,7 @@ def assert_blocked_in_dagster(folder, checks):
 
 
 @pytest.mark.slow
-def test_a_first_fit_that_is_blocked_is_compared_with_nothing(tmp_path):
+def test_a_blocked_first_fit_has_no_comparison(tmp_path):
     folder = make(tmp_path / "ws", judges=(), care="fit: {resamples: 0, aggregators: [avg]}\n")
     spec = folder / "testsets" / "one.yaml"
     spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))
@@ -136,7 +136,7 @@ def test_a_first_fit_that_is_blocked_is_compared_with_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_labels_do_not_carry_other_scores_past_the_review(folder):
+def test_new_labels_do_not_excuse_changed_scores_in_the_review(folder):
     """On the night on which labels come, every judge's scores go to other items as well."""
     header, *rows = (folder / "scores.csv").read_text().splitlines()
     scores = [row.split(",", 1)[1] for row in rows]
@@ -153,7 +153,7 @@ def test_labels_do_not_carry_other_scores_past_the_review(folder):
 
 
 @pytest.mark.slow
-def test_a_declared_judge_may_be_gold(folder):
+def test_a_declared_judge_may_equal_gold(folder):
     care = folder / "care.yaml"
     care.write_text(care.read_text() + "review: {declared: [cheat]}\n")
     write(folder, cheat=True)

@@ -89,7 +89,7 @@ def test_abandoned_runs_are_marked_as_failed(tmp_path, monkeypatch):
         assert ended.status is dg.DagsterRunStatus.FAILURE
 
 
-def test_what_a_killed_run_wrote_without_its_event_is_materialised_again(workspace_after_run):
+def test_partitions_written_without_an_event_are_materialised_again(workspace_after_run):
     """A kill between the last write and the event leaves a partition that Dagster's UI shows as failed."""
     workspace = load_workspace(workspace_after_run)
     with workspace_instance(workspace) as instance:
@@ -104,7 +104,7 @@ def test_what_a_killed_run_wrote_without_its_event_is_materialised_again(workspa
 
 
 @pytest.mark.parametrize("has_run", [False, True])
-def test_a_storage_of_dagster_that_a_kill_left_half_created_is_rebuilt(tmp_path, has_run):
+def test_an_incomplete_dagster_storage_is_rebuilt(tmp_path, has_run):
     """Of one that has runs, the same is damage, and told."""
     workspace = load_workspace(make(tmp_path / "ws"))
     with workspace_instance(workspace) as instance:
@@ -153,14 +153,14 @@ def test_a_judge_waits_for_the_items_of_its_test_sets_and_a_fit_for_its_judges()
     assert asked([judge, *fit], tried) == [("moments", "x"), ("panel", "x"), ("panel", "z")], "it was asked in vain"
 
 
-def test_what_depends_on_a_failure_is_not_requested():
+def test_partitions_downstream_of_a_failure_are_not_requested():
     tried = Tried(1)
     tried.note([one("panel")])
     assert asked([one("panel"), one("moments"), one("factors", "z")], tried) == [("factors", "z")]
     assert asked([one("panel", version="2"), one("moments")], tried) == [("moments", "x"), ("panel", "x")]
 
 
-def test_a_fit_of_which_something_is_under_way_is_left_to_that_run_and_the_index_comes_last():
+def test_a_fit_in_progress_is_left_to_its_run_and_the_index_is_last():
     tried, index = Tried(1), one(*INDEX)
     assert asked([one("panel"), index], tried, {("review", "x")}) == []
     assert asked([one("panel"), index], tried) == [("panel", "x")]
@@ -168,7 +168,7 @@ def test_a_fit_of_which_something_is_under_way_is_left_to_that_run_and_the_index
     assert asked([index], tried) == [INDEX]
 
 
-def test_a_failure_is_requested_again_a_limited_number_of_times_for_each_version():
+def test_failed_partitions_are_retried_a_limited_number_of_times_per_version():
     tried, evaluation = Tried(2), one("evaluation")
     for _ in range(2):
         assert tried.may_ask(evaluation)
@@ -180,7 +180,7 @@ def test_a_failure_is_requested_again_a_limited_number_of_times_for_each_version
     assert tried.may_ask(evaluation), "it was made meanwhile"
 
 
-def test_what_was_requested_with_its_inputs_has_its_version_from_after_the_run():
+def test_the_version_of_a_requested_partition_is_taken_after_its_run():
     tried, first, then = Tried(1), one("evaluation"), one("evaluation", version="of the new fit")
     tried.note([one("aggregates"), first])
     tried.look({first.key: first}, {first.key})
@@ -191,7 +191,7 @@ def test_what_was_requested_with_its_inputs_has_its_version_from_after_the_run()
 
 
 @pytest.mark.slow
-def test_partitions_of_runs_that_have_not_ended_are_known(instance, tmp_path):
+def test_partitions_of_unfinished_runs_are_found(instance, tmp_path):
     every = build_defs(tmp_path).resolve_job_def(IMPLICIT_ASSET_JOB)
 
     def begin(asset, **tags):

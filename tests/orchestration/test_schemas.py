@@ -54,12 +54,12 @@ def refuse_what_does_not_fit(command: str, *words: object) -> list[dict]:
 
 
 @pytest.mark.parametrize("command", TABLES)
-def test_what_a_command_over_tables_prints_fits_its_schema(command, tmp_path, monkeypatch):
+def test_json_output_of_table_commands_matches_its_schema(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refuse_what_does_not_fit(command, *TABLES[command])
 
 
-def test_what_a_command_over_a_workspace_prints_fits_its_schema(workspace_after_run):
+def test_json_output_of_workspace_commands_matches_its_schema(workspace_after_run):
     version = refuse_what_does_not_fit("care fits list", *NIGHTLY["care fits list"], "--workspace", workspace_after_run)
     for command, words in NIGHTLY.items():
         typed = [version[0]["fit_version"] if word == "FIT_VERSION" else word for word in words]
@@ -67,7 +67,7 @@ def test_what_a_command_over_a_workspace_prints_fits_its_schema(workspace_after_
     refuse_what_does_not_fit("care run", "run", "--dry-run", "--workspace", workspace_after_run)
 
 
-def test_every_command_with_json_has_a_schema_and_no_other():
+def test_exactly_the_commands_with_json_have_a_schema():
     def with_json(command, name):
         for word, sub in getattr(command, "commands", {}).items():
             yield from with_json(sub, f"{name} {word}")

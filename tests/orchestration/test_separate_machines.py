@@ -274,7 +274,7 @@ def scoring(machine: Machine) -> bool:
     return any(title.startswith("ray::Worker.score") for title in machine.titles())
 
 
-def test_a_machine_sees_nothing_of_the_workspace(tmp_path, machines):
+def test_worker_machines_cannot_read_the_workspace(tmp_path, machines):
     """The condition of the other tests."""
     folder = demo(tmp_path / "ws", "{}")
     seen = machines.output_of(
@@ -289,7 +289,7 @@ def test_a_machine_sees_nothing_of_the_workspace(tmp_path, machines):
     assert not (ROOT / "new").exists()
 
 
-def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp_path, machines, one_process):
+def test_the_demo_on_separate_machines_equals_the_demo_in_one_process(tmp_path, machines, one_process):
     ray, nodes = machines.ray()
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
@@ -304,7 +304,7 @@ def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp
     must_be_equal(folder, one_process)
 
 
-def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_path, machines, one_process):
+def test_a_killed_node_loses_and_repeats_no_score(tmp_path, machines, one_process):
     ray, (_, node) = machines.ray()
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
@@ -325,7 +325,7 @@ def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_
     must_be_equal(folder, one_process)
 
 
-def test_a_worker_that_is_killed_during_moments_changes_no_digit(tmp_path, machines, one_process):
+def test_a_killed_worker_does_not_change_the_moments(tmp_path, machines, one_process):
     dask, (worker, _) = machines.dask(HELD)
     folder = demo(tmp_path / "ws", f"dask: {{address: {dask!r}}}\njudging: {{mode: inline}}\n")
     nightly_run = command(folder)

@@ -35,7 +35,7 @@ def read(folder, text):
     return read_settings(folder)
 
 
-def test_the_template_is_the_defaults_and_names_every_setting(tmp_path):
+def test_the_template_has_every_setting_with_its_default(tmp_path):
     assert read(tmp_path, template()) == Settings() == read(tmp_path, "{}")
     shown = template().replace("# nightly", "nightly").replace("#   ", "  ")
     nightly = yaml.safe_load(shown)["nightly"]
@@ -48,7 +48,7 @@ def test_the_template_is_the_defaults_and_names_every_setting(tmp_path):
                 assert f"\n  {entry.name}:" in template()
 
 
-def test_the_schema_takes_what_the_reader_takes(tmp_path):
+def test_schema_and_reader_accept_the_same_files(tmp_path):
     validator = Draft202012Validator(schema())
     for path in (ROOT / "examples").glob("*/care.yaml"):
         validator.validate(yaml.safe_load(path.read_text()))
@@ -118,7 +118,7 @@ def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):
     ("source", "place"),
     [("{kind: files, items: a.csv, scores: {path: b.csv}}", "source.scores"), ("{kind: import, tool: x}", "source")],
 )
-def test_a_misplaced_setting_is_reported_its_place(tmp_path, source, place):
+def test_a_misplaced_setting_is_reported_with_its_correct_place(tmp_path, source, place):
     path = tmp_path / "one.yaml"
     path.write_text(f"families: {{a: one}}\nsource: {source}\n")
     with pytest.raises(InputError, match=rf"one.yaml: .*families: is not a setting here; write it under {place}(;|$)"):
@@ -145,14 +145,14 @@ def fields_of(document):
     return found
 
 
-def test_no_setting_is_added_unless_another_one_goes():
+def test_the_number_of_settings_does_not_grow():
     """Who adds a field finds one that nobody tunes, makes it a constant with its reason, and keeps these numbers."""
     printed = {file: CliRunner().invoke(app, ["admin", "schema", file]).stdout for file in MOST_FIELDS}
     known = {file: len(fields_of(json.loads(schema))) for file, schema in printed.items()}
     assert known == MOST_FIELDS
 
 
-def test_bounds_hold_in_python_too():
+def test_bounds_of_settings_also_apply_in_python():
     for wrong in (
         lambda: AdmissionRule(max_missing=1.5),
         lambda: AdmissionRule(admit="perhaps"),  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def paid(tmp_path):
     [(3, started_here), pytest.param(20, started_by_the_command, marks=pytest.mark.slow)],
     ids=["three kills", "twenty kills of care run"],
 )
-def test_what_is_charged_is_on_the_bill_and_within_the_limit_wherever_judging_is_killed(paid, kills, start):
+def test_a_kill_at_any_point_keeps_costs_recorded_and_within_the_limit(paid, kills, start):
     folder, server = paid
     draw = random.Random(11)
     limited(folder, 1.0)

@@ -189,7 +189,7 @@ def on_disk(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_run_stores_the_files_of_a_folder_and_another_machine_has_nothing_to_do(workspace, address, on_disk):
+def test_a_run_writes_to_the_store_and_another_machine_has_nothing_to_do(workspace, address, on_disk):
     first = workspace("first")
     care(first, "run")
     stored = objects_of(address)
@@ -221,7 +221,7 @@ def test_a_run_stores_the_files_of_a_folder_and_another_machine_has_nothing_to_d
     assert "hold different files" in " ".join(care(restored, "status", code=2).split())
 
 
-def test_a_connection_that_is_cut_while_writing_costs_one_command(workspace, address, proxy, on_disk):
+def test_a_lost_connection_while_writing_fails_one_command(workspace, address, proxy, on_disk):
     here = workspace("here")
     for named in ("/parts/scores/", "/fit_version%3D", "/report/testset-"):
         proxy.cut = lambda method, path, named=named: method in ("PUT", "POST") and named in path
@@ -244,9 +244,7 @@ def must_be_as_undisturbed(here, address, on_disk):
     assert query(here, ESTIMATES) == query(on_disk, ESTIMATES)
 
 
-def test_a_process_that_is_killed_in_the_middle_of_a_request_is_finished_by_the_next(
-    workspace, address, proxy, on_disk
-):
+def test_the_next_command_completes_a_killed_write_to_the_store(workspace, address, proxy, on_disk):
     here = workspace("here")
     for point in (3, 20, 20):
         process = subprocess.Popen([sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(here)])
@@ -265,7 +263,7 @@ def test_a_process_that_is_killed_in_the_middle_of_a_request_is_finished_by_the_
     must_be_as_undisturbed(here, address, on_disk)
 
 
-def test_a_connection_that_is_cut_while_fetching_costs_one_command(workspace, address, proxy):
+def test_a_lost_connection_while_reading_fails_one_command(workspace, address, proxy):
     first = workspace("first")
     care(first, "run")
     second = workspace("second")
@@ -277,7 +275,7 @@ def test_a_connection_that_is_cut_while_fetching_costs_one_command(workspace, ad
     assert kept_files(second) == kept_files(first)
 
 
-def test_forgetting_and_deleting_reach_the_store(workspace, address):
+def test_forget_and_gc_delete_in_the_store(workspace, address):
     here, there = workspace("here"), workspace("there")
     care(here, "run")
     care(there, "run")
@@ -294,7 +292,7 @@ def test_forgetting_and_deleting_reach_the_store(workspace, address):
     assert not [name for name in objects_of(address) if "judge=length" in name]
 
 
-def test_what_another_machine_publishes_is_what_the_database_here_answers(workspace, monkeypatch):
+def test_a_fit_published_on_another_machine_is_in_the_local_database(workspace, monkeypatch):
     here, there = workspace("here"), workspace("there")
     care(here, "run")
     for folder in (here, there):
@@ -323,7 +321,7 @@ def test_what_another_machine_publishes_is_what_the_database_here_answers(worksp
     assert (here / "data" / "care.duckdb").stat().st_mtime_ns == rebuilt, "and it is not made again"
 
 
-def test_a_store_that_does_not_answer_is_one_sentence(tmp_path, server, monkeypatch):
+def test_an_unreachable_store_is_one_message(tmp_path, server, monkeypatch):
     monkeypatch.setattr("warehouse.remote.objects._RETRIES", 1)
     here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}.items():
@@ -338,7 +336,7 @@ def test_a_store_that_does_not_answer_is_one_sentence(tmp_path, server, monkeypa
         assert "it refuses the credentials of this process" in one_sentence(care(here, "admin", "gc", code=1))
 
 
-def test_a_store_that_never_answers_is_given_up(tmp_path, monkeypatch):
+def test_requests_to_a_silent_store_time_out(tmp_path, monkeypatch):
     monkeypatch.setattr("warehouse.remote.objects._RETRIES", 0)
     monkeypatch.setattr("warehouse.remote.objects._READ_TIMEOUT_S", 1)
     here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")
@@ -359,7 +357,7 @@ def one_sentence(output: str) -> str:
     return text
 
 
-def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
+def test_only_one_machine_works_at_a_time(workspace, address, monkeypatch):
     here, there = workspace("here"), workspace("there")
     monkeypatch.setenv(PATIENCE, "0")
     with exclusive_lock(load_workspace(here), "care run"):
@@ -369,7 +367,7 @@ def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
     assert "nothing to delete" in care(there, "admin", "gc")
 
 
-def test_of_eight_machines_one_takes_the_lease(tmp_path, address, proxy):
+def test_only_one_of_eight_machines_gets_the_lease(tmp_path, address, proxy):
     start, inside, most = threading.Barrier(8), [], []
 
     def work(number: int) -> None:

@@ -37,7 +37,7 @@ def seconds_of_steps(folder):
     return seconds
 
 
-def test_the_seconds_of_a_day_are_dagsters_record_and_its_costs_the_servers(tmp_path, vendor):
+def test_history_shows_dagsters_durations_and_the_servers_costs(tmp_path, vendor):
     folder = with_paid_judge(tmp_path / "ws", vendor)
     care(folder, "run", "--select", "group:inputs or group:judging")
     (day,) = care_json(folder, "history")

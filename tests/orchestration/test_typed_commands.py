@@ -181,7 +181,7 @@ def to_type(fit_version: str) -> dict[str, str]:
     return typed
 
 
-def test_every_printed_command_does_its_work(prepared, tmp_path, monkeypatch):
+def test_every_printed_command_works(prepared, tmp_path, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setattr("orchestration.cli.label.refuse_without_terminal", lambda *_: None)
     monkeypatch.setattr("click.getchar", lambda: "q")

@@ -51,7 +51,7 @@ def test_a_run_rebuilds_an_older_database_and_nothing_else(workspace_after_run):
     assert query(workspace_after_run, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
 
 
-def test_what_a_release_with_probes_left_is_not_read_and_is_forgotten_with_an_item(workspace_after_run):
+def test_probes_of_an_earlier_release_are_not_read_and_deleted_by_forget(workspace_after_run):
     left = workspace_after_run / "data" / "parts" / "probes"
     scores = next((workspace_after_run / "data" / "parts").rglob("scores/**/*.parquet"))
     (left / scores.relative_to(workspace_after_run / "data" / "parts")).parent.mkdir(parents=True)
@@ -66,13 +66,13 @@ def test_what_a_release_with_probes_left_is_not_read_and_is_forgotten_with_an_it
 
 
 @pytest.mark.parametrize("words", [("run",), ("admin", "forget", "i1", "--testset", "one")])
-def test_a_command_refuses_a_later_database_and_leaves_it(workspace_after_run, words):
+def test_a_command_rejects_a_later_database_and_does_not_change_it(workspace_after_run, words):
     made = made_by(workspace_after_run, 99)
     assert "was built by CARE another (schema 99)" in care(workspace_after_run, *words, code=1).replace("\n", " ")
     assert load_workspace(workspace_after_run).warehouse.path.read_bytes() == made
 
 
-def test_a_run_of_the_daemon_refuses_a_later_database_and_leaves_it(workspace_after_run):
+def test_the_daemon_rejects_a_later_database_and_does_not_change_it(workspace_after_run):
     made = made_by(workspace_after_run, 99)
     result = materialised(workspace_after_run, "panel", "one")
     assert not result.success
@@ -81,7 +81,7 @@ def test_a_run_of_the_daemon_refuses_a_later_database_and_leaves_it(workspace_af
     assert load_workspace(workspace_after_run).warehouse.path.read_bytes() == made
 
 
-def test_a_deployment_is_known_by_its_two_variables(workspace_after_run, tmp_path, monkeypatch):
+def test_a_deployment_is_detected_by_two_variables(workspace_after_run, tmp_path, monkeypatch):
     """``DAGSTER_HOME`` alone may belong to another project of the person who types the command."""
     workspace, home = load_workspace(workspace_after_run), tmp_path / "home"
     own = workspace.data / "dagster"

@@ -186,7 +186,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
         (("--scale", "1", "10", "--scale", "0", "9"), "--scale is given twice; give it once"),
     ],
 )
-def test_a_scale_that_cannot_be_is_refused(here, rng, words, message):
+def test_an_impossible_scale_is_rejected(here, rng, words, message):
     write_wide(here / "wide.csv", rng)
     result = care("fit", "wide.csv", *words)
     assert result.exit_code == 2
@@ -194,7 +194,7 @@ def test_a_scale_that_cannot_be_is_refused(here, rng, words, message):
 
 
 @pytest.mark.slow
-def test_a_workspace_over_the_wide_table_and_a_judge_asked_on_a_scale_of_its_own(tmp_path, rng):
+def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tmp_path, rng):
     """Recorded scores are brought to the test set's scale when read, those of a judge that is asked, for a fit."""
     folder = make(tmp_path / "ws", judges=(), n=120)
     _, columns, blank = write_wide(folder / "wide.csv", rng)

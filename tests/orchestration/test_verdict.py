@@ -130,7 +130,7 @@ def verdict_of(folder: Path) -> dict:
 
 
 @pytest.mark.slow
-def test_an_ambiguous_panel(tmp_path):
+def test_the_verdict_on_an_ambiguous_panel(tmp_path):
     columns = panel("two factors")
     folder = workspace_of(tmp_path / "ws", columns)
     places = run_and_read(folder)
@@ -164,7 +164,7 @@ def test_a_truncated_or_missing_file_of_scores_is_named(clear):
 
 
 @pytest.mark.slow
-def test_a_blocked_fit_is_no_failure_and_reports_the_change_once(tmp_path):
+def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
     """Two judges come who side with the other of two systems, and the limits let nothing pass."""
     columns = panel("clear")
     style = np.random.default_rng(7).normal(size=ITEMS)
@@ -319,7 +319,7 @@ def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
 
 
 @pytest.mark.slow
-def test_a_dead_judge(tmp_path):
+def test_the_verdict_names_a_constant_judge(tmp_path):
     columns = panel("dead judge")
     sentence = assert_same_verdict_everywhere(run_and_read(workspace_of(tmp_path / "ws", columns)), "clear")
     (dead,) = [reason["sentence"] for reason in verdict_of(tmp_path / "ws")["reasons"] if reason["judges"] == ["mute"]]
@@ -330,7 +330,7 @@ def test_a_dead_judge(tmp_path):
 
 
 @pytest.mark.slow
-def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
+def test_three_judges_get_a_caution_and_two_are_rejected(tmp_path):
     columns = panel("three judges")
     sentence = assert_same_verdict_everywhere(run_and_read(workspace_of(tmp_path / "ws", columns)), "too little data")
     assert fitted(tmp_path, columns)[1]["sentence"] == sentence
@@ -348,7 +348,7 @@ def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_in_a_line(clear):
+def test_status_and_rollback_work_while_the_score_file_is_truncated(clear):
     first, columns = verdict_of(clear)["fit_version"], panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
     care(clear, "run", code=1)
@@ -394,7 +394,7 @@ def test_a_run_with_unreadable_recorded_scores_fails(clear):
     assert "a0 cannot be asked" not in str(places.json), "it is reported once, not for each judge"
 
 
-def test_labels_that_a_person_filled_in_are_never_written_over(tmp_path):
+def test_labels_of_a_person_are_never_overwritten(tmp_path):
     columns = panel("two factors")
     fitted(tmp_path, columns)
     to_label = tmp_path / "out" / "to_label.csv"

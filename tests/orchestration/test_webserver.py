@@ -81,7 +81,7 @@ QUERY = quote(CHANGE)
         ("GET", "/server_info", [FOREIGN]),
     ],
 )
-def test_what_a_foreign_page_can_send_is_refused_and_changes_nothing(server, method, target, headers):
+def test_requests_of_foreign_pages_are_rejected(server, method, target, headers):
     if not any(name == "Host" for name, _ in headers):
         headers = [("Host", f"127.0.0.1:{server}"), *headers]
     body = CHANGE if ("Content-Type", "application/graphql") in headers else json.dumps({"query": CHANGE})
@@ -89,7 +89,7 @@ def test_what_a_foreign_page_can_send_is_refused_and_changes_nothing(server, met
     assert not _is_changed(server)
 
 
-def test_two_hosts_are_refused(server):
+def test_a_request_with_two_hosts_is_rejected(server):
     both = [("Host", f"127.0.0.1:{server}"), ("Host", "evil.example"), JSON]
     assert _raw(server, "POST", "/graphql", both, json.dumps({"query": CHANGE})) in (400, 403)
     assert not _is_changed(server)
@@ -111,7 +111,7 @@ def test_requests_of_the_servers_own_pages_are_answered(server):
 
 
 @pytest.mark.slow
-def test_care_ui_refuses_foreign_pages_and_launches_nothing_where_it_is_read_only(tmp_path):
+def test_read_only_care_ui_permits_no_change_and_rejects_foreign_requests(tmp_path):
     folder = make(tmp_path / "ws", n=10)
     words = ["orchestration.cli", "ui", "--workspace", str(folder), "--read-only", "--port"]
     with dagster_webserver(words, tmp_path / "log", DAGSTER_HOME=str(tmp_path)) as ui:

@@ -30,7 +30,7 @@ def endpoint(monkeypatch):
 
 
 @pytest.mark.data
-def test_the_papers_workspace_from_nothing_and_again(tmp_path, data_dir, monkeypatch):
+def test_the_papers_workspace_runs_and_a_second_run_has_nothing_to_do(tmp_path, data_dir, monkeypatch):
     """README's line, with fewer resamples: no failure, README's table, and nothing to do the second time."""
     monkeypatch.setenv("CARE_DATA_DIR", str(data_dir))
     folder = shutil.copytree(ROOT / "examples" / "paper", tmp_path / "paper", ignore=shutil.ignore_patterns("data"))
@@ -124,7 +124,7 @@ def own_workspace(folder: Path, endpoint: Server, *texts: str) -> Path:
     return folder
 
 
-def test_a_workspace_by_hand_from_a_strangers_files(tmp_path, endpoint):
+def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
     folder = own_workspace(tmp_path / "own", endpoint)
     forecast = {row["judge"]: row for row in care_json(folder, "run", "--dry-run")}
     assert (forecast["api"]["items"], forecast["api"]["questions"], forecast["api"]["failure"]) == (ITEMS, ITEMS, "")
@@ -138,7 +138,7 @@ def test_a_workspace_by_hand_from_a_strangers_files(tmp_path, endpoint):
     assert "nothing to do" in care(folder, "run")
 
 
-def test_a_template_that_needs_what_no_item_has_is_reported_before_and_red_after(tmp_path, endpoint):
+def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_it(tmp_path, endpoint):
     """The doctor and the forecast say it; who runs all the same is told which judge is red and why, every time."""
     folder = own_workspace(tmp_path / "own", endpoint, "response")
     needs = "no item of own has what template 'answer_rating' needs: prompt"
@@ -164,7 +164,7 @@ def test_a_template_that_needs_what_no_item_has_is_reported_before_and_red_after
     assert "not_asked" not in printed
 
 
-def test_a_test_set_without_scores_loses_no_other_of_a_recorded_judge(tmp_path):
+def test_a_test_set_without_scores_does_not_affect_other_test_sets(tmp_path):
     """Of two test sets that a judge is said to score, one has no score file: the other is loaded and fitted."""
     folder = make(tmp_path / "ws", judges=())
     write_own(folder)
@@ -180,7 +180,7 @@ def test_a_test_set_without_scores_loses_no_other_of_a_recorded_judge(tmp_path):
     assert re.search(r"^own: (USE|CHECK|DON'T USE YET)\.", printed, re.M), printed
 
 
-def test_a_copied_workspace_prints_its_own_commands(one_run, workspace_after_run):
+def test_messages_in_a_copied_workspace_name_its_folder(one_run, workspace_after_run):
     """Nothing is to be made of it; page, index and document name the folder that it lies in now."""
     reported = [
         workspace_after_run / "data" / "report" / name for name in ("testset-one.html", "index.html", "verdicts.json")
