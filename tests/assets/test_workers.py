@@ -78,5 +78,5 @@ def test_an_unreachable_dask_address_is_reported_with_its_setting(monkeypatch, a
     with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}, but {answer}"):
         next(Workers(DaskConfig(address)).map(abs, [1]))
     monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
-    with pytest.raises(InputError, match=f"DASK_SCHEDULER_ADDRESS is {address}: {answer}"):
+    with pytest.raises(InputError, match=f"DASK_SCHEDULER_ADDRESS is {address}, but {answer}"):
         next(Workers(DaskConfig("tcp://127.0.0.1:2")).map(abs, [1]))
