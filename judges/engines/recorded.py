@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.scores import Array, ScoreMatrix, canonical_order
@@ -36,14 +37,18 @@ def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
     hashes: dict[str, str] = {}
+    pieces = np.full((len(order), 3), ", None)", dtype=object)
+    pieces[:, 0] = [f"({i!r}, " for i in item_ids]
     for judge, column in zip(scores.judges, scores.values[order].T, strict=True):
         digest, texts = hashlib.sha256(), responses.get(judge, {})
-        pairs = list(zip(item_ids, column.tolist(), strict=True))
-        for start in range(0, len(pairs), _ROWS_AT_ONCE):
-            written = (
-                f"({i!r}, {None if value != value else value!r}, {texts.get(i)!r})"
-                for i, value in pairs[start : start + _ROWS_AT_ONCE]
-            )
-            digest.update("".join(written).encode("utf-8", "surrogatepass"))
+        coded = pa.array(column.copy().view(np.int64)).dictionary_encode()  # of the bits, because -0.0 == 0.0
+        distinct = coded.dictionary.to_numpy().view(np.float64).tolist()
+        written = np.array([repr(None if value != value else value) for value in distinct], dtype=object)
+        pieces[:, 1] = written[coded.indices.to_numpy()]
+        if responses:
+            pieces[:, 2] = [f", {texts.get(i)!r})" for i in item_ids]
+        for start in range(0, len(pieces), _ROWS_AT_ONCE):
+            rows = pieces[start : start + _ROWS_AT_ONCE]
+            digest.update("".join(rows.ravel().tolist()).encode("utf-8", "surrogatepass"))
         hashes[judge] = digest.hexdigest()
     return hashes
