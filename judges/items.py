@@ -127,11 +127,11 @@ class Score:
 
 
 def _hash_of(*texts: str | None) -> str:
-    digest = hashlib.sha256()
+    written = b""
     for text in texts:
         encoded = b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
-    return digest.hexdigest()[:32]
+        written += len(encoded).to_bytes(8, "big") + encoded
+    return hashlib.sha256(written).hexdigest()[:32]
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:

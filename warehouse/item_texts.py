@@ -7,15 +7,18 @@ import numpy as np
 import pyarrow as pa
 
 from care_ops.errors import WarehouseError
-from warehouse.items import ITEM_TEXTS, ItemRecord
+from warehouse.items import ITEM_TEXTS
 from warehouse.parts import ITEM_SCHEMA
 from warehouse.storage import read_sound, scan_table
+
+Row = tuple[str, str | None, str | None, str | None, str | None, str | None]
+"""Id of an item, and its texts in the order of ``ITEM_TEXTS``."""
 
 _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS)])
 
 
 class ItemTexts:
-    """Reader of a test set's items that returns records with only ids and texts.
+    """Reader of a test set's items that returns only ids and texts.
 
     Every method raises ``WarehouseError`` if the part file cannot be read, and quarantines the file if it is damaged.
     """
@@ -23,18 +26,18 @@ class ItemTexts:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __iter__(self) -> Iterator[ItemRecord]:
+    def __iter__(self) -> Iterator[Row]:
         for _, table in self._scan():
-            yield from _records(table)
+            yield from _rows(table)
 
-    def at(self, rows: Sequence[int]) -> list[ItemRecord]:
+    def at(self, rows: Sequence[int]) -> list[Row]:
         """Return the items at the given row numbers, in the order of ``rows``."""
         wanted = np.sort(np.asarray(rows, dtype=np.int64))
-        records: dict[int, ItemRecord] = {}
+        records: dict[int, Row] = {}
         for first, table in self._scan(int(wanted[0])) if len(wanted) else ():
             start, end = np.searchsorted(wanted, (first, first + table.num_rows))
             here = wanted[start:end]
-            records.update(zip(here.tolist(), _records(table.take(here - first)), strict=True))
+            records.update(zip(here.tolist(), _rows(table.take(here - first)), strict=True))
             if end == len(wanted):
                 break
         if len(records) != len(wanted):
@@ -50,6 +53,6 @@ class ItemTexts:
             yield piece
 
 
-def _records(table: pa.Table) -> list[ItemRecord]:
+def _rows(table: pa.Table) -> list[Row]:
     columns = (table.column(name).to_pylist() for name in _SCHEMA.names)
-    return [ItemRecord(*values) for values in zip(*columns, strict=True)]
+    return list(zip(*columns, strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assets.judge_keys import judge_item
 from care_ops.errors import WarehouseError
 from judges.items import Item
 from judges.questions import ItemSource
@@ -21,14 +20,14 @@ class StoredItems(ItemSource):
         super().__init__()
 
     def __iter__(self) -> Iterator[Item]:
-        return map(judge_item, self._texts)
+        return (Item(*row) for row in self._texts)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
         """Read the items at the given positions.
 
         Raises ``WarehouseError`` if the items have changed since the keys were read.
         """
-        items = [judge_item(record) for record in self._texts.at(positions)]
+        items = [Item(*row) for row in self._texts.at(positions)]
         if any(item.key != self.keys[position] for item, position in zip(items, positions, strict=True)):
             raise WarehouseError(
                 f"the items of test set {self._testset!r} were replaced while a judge was scoring them; finished "
