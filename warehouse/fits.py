@@ -28,6 +28,7 @@ from warehouse.storage import (
     names_in,
     quarantine,
     read_lines,
+    read_metadata,
     read_sound,
     read_table,
     readable_lines,
@@ -212,14 +213,14 @@ class FitStore:
         table = table_of(fit.item_ids, answer).replace_schema_metadata({"fit": json.dumps(head)})
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
-    def read_fit(self, testset: str, fit_id: str) -> FitRecord:
-        """Return a fit by its id; raise ``WarehouseError`` if it is missing or damaged."""
+    def read_fit(self, testset: str, fit_id: str, *, with_items: bool = True) -> FitRecord:
+        """Return a fit by its id, or its part without items; raise ``WarehouseError`` if it is missing or damaged."""
         then = (
             ". `care run` rebuilds fits of the latest fit version; one of an older version comes back from a backup "
             f"only, and `care fits list {testset}` lists the others"
         )
         missing = f"no such fit; `care fits list {testset}` lists those that are kept"
-        return read_sound(self.fit_file(testset, fit_id), fit_of, then, missing)
+        return read_sound(self.fit_file(testset, fit_id), partial(fit_of, with_items=with_items), then, missing)
 
     def find_fit(self, testset: str, fit_id: str) -> FitRecord | None:
         """Return a fit by its id, or None if the fit is missing or damaged."""
@@ -337,9 +338,12 @@ def nullable(values: Array | None, length: int = 0) -> pa.Array:
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
-def fit_of(path: Path) -> FitRecord:
+def fit_of(path: Path, *, with_items: bool = True) -> FitRecord:
     """Read the fit that ``FitStore.write_fit`` wrote; raise the errors of ``storage.read_table``."""
-    table = read_table(path)
+    if with_items:
+        table = read_table(path)
+    else:
+        table = table_of((), Aggregate("", np.zeros(0))).replace_schema_metadata(read_metadata(path)[1])
     stored_head = json.loads((table.schema.metadata or {})[b"fit"])
     head = renamed("FitRecord", stored_head | {"details": json.loads(stored_head["details"])})
     estimate, sd, p_quality = (

@@ -112,6 +112,15 @@ class PartStore:
         write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
         return digest(visible), gold
 
+    def read_items_of(self, testset: str, item_ids: Sequence[str], names: Sequence[str]) -> pa.Table:
+        """Return columns of the given items, in their order, with nulls for an item that is gone.
+
+        Raises the errors of ``read_items``.
+        """
+        read = self.read_item_columns(testset, ("item_id", *names))
+        rows = pc.index_in(pa.array(item_ids, pa.string()), read.column("item_id").combine_chunks())
+        return read.select(names).take(rows)
+
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
         """Return a test set's items in source order; with ``only``, the items with these ids.
 
@@ -201,12 +210,19 @@ class PartStore:
         read = columns if key is None else dict.fromkeys([*columns, "judge_key"])
         schema = pa.schema([SCORE_SCHEMA.field(name) for name in read])
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
-        tables = [table for file in files if (table := self._read_part(file, schema, aside)) is not None]
+        tables = [table for file in files if (table := self._read_part(file, schema, aside, key)) is not None]
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
         return (rows if key is None else rows.filter(pc.equal(rows["judge_key"], key))).select(columns)
 
-    def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True) -> pa.Table | None:
-        """Return the rows of one score part, or None if the part is damaged or was deleted in the meantime."""
+    def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True, key: str | None = None) -> pa.Table | None:
+        """Return the rows of one score part, or None if the part is damaged or was deleted in the meantime.
+
+        With ``key``, the result is also None if the part has no row under this judge key; the rest is then not read.
+        """
+        if key is not None:
+            keys = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]), aside)
+            if keys is None or not pc.any(pc.equal(keys.column(0), key)).as_py():
+                return None
         if aside:
             return find_sound(path, partial(read_scores_part, schema=schema))
         try:
@@ -238,7 +254,8 @@ class PartStore:
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Checksums cover pages, so a few parts are read with all columns: a part with damaged scores must not count.
         names = SCORE_SCHEMA.names if len(files) <= _MANY_PARTS else _WITHOUT_NULLS
-        tables = map(partial(self._read_part, schema=pa.schema([SCORE_SCHEMA.field(name) for name in names])), files)
+        schema = pa.schema([SCORE_SCHEMA.field(name) for name in names])
+        tables = map(partial(self._read_part, schema=schema, key=judge_key), files)
         item_keys: set[str] = set()
         for table in tables:
             if table is not None:

@@ -113,14 +113,14 @@ def _count(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict
     from care_ops.config import POSITION
     from care_ops.results.interpret import counted
 
-    stored = workspace.parts.read_item_columns(testset, ("item_id", "response", "response_2", "metadata"))
-    row = {item: k for k, item in enumerate(stored.column("item_id").to_pylist())}
-    stored = stored.take([row[item] for item in item_ids])
+    stored = workspace.parts.read_items_of(testset, item_ids, ("response", "response_2", "metadata"))
     features = counted(stored.column("response").to_pylist(), stored.column("response_2").to_pylist())
     named = workspace.testset(testset).features
     if named:
         metadata = [json.loads(text) if text else {} for text in stored.column("metadata").to_pylist()]
         features |= {name: numbers_in(metadata, name, f"test set {testset!r}, features") for name in named}
     if workspace.testset(testset).shuffled:
+        ids = workspace.parts.read_item_columns(testset, ("item_id",))[0].to_pylist()
+        row = {item: k for k, item in enumerate(ids)}
         features[POSITION] = np.array([row[item] for item in item_ids], dtype=np.float64)
     return features

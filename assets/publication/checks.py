@@ -55,7 +55,7 @@ def check_inputs(
     from assets.fit.details import StructuredDetails, read_details
 
     svd, previous = version.fits.get("care_svd"), None if before is None else before.inputs
-    solved = None if svd is None else workspace.fits.read_fit(version.testset, svd).answer
+    solved = None if svd is None else workspace.fits.read_fit(version.testset, svd, with_items=False).answer
     return [
         _shrunk(version.inputs, previous, set(workspace.judges_of(version.testset))),
         _missing(version.inputs, previous),
@@ -149,7 +149,8 @@ def _drift(latest: FitRecord, previous: FitRecord, limits: ReviewConfig) -> Chec
     """Check the drift of the estimates against its limits; an undefined number passes."""
     from care_ops.results.drift import drift
 
-    moved = drift(previous.estimates, latest.estimates)
+    again = latest.in_order(previous.item_ids).estimate
+    moved = drift(previous.answer.estimate, latest.answer.estimate, again)
     beyond = {
         f"PSI above {limits.max_psi:g} beyond chance": moved.psi > limits.max_psi + moved.psi_by_chance,
         f"mean shift above {_MOST_MEAN_SHIFT:g} sd": abs(moved.mean_shift) > _MOST_MEAN_SHIFT,

@@ -119,13 +119,11 @@ def checks_of(
     """Run all checks of a fit version against the version that was published before."""
     from assets.fit.kept import read_fitted
     from assets.publication.differences import changed_labels
-    from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
 
     latest, published = read_best(workspace, version), before and read_best(workspace, before, earlier=True)
     scores, _ = read_fitted(workspace.fit_folder(testset))
-    columns = workspace.parts.read_gold(testset)
-    gold = aligned(scores.item_ids, dict(zip(columns.item_ids, columns.gold.tolist(), strict=True)))
+    gold = workspace.parts.read_items_of(testset, scores.item_ids, ("gold",))[0].to_numpy()
     leaked = [j for j in copies_of_gold(scores.values, gold, scores.judges) if j not in workspace.review.declared]
     compared = compare_estimates(latest, published, workspace.review)
     if before is not None and latest is not None and not all(finding.passed for finding in compared):

@@ -21,9 +21,8 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     if solved is None:
         folder.write(FactorsDocument())
         return dg.MaterializeResult(metadata={"no_factors": document.failures["structure"]})
-    items = workspace.parts.read_gold(context.partition_key)
-    texts = dict(zip(items.item_ids, items.responses, strict=True))
     scores, _ = read_fitted(folder)
-    described = describe(scores, read_moments(folder), solved, [texts.get(i) for i in scores.item_ids])
+    texts = workspace.parts.read_items_of(context.partition_key, scores.item_ids, ("response",))[0].to_pylist()
+    described = describe(scores, read_moments(folder), solved, texts)
     folder.write(described)
     return dg.MaterializeResult(metadata={"factors": len(described.factors)})

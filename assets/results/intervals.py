@@ -15,19 +15,22 @@ from care_ops.errors import InputError
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compute bootstrap intervals of the judge weights by resampling split units, and store the intervals."""
-    from assets.fit.kept import read_answers, read_fitted
-    from assets.results.gold import panel_items
+    from assets.fit.kept import read_fitted
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_intervals
 
     testset, folder = context.partition_key, workspace.fit_folder(context.partition_key)
     config, labels = workspace.fit_config(testset), workspace.labels_of(testset)
-    scores, fit = read_fitted(folder)
-    items = panel_items(scores, workspace.parts.read_gold(testset), labels)
-    whole, units = read_answers(workspace, testset, scores, fit), items.units()
-    fit_ids = fit.by_aggregator
     if config.resamples == 0:
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
+    scores, fit = read_fitted(folder)
+    fit_ids = fit.by_aggregator
+    kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=False) for name, fit_id in fit_ids.items()}
+    whole = {name: record.in_order((), scores.judges) for name, record in kept.items()}
+    declared = workspace.parts.read_items_of(testset, scores.item_ids, ("split_unit",))[0]
+    units = None
+    if declared.null_count < len(declared):
+        units = [unit or item for unit, item in zip(declared.to_pylist(), scores.item_ids, strict=True)]
     try:
         intervals_by_name = weight_intervals(scores, config, labels, units, whole=whole)
     except InputError as error:  # too few split units: weights have no interval

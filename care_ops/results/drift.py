@@ -37,22 +37,26 @@ class Drift:
     rank_correlation: float
 
 
-def drift(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Drift:
+def drift(before: Array, after: Array, again: Array) -> Drift:
     """Measure how the estimates of the items changed between two runs.
 
     Parameters
     ----------
-    before, after : mapping item_id -> estimate or None
+    before : (n,) array
+        Estimates of the earlier run; NaN marks a missing estimate.
+    after : (m,) array
+        Estimates of the later run.
+    again : (n,) array
+        Estimates of the later run for the items of ``before``.
     """
-    then, now = ({item: v for item, v in values.items() if v is not None and v == v} for values in (before, after))
-    a, b = (np.array(list(values.values()), dtype=np.float64) for values in (then, now))
-    common = sorted(then.keys() & now.keys())
-    x, y = (np.array([values[i] for i in common], dtype=np.float64) for values in (then, now))
+    a, b = (values[~np.isnan(values)] for values in (before, after))
+    common = ~np.isnan(before) & ~np.isnan(again)
+    x, y = before[common], again[common]
     few = min(len(a), len(b)) < MIN_ITEMS
     psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
     spread = float(a.std()) if varies(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
-    return Drift(len(common), psi, chance, shift, rank_correlation(x, y, at_least=MIN_ITEMS))
+    return Drift(len(x), psi, chance, shift, rank_correlation(x, y, at_least=MIN_ITEMS))
 
 
 def population_stability(before: Array, after: Array) -> tuple[float, float]:

@@ -12,10 +12,6 @@ from care_ops.scores import ScoreMatrix
 from warehouse.documents import document_of, record_of
 
 
-def by_item(values):
-    return {f"i{k}": v for k, v in enumerate(values)}
-
-
 def test_psi_by_hand():
     before, after = np.repeat([0.0, 1.0], [60, 40]), np.repeat([0.0, 1.0], [20, 80])
     p, q = np.array([60.5, 40.5]) / 101, np.array([20.5, 80.5]) / 101
@@ -33,18 +29,19 @@ def test_equal_distributions_stay_below_chance():
 
 def test_a_shift_and_a_reversal_are_seen():
     values = np.random.default_rng(1).standard_normal(500)
-    same = drift(by_item(values), by_item(values))
+    same = drift(values, values, values)
     assert (same.common, same.mean_shift, round(same.rank_correlation, 12)) == (500, 0.0, 1.0)
     assert same.psi < 1e-12
-    assert drift(by_item(values), by_item(values + values.std())).mean_shift == pytest.approx(1)
-    assert drift(by_item(values), by_item(-values)).rank_correlation == pytest.approx(-1)
+    assert drift(values, values + values.std(), values).mean_shift == pytest.approx(1)
+    assert drift(values, -values, -values).rank_correlation == pytest.approx(-1)
 
 
 def test_what_is_too_little_is_undefined_and_alarms_nobody():
-    few = drift(by_item([1.0, 2.0, None]), by_item([1.0, float("nan"), 3.0]))
+    before, after = np.array([1.0, 2.0, np.nan]), np.array([1.0, np.nan, 3.0])
+    few = drift(before, after, after)
     assert few.common == 1
     assert np.isnan([few.psi, few.mean_shift, few.rank_correlation]).all()
-    assert np.isnan(drift(by_item([1.0] * 20), by_item(range(20))).rank_correlation)
+    assert np.isnan(drift(np.ones(20), np.arange(20.0), np.arange(20.0)).rank_correlation)
 
 
 def test_direction_over_the_judges_that_both_have():
@@ -122,8 +119,9 @@ def test_what_does_not_follow_from_one_item_is_refused():
 
 
 def test_scores_that_never_varied_have_no_unit_to_drift_by():
-    before = {f"i{k}": 0.1 for k in range(60)}  # their mean is not .1 in floating point
-    assert np.isnan(drift(before, {**before, "i3": 0.9}).mean_shift)
+    before = np.full(60, 0.1)  # their mean is not .1 in floating point
+    after = np.where(np.arange(60) == 3, 0.9, before)
+    assert np.isnan(drift(before, after, after).mean_shift)
     copies = copies_of_gold(np.full((60, 1), 0.1), np.arange(60.0), ("constant",))
     assert copies == []
 
