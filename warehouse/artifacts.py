@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ from care_ops.scores import ScoreMatrix
 from warehouse.documents import read_record, write_record
 from warehouse.storage import (
     delete,
+    file_state,
     find_sound,
     folder_of,
     read_metadata,
@@ -84,10 +85,11 @@ class FitFolder:
         metadata = {"families": dict(scores.families), "fingerprint": summary.fingerprint, "present": summary.present}
         table = pa.table(columns).replace_schema_metadata({key: json.dumps(value) for key, value in metadata.items()})
         write_table(self.panel_file, table)
+        _panel_of.cache_clear()
 
     def read_panel(self) -> ScoreMatrix:
         """Read the score matrix; raise ``WarehouseError`` if the asset `panel` has not been built."""
-        return self._read(self.panel_file, panel_of)
+        return self._read(self.panel_file, lambda path: _panel_of(path, tuple(file_state(path) or ())))
 
     def panel_summary(self) -> PanelSummary:
         """Read the summary of the score matrix; raise ``WarehouseError`` if the asset `panel` has not been built."""
@@ -131,6 +133,12 @@ class FitFolder:
 
     def _read(self, path: Path, read: Callable[[Path], T]) -> T:
         return read_sound(path, read, "; the next `care run` makes it again", "it is not there; `care run` makes it")
+
+
+@lru_cache(maxsize=1)
+def _panel_of(path: Path, _state: tuple[int, ...]) -> ScoreMatrix:
+    """Read a score matrix once for all assets of a fit, which run one after the other."""
+    return panel_of(path)
 
 
 def panel_of(path: Path) -> ScoreMatrix:
