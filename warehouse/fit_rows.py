@@ -6,31 +6,39 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 
 from care_ops.errors import WarehouseError
 from care_ops.records import Evaluation, Intervals
 from warehouse.documents import document_of, plain
-from warehouse.fits import FitStore, table_of
+from warehouse.fits import FitRecord, FitStore, table_of
 
 _log = logging.getLogger(__name__)
 
 
 def load_fits(
-    connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, again: Collection[str] = ()
+    connection: duckdb.DuckDBPyConnection,
+    store: FitStore,
+    testset: str,
+    again: Collection[str] = (),
+    fits: Mapping[str, FitRecord] | None = None,
 ) -> None:
     """Update a test set's fits, fit versions and publications in the database from the files.
 
     Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole
     version is left out, and `care run` builds it again. The fits in ``again`` are reloaded, because they were rebuilt.
+    Those in ``fits`` are given by id, and not read from their files.
     """
     versions = store.fit_versions(testset)
     wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
     for fit_id in known - wanted | known & set(again):
         _drop(connection, ("fits", "weights", "aggregates", "evaluations"), "fit_id", fit_id)
     lacking: set[str] = set()
+    numbers = _ItemNumbers(connection, testset)
     for fit_id in sorted(wanted - known | wanted & set(again)):
         try:
-            _load_fit(connection, store, testset, fit_id)
+            _load_fit(connection, store, (fits or {}).get(fit_id) or store.read_fit(testset, fit_id), numbers)
         except WarehouseError as error:
             _log.warning("%s", error)
             lacking.add(fit_id)
@@ -74,22 +82,37 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
     _insert(connection, "verdicts", [[testset, *head, json.dumps(verdict)]])
 
 
-def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
-    fit, found = store.read_fit(testset, fit_id), store.find_annotation(testset, fit_id, Intervals)
+class _ItemNumbers:
+    """Numbers in the database of a test set's items; fits of the same items are joined to them once."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, testset: str) -> None:
+        self._connection, self._testset = connection, testset
+        self._item_ids: tuple[str, ...] | None = None
+        self._joined = pa.table({})
+
+    def of(self, item_ids: tuple[str, ...]) -> pa.Table:
+        """Return the position in ``item_ids`` and the number (``item_ix``) of each item that the database has."""
+        if item_ids != self._item_ids:
+            ids = pa.table({"item_id": pa.array(item_ids, pa.string()), "row": np.arange(len(item_ids))})
+            sql = "SELECT n.row, i.item_ix FROM ids n JOIN items i USING (item_id) WHERE i.testset = ? ORDER BY n.row"
+            self._connection.register("ids", ids)
+            self._joined = self._connection.sql(sql, params=[self._testset]).to_arrow_table()
+            self._connection.unregister("ids")
+            self._item_ids = item_ids
+        return self._joined
+
+
+def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, fit: FitRecord, numbers: _ItemNumbers) -> None:
+    fit_id, testset = fit.fit_id, fit.testset
+    found = store.find_annotation(testset, fit_id, Intervals)
     evaluation = store.find_annotation(testset, fit_id, Evaluation)
     answer, certificate = fit.answer, fit.answer.details.get("certificate")
     head = [fit_id, testset, answer.name, fit.inputs_fingerprint, answer.labels_used, answer.threshold]
     details = [None if certificate is None else json.dumps(certificate), json.dumps(answer.details)]
     _insert(connection, "fits", [[*head, *details, fit.code_version, fit.fitted_at]])
-    connection.register("incoming", table_of(fit.item_ids, answer))
-    connection.execute(
-        """
-        INSERT INTO aggregates
-        SELECT ?, i.item_ix, n.estimate, n.sd, n.p_quality
-        FROM incoming n JOIN items i ON i.item_id = n.item_id AND i.testset = ?
-        """,
-        [fit_id, testset],
-    )
+    joined, table = numbers.of(fit.item_ids), table_of(fit.item_ids, answer).drop_columns("item_id")
+    connection.register("incoming", table.take(joined["row"]).append_column("item_ix", joined["item_ix"]))
+    connection.execute("INSERT INTO aggregates SELECT ?, item_ix, estimate, sd, p_quality FROM incoming", [fit_id])
     connection.unregister("incoming")
     columns = [plain(values) or [None] * len(fit.judges) for values in (answer.weights, answer.loadings)]
     rows = [[fit_id, *row] for row in zip(fit.judges, *columns, strict=True)]

@@ -48,11 +48,13 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         panel, slices = tuple(read_admission(connection, testset)), slice_versions(connection, testset)
         people, judges = dict(labels.labels), keys_of_judges(workspace, testset)
         made_of = FitVersionInputs(slices, panel, duplicates, settings, code, people, judges)
+        records: dict[str, FitRecord] = {}
         for name, aggregate in answers.items():
             record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)
             workspace.fits.write_fit(record)
+            records[record.fit_id] = record
         fit_version = workspace.fits.write_fit_version(FitVersion(version[:16], testset, fit_ids, made_of))
-        load_fits(connection, workspace.fits, testset, fit_ids.values())
+        load_fits(connection, workspace.fits, testset, records, records)
     failures = {**document.failures, **failures}
     made_from = (scores.fingerprint(), settings, code)
     folder.write(FitDocument(tuple(fit_ids.items()), failures, fit_version.fit_version, *made_from))
