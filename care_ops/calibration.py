@@ -4,7 +4,7 @@ import numpy as np
 import scipy
 
 from care_ops.minimum_sizes import LABELS_TO_CONFIRM, LABELS_TO_SETTLE, MIN_LABELS
-from care_ops.scores import Array, varies
+from care_ops.scores import Array, ranks, varies
 
 _INTERCEPT_SCALE, _SLOPE, _SLOPE_SCALE = 1.5, 1.5, 0.75
 """Scale of the Cauchy prior of the logit's intercept, and location and scale of the Cauchy prior of its slope on a
@@ -55,7 +55,7 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
     """Map estimates by rank to values that fill [low, high] uniformly; ties share a value, and NaN stays NaN."""
     filled = np.full(len(estimate), np.nan)
     scored = ~np.isnan(estimate)
-    levels = (scipy.stats.rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
+    levels = (ranks(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
     filled[scored] = low + (high - low) * levels
     return filled
 

@@ -10,7 +10,7 @@ from care_ops.calibration import fill_uniformly
 from care_ops.concerns import Changed
 from care_ops.errors import InputError
 from care_ops.records import Evaluation
-from care_ops.scores import Array, correlation
+from care_ops.scores import Array, correlation, ranks
 
 
 def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
@@ -19,17 +19,17 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
     The result is NaN with fewer than ``at_least`` common entries, or if one array is constant over them.
     """
     both = ~np.isnan(x) & ~np.isnan(y)
-    return correlation(scipy.stats.rankdata(x[both]), scipy.stats.rankdata(y[both]), at_least=at_least)
+    return correlation(ranks(x[both]), ranks(y[both]), at_least=at_least)
 
 
 def changed(one: Array, other: Array) -> Changed:
     """Compare the rankings of the same items by two arrays (n,); among ties the first item ranks higher."""
-    a, b = scipy.stats.rankdata(one), scipy.stats.rankdata(other)
+    a, b = ranks(one), ranks(other)
     n = len(a)
     top = min(max(n // 10, 1), n)
     first, second = np.argsort(-a, kind="stable")[:top], np.argsort(-b, kind="stable")[:top]
     halves_changed = int(np.sum((a > (n + 1) / 2) != (b > (n + 1) / 2)))
-    return Changed(rank_correlation(one, other), halves_changed, top - len(np.intersect1d(first, second)), top)
+    return Changed(correlation(a, b), halves_changed, top - len(np.intersect1d(first, second)), top)
 
 
 def evaluate(
@@ -98,7 +98,7 @@ def auc(estimate: Array, gold: Array) -> float | None:
     m, n = int(positive.sum()), int((~positive).sum())
     if m == 0 or n == 0:
         return None
-    return float((scipy.stats.rankdata(estimate)[positive].sum() - m * (m + 1) / 2) / (m * n))
+    return float((ranks(estimate)[positive].sum() - m * (m + 1) / 2) / (m * n))
 
 
 def tau(estimate: Array, gold: Array) -> float | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +165,25 @@ def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
     if len(x) < at_least or np.ptp(x) == 0 or np.ptp(y) == 0:
         return float("nan")
     return float(np.corrcoef(x, y)[0, 1])
+
+
+def ranks(values: NDArray[Any], then: Callable[[Array], Array] = lambda ranks: ranks) -> Array:
+    """Return the ranks (n,) of values, from 1; equal values share their mean rank, and a NaN makes all ranks NaN.
+
+    Parameters
+    ----------
+    then : callable
+        Function that is applied to the distinct ranks.
+    """
+    if np.isnan(values).any():
+        return np.full(len(values), np.nan)
+    order = np.argsort(values)
+    ascending = values[order]
+    first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]])[: len(values)])
+    count = np.diff(np.append(first, len(values)))
+    out = np.empty(len(values))
+    out[order] = np.repeat(then(first + (count + 1) / 2), count)
+    return out
 
 
 def mean_of_present(values: Array, axis: int = 0) -> Array:

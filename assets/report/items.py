@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from assets.report.data import ReportData
-from care_ops.scores import Array
+from care_ops.scores import Array, ranks
 from warehouse.documents import plain
 
 MOST_ROWS = 5_000
@@ -99,5 +98,5 @@ def _share_below(estimate: Array) -> Array:
     """Return, for each item, the share of items that do not rank above it; NaN marks a missing estimate."""
     known = ~np.isnan(estimate)
     out = np.full(len(estimate), np.nan)
-    out[known] = rankdata(estimate[known]) / max(int(known.sum()), 1)
+    out[known] = ranks(estimate[known]) / max(int(known.sum()), 1)
     return out

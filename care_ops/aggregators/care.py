@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from care_ops.aggregators.alternatives import LabelFree
 from care_ops.aggregators.base import Problem, unit_weights
@@ -25,7 +24,7 @@ from care_ops.models import factor_analysis
 from care_ops.models.label_model import Columns, LabelledFit, fit_labels
 from care_ops.moments.state import accumulate, shrink
 from care_ops.records import Aggregate
-from care_ops.scores import Array, rows_of
+from care_ops.scores import Array, ranks, rows_of
 
 _FOLDS = 10
 _DISTINCT = 1e-3
@@ -166,7 +165,7 @@ def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
 def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
     """Return the ids of up to ``most`` items on which the two rival estimates differ most in rank."""
     first, second = found.rivals.values()
-    difference = np.abs(rankdata(first) - rankdata(second)) * found.scored
+    difference = np.abs(ranks(first) - ranks(second)) * found.scored
     order = np.argsort(-difference, kind="stable")[:most]
     return [item_ids[int(i)] for i in order if difference[int(i)] > 0]
 
@@ -179,7 +178,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
     if not problem.labels.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
         return None
     unseen = np.empty(len(rows))
-    fold = rankdata(rows, method="ordinal").astype(int) % _FOLDS
+    fold = ranks(rows).astype(int) % _FOLDS
     for held in range(_FOLDS):
         seen = fold != held
         fitted = fit(rows[seen], labels[seen], None)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
-from scipy.stats import binom
 
 from care_ops.aggregators.base import Problem
 from care_ops.calibration import to_panel_scale
@@ -262,6 +261,8 @@ def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> d
     agree = evidence_for(label_free, posterior, labels) >= 0
     if len(labels) < LABELS_TO_CONFIRM:
         return {"anchors_agree": agree}
+    from scipy.stats import binom
+
     target = upper_label(labels) > 0
     right, fold = 0, np.arange(len(labels)) % _FOLDS
     for held_out in (fold == f for f in range(_FOLDS)):

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from care_ops.blocks import by_columns, by_rows
-from care_ops.scores import Array
+from care_ops.scores import Array, ranks
 
 MIN_UNIQUENESS = 0.02
 """Minimum unique share of a judge's variance; without it one judge may become the factor (a Heywood case)."""
@@ -56,14 +56,7 @@ def _normal(column: Array) -> Array:
 
 def _by_rank(scores: Array) -> Array:
     """Convert scores without NaN to normal quantiles of their ranks; equal scores share a quantile."""
-    order = np.argsort(scores)
-    ascending = scores[order]
-    first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]])[: len(scores)])
-    count = np.diff(np.append(first, len(scores)))
-    quantile = ndtri((first + (count + 1) / 2 - 0.5) / max(len(scores), 1))
-    out = np.empty(len(scores))
-    out[order] = np.repeat(quantile, count)
-    return out
+    return ranks(scores, lambda mean_ranks: ndtri((mean_ranks - 0.5) / max(len(scores), 1)))
 
 
 def fit(correlation: Array, factors: int) -> FactorModel:

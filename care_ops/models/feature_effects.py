@@ -11,12 +11,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from care_ops.blocks import by_rows
 from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.models.one_factor import common_loadings
-from care_ops.scores import Array
+from care_ops.scores import Array, ranks
 
 _MIN_EXCESS, _MIN_SIGHT, _MIN_SIZE = 0.20, 0.50, 0.15
 """Limits that an effect exceeds if it is removed: the share of the slopes' energy that quality does not explain, the
@@ -95,7 +94,7 @@ def controlled(standardised: Array, w: Array) -> Array:
 
     If the feature is related to quality, this removes quality, too.
     """
-    explains = np.column_stack([np.ones(len(w)), w, w**2, rankdata(w) / len(w)])
+    explains = np.column_stack([np.ones(len(w)), w, w**2, ranks(w) / len(w)])
     missing = np.isnan(standardised).any(axis=0)
     out = standardised - explains @ np.linalg.lstsq(explains, np.where(missing, 0.0, standardised), rcond=None)[0]
     for j in np.flatnonzero(missing):

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 from care_ops.minimum_sizes import MIN_ITEMS
-from care_ops.scores import Array
+from care_ops.scores import Array, ranks
 
 
 def residual_ranks(feature: Array, other: Array) -> Array:
@@ -15,7 +14,7 @@ def residual_ranks(feature: Array, other: Array) -> Array:
     out = np.full(len(feature), np.nan)
     if both_known.sum() < MIN_ITEMS or np.ptp(feature[both_known]) == 0:
         return out
-    a, b = rankdata(feature[both_known]), rankdata(other[both_known])
+    a, b = ranks(feature[both_known]), ranks(other[both_known])
     slope = np.cov(a, b)[0, 1] / max(float(np.var(b, ddof=1)), 1e-12)
     out[both_known] = a - slope * b
     return out

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import gammaincinv
 
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS
@@ -84,7 +84,7 @@ def population_stability(before: Array, after: Array) -> tuple[float, float]:
     )
     p, q = p / p.sum(), q / q.sum()
     psi = float(np.sum((q - p) * np.log(q / p)))
-    return psi, float(chi2.ppf(0.99, len(edges)) * (1 / len(before) + 1 / len(after)))
+    return psi, float(2 * gammaincinv(len(edges) / 2, 0.99) * (1 / len(before) + 1 / len(after)))
 
 
 def same_direction(before: Mapping[str, float], after: Mapping[str, float]) -> float:

@@ -8,12 +8,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from care_ops.errors import InputError
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS
-from care_ops.scores import Array, correlation
+from care_ops.scores import Array, correlation, ranks
 from care_ops.visible import visible
 
 FEATURES = ("characters", "words", "words_per_sentence", "list_items", "numbers", "authority_markers", "emoji", "smog")
@@ -93,9 +92,9 @@ def feature_correlations(scores: Array, features: Array) -> Array:
         NaN if a feature is constant, or fewer than ten items have a score and the feature.
     """
     # A complete column is ranked once, not for every column that it is compared with.
-    ranks = [[None if np.isnan(c).any() else rankdata(c) for c in columns.T] for columns in (scores, features)]
+    ranked = [[None if np.isnan(c).any() else ranks(c) for c in columns.T] for columns in (scores, features)]
     out = np.empty((scores.shape[1], features.shape[1]))
-    for (r, of_score), (c, of_feature) in product(*map(enumerate, ranks)):
+    for (r, of_score), (c, of_feature) in product(*map(enumerate, ranked)):
         if of_score is None or of_feature is None:
             out[r, c] = rank_correlation(scores[:, r], features[:, c], at_least=MIN_ITEMS)
         else:

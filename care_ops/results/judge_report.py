@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import beta
-from scipy.stats import t as student
 
 from care_ops.errors import FitError
 from care_ops.minimum_sizes import MIN_ITEMS, MIN_LABELS
@@ -39,6 +37,8 @@ class PositionEffect:
 
 def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) -> PositionEffect | None:
     """Compare a judge's scores of pairs in two orders by a paired t interval; None with fewer than ten scored pairs."""
+    from scipy.stats import t as student
+
     both = ~np.isnan(one) & ~np.isnan(other)
     count = int(both.sum())
     if count < MIN_ITEMS:
@@ -107,6 +107,8 @@ def report_of(
 
 
 def _share(weights: Array, holds: Array, level: float) -> Share | None:
+    from scipy.stats import beta
+
     total = float(weights.sum())
     if total <= 0:
         return None

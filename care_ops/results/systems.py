@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
-from scipy.stats import t as student
 
 from care_ops.errors import FitError, InputError
 from care_ops.records import Comparison
@@ -163,6 +162,8 @@ def _solve(x: Array, e: Array, systems: int, half_won: float) -> tuple[Array, Ar
 
 
 def _interval(difference: float, influence: Array, freedom: int, level: float) -> tuple[float, float]:
+    from scipy.stats import t as student
+
     active = influence[influence != 0.0]
     scale = len(active) / max(len(active) - 1, 1)
     half = float(student.ppf((1 + level) / 2, max(freedom, 1)) * np.sqrt(scale * np.sum(active**2)))

@@ -69,7 +69,8 @@ def weight_intervals(
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
     for done in range(config.resamples):
-        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
+        drawn = rng.integers(0, len(members), drawn_units)
+        rows = members[drawn, 0] if isinstance(members, np.ndarray) else np.concatenate([members[k] for k in drawn])
         refitted = _refit(*_resampled(scores, labels, rows), config)
         watch("intervals of the weights", done, config.resamples)
         for name, refit in refitted.items():
