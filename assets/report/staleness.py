@@ -172,8 +172,8 @@ def _stale_judge(
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
     done, has_answered = workspace.parts.done(entry.judge, testset, key) if key else set[str](), False
     if key and (len(done) >= entry.items or not entry.incomplete):
-        rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
-        items = {item_key for (item_key,) in rows}
+        rows = connection.sql("SELECT item_key FROM items WHERE testset = ?", params=[testset]).to_arrow_table()
+        items = set(rows["item_key"].to_pylist())
         has_answered = items <= done
         if not entry.incomplete:  # it failed on some items, and they may be scored since
             answered = workspace.parts.done(entry.judge, testset, key, MAY_PASS)

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from care_ops.fit_labels import FitLabels
 from care_ops.metrics import evaluate
 from care_ops.records import Aggregate, Evaluation
 from care_ops.scores import Array, ScoreMatrix
+from warehouse.compute import pc
 from warehouse.items import ItemColumnsRead
 
 
@@ -17,9 +19,10 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) 
     gold = held_out_gold(items, labels)
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=gold)
-    place = {item: k for k, item in enumerate(items.item_ids)}
-    rows = [place.get(item, len(place)) for item in scores.item_ids]  # an item that is gone takes the null at the end
-    responses, units = (list(map([*column, None].__getitem__, rows)) for column in (items.responses, items.split_units))
+    places = pc.index_in(pa.array(scores.item_ids, pa.string()), pa.array(items.item_ids, pa.string()))
+    rows = places.fill_null(len(items.item_ids)).to_numpy()  # an item that is gone takes the null at the end
+    columns = ((*column, None) for column in (items.responses, items.split_units))
+    responses, units = (np.array(column, dtype=object)[rows].tolist() for column in columns)
     return ItemColumnsRead(list(scores.item_ids), responses, np.append(gold, np.nan)[rows], units)
 
 
