@@ -6,7 +6,6 @@ hyphens, dots and colons: ``Item ID`` equals ``item_id``.
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -85,13 +84,8 @@ _COUNTED_ROWS = 10
 """Number of rows above which a column of consecutive whole numbers is a row number and not a judge."""
 
 
-@dataclass(frozen=True)
-class ScoreLayout:
-    """Names of the columns of a table of scores; ``judge`` and ``score`` are None for a wide table."""
-
-    item: str | None
-    judge: str | None = None
-    score: str | None = None
+ScoreLayout = tuple[str | None, str | None, str | None]
+"""Columns of the items, judges and scores of a table of scores; the last two are None for a wide table."""
 
 
 @lru_cache(maxsize=4096)  # score files of a workspace repeat the same column names
@@ -193,7 +187,7 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
     given = columns.model_fields_set
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
     if columns.judge_columns:
-        return ScoreLayout(item)
+        return item, None, None
 
     def chosen(role: str, taken: Collection[str | None], *synonyms: Sequence[str]) -> str | None:
         if role in given:
@@ -205,12 +199,12 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
     own = {item} if item is None else set(split_item(names, item))
     judge = chosen("judge", own, JUDGE)
     if judge is None and "score" not in given:
-        return ScoreLayout(item)
+        return item, None, None
     score = chosen("score", {*own, judge}, SCORE, _CHOICE)
     if judge is not None and score is not None:
-        return ScoreLayout(item, judge, score)
+        return item, judge, score
     if not given & {"judge", "score"}:
-        return ScoreLayout(item)
+        return item, None, None
     raise InputError(
         f"{where}: {_long_without(names, judge)}; the columns are {listed([repr(name) for name in names], 40)}"
     )

@@ -92,13 +92,13 @@ def read_scores(
     or all scores are missing.
     """
     columns = columns or ScoreColumns()
-    input_table, chosen = _open_scores(source, columns, options)
-    input_table, item = whole_items(input_table, item_or_index(input_table, chosen.item), chosen.judge)
-    if chosen.judge is not None and chosen.score is not None:
-        recorded, reading = _long(input_table, item, chosen.judge, chosen.score, columns, options)
+    input_table, (item, judge, score) = _open_scores(source, columns, options)
+    input_table, item = whole_items(input_table, item_or_index(input_table, item), judge)
+    if judge is not None and score is not None:
+        recorded, reading = _long(input_table, item, judge, score, columns, options)
     else:
         recorded, reading = _wide(input_table, item, columns, options)
-    item_values = values_of_items(input_table, item, chosen.judge)
+    item_values = values_of_items(input_table, item, judge)
     if kept := next(iter(item_values.values()), {}):
         left_out = tuple(left for left in reading.left_out if left.column not in kept)
         reading = replace(reading, left_out=left_out).noting([f"kept with them: {listed([*map(repr, kept)])}"])
@@ -112,10 +112,10 @@ def recorded_judges(
 ) -> list[str]:
     """Return the names of the judges in a score file, without checking the scores."""
     columns = columns or ScoreColumns()
-    input_table, chosen = _open_scores(source, columns, options)
-    if chosen.judge is not None:
-        return identifiers(input_table, chosen.judge).names
-    return judge_columns(input_table, item_or_index(input_table, chosen.item), columns, options.grades)[0]
+    input_table, (item, judge, _) = _open_scores(source, columns, options)
+    if judge is not None:
+        return identifiers(input_table, judge).names
+    return judge_columns(input_table, item_or_index(input_table, item), columns, options.grades)[0]
 
 
 @guarded_reader
@@ -314,13 +314,13 @@ def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
 
 def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOptions) -> tuple[InputTable, ScoreLayout]:
     def plan(names: Sequence[str]) -> WantedColumns:
-        chosen = score_layout(str(source), names, columns)
-        as_text = _as_text(names, chosen.item)
-        if chosen.judge is None or chosen.score is None:
+        item, judge, score = score_layout(str(source), names, columns)
+        as_text = _as_text(names, item)
+        if judge is None or score is None:
             return WantedColumns(as_text)
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
-        used = {chosen.judge, chosen.score, *response, *system_columns(names)}
-        return WantedColumns(as_text | {chosen.judge, *response}, as_text | used)
+        used = {judge, score, *response, *system_columns(names)}
+        return WantedColumns(as_text | {judge, *response}, as_text | used)
 
     input_table = read_input_table(source, plan, options)
     return input_table, score_layout(input_table.name, input_table.names, columns)

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from care_ops.errors import InputError
+
 _LIMITS = """
 import resource, sys
 gigabytes, seconds = map(int, sys.argv[1:3])
@@ -18,12 +20,9 @@ class IsolatedError(Exception):
     """Error of a separate process that failed; the message is the last line of its standard error."""
 
 
-class TooLargeError(IsolatedError):
-    """Error of a separate process that exceeded its limit of memory or time."""
-
-
 def run_isolated(
     code: str,
+    too_large: str,
     arguments: Sequence[str] = (),
     *,
     folder: Path | None = None,
@@ -35,7 +34,8 @@ def run_isolated(
 
     ``code`` receives ``arguments`` as ``sys.argv[3:]`` and ``sent`` as standard input; it runs in ``folder``.
     ``seconds`` limits its elapsed time and its processor time, and ``gigabytes`` limits its memory. Raises
-    ``TooLargeError`` if a limit is exceeded, and ``IsolatedError`` if the code fails otherwise.
+    ``InputError`` with the message ``too_large`` if a limit is exceeded, and ``IsolatedError`` if the code fails
+    otherwise.
     """
     command = [sys.executable, "-I", "-c", _LIMITS + code, str(gigabytes), str(seconds), *arguments]
     try:
@@ -43,8 +43,10 @@ def run_isolated(
             command, input=sent, capture_output=True, check=False, cwd=folder, env={}, timeout=seconds
         )
     except subprocess.TimeoutExpired as error:
-        raise TooLargeError(f"more than {seconds} s") from error
+        raise InputError(too_large) from error
     if done.returncode == 0:
         return done.stdout
     message = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    raise (TooLargeError if done.returncode < 0 or "MemoryError" in message else IsolatedError)(message)
+    if done.returncode < 0 or "MemoryError" in message:
+        raise InputError(too_large)
+    raise IsolatedError(message)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from care_ops.errors import InputError, how_to_install
 from warehouse.sources.input_table import InputTable, Plan
-from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
+from warehouse.sources.isolated import IsolatedError, run_isolated
 from warehouse.testsets import ReadingOptions
 
 _MAX_S = 1800
@@ -48,12 +48,9 @@ def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     if importlib.util.find_spec("duckdb") is None:
         raise InputError(f"{path}: CARE cannot run the query; {how_to_install('sql')}, or save its result")
     folder = path.absolute().parent.resolve()
+    too_large = f"{path}: the query takes more than {_MAX_S} s, or more memory than is free; save its result"
     try:
-        answer = run_isolated(_RUNS_QUERY, folder=folder, sent=path.read_bytes(), seconds=_MAX_S)
-    except TooLargeError as error:
-        raise InputError(
-            f"{path}: the query takes more than {_MAX_S} s, or more memory than is free; save its result"
-        ) from error
+        answer = run_isolated(_RUNS_QUERY, too_large, folder=folder, sent=path.read_bytes(), seconds=_MAX_S)
     except IsolatedError as error:
         if str(error) == _NO_TABLE:
             raise InputError(

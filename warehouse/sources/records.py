@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from care_ops.errors import InputError, how_to_install
 from warehouse.sources.input_table import InputTable, Plan, open_text
-from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
+from warehouse.sources.isolated import IsolatedError, run_isolated
 from warehouse.testsets import ReadingOptions
 
 _MAX_CELLS, _MAX_TIMES_FILLED = 2**24, 200
@@ -119,13 +119,12 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
 
 def _sheets(path: Path) -> dict[str, list[list[Any]]]:
     """Read the cells of all sheets in a separate process, because a small workbook can need much memory."""
+    too_large = (
+        f"{path}: reading it takes more than {_MAX_GB} GB or {_MAX_S} s, perhaps because one cell is far from the "
+        "others; save the sheet as CSV"
+    )
     try:
-        cells = run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MAX_GB, seconds=_MAX_S)
-    except TooLargeError as error:
-        raise InputError(
-            f"{path}: reading it takes more than {_MAX_GB} GB or {_MAX_S} s, perhaps because one cell is far from the "
-            "others; save the sheet as CSV"
-        ) from error
+        cells = run_isolated(_READS_SHEETS, too_large, [str(path.absolute())], gigabytes=_MAX_GB, seconds=_MAX_S)
     except IsolatedError as error:
         reason = str(error).partition(": ")[2]
         raise InputError(f"{path}: cannot be read as a workbook: {reason}; save the sheet as CSV") from error
