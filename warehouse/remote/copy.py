@@ -115,8 +115,9 @@ class StoreCopy(Record):
         """
         with self._lock() as lock:
             if locks_at_once(lock, fcntl.LOCK_EX):
-                # a file may be listed before the files that it names
-                any(not self._compare() for _ in range(_PASSES))
+                for _ in range(_PASSES):  # a file may be listed before the files that it names
+                    if not self._compare():
+                        break
                 caught_up()
 
     @contextmanager
@@ -135,7 +136,7 @@ class StoreCopy(Record):
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
         """Delete the objects of files in the store, before the ``with`` block deletes the files."""
-        keys = sorted({*map(self._key, paths)} & self._tags().keys())
+        keys = sorted(key for key in {*map(self._key, paths)} if self.fact(_TAGS + key) is not None)
         for key in keys:
             self._refuse_without_lease()
             self.objects.delete(key)
