@@ -225,7 +225,7 @@ def empty(shift: Array, *, third: bool = True) -> Moments:
     return Moments(shift, 0, one, one, two, two, two, two, three, three)
 
 
-def _block(values: Array, shift: Array, *, third: bool = True) -> Moments:
+def _block(values: Array, shift: Array, *, third: bool) -> Moments:
     present = ~np.isnan(values)
     y = np.where(present, values - shift, 0.0)
     n, p = y.shape

@@ -31,8 +31,8 @@ def partition(sparse: Array) -> Views:
     p = len(sparse)
     if p < 3:
         raise FitError(f"views: three views need at least three judges, there are {p}")
-    strength = np.abs(sparse - np.diag(np.diag(sparse)))
-    edges = np.unique(np.concatenate([[0.0], strength[np.triu_indices(p, 1)]]))
+    strength = np.abs(sparse)
+    edges = np.unique(strength[np.triu_indices(p, 1)])
     low, high = 0, len(edges) - 1  # at the largest edge every judge is a component
     while low < high:
         middle = (low + high) // 2

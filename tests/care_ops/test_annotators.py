@@ -107,6 +107,26 @@ def test_glad_ends_at_the_top_of_its_posterior(rng):
         assert abs(slope / bend) < 1e-4, "so far from the top is this judge's ability"
 
 
+def test_a_step_of_dawid_skene_is_that_of_the_shares_of_votes(rng):
+    """Written out by loops, with items that one judge and that no judge answered."""
+    grades = rng.integers(0, 3, (30, 4))
+    grades[0], grades[1, 1:] = -1, -1
+    start = np.array([[np.mean(row[row >= 0] == c) if (row >= 0).any() else 1 / 3 for c in range(3)] for row in grades])
+    prior, joint, right = start.mean(axis=0), np.zeros((30, 3)), np.zeros(4)
+    for c in range(3):
+        joint[:, c] = np.log(prior[c])
+        for j in range(4):
+            counts = np.array([start[grades[:, j] == answer, c].sum() for answer in range(3)]) + 0.01
+            right[j] += prior[c] * counts[c] / counts.sum()
+            seen = grades[:, j] >= 0
+            joint[seen, c] += np.log(counts / counts.sum())[grades[seen, j]]
+    found = crowd.dawid_skene(Answers(grades, 3), max_iterations=1)
+    np.testing.assert_allclose(found.log_odds, joint, atol=1e-12)
+    np.testing.assert_allclose(found.skill, right, atol=1e-12)
+    assert found.log_likelihood == pytest.approx(np.log(np.exp(joint).sum(axis=1)).mean())
+    assert not found.converged
+
+
 def test_dawid_skene_climbs(rng):
     _, answers, _ = votes(7, 800, 6, 3, 0.2)
     packed = Answers(answers, 3)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from care_ops.aggregators.alternatives import LabelFree
+from care_ops.aggregators.alternatives import LabelFree, conditional_concerns, plausible_alternatives
+from care_ops.aggregators.care import _digits
 from care_ops.aggregators.label_free import additive_mean, effective_judges, label_free
 from care_ops.aggregators.latent import family_mean
 from care_ops.config import FitConfig
@@ -18,6 +19,7 @@ from care_ops.fit import fit_panel, problem_of
 from care_ops.fit_labels import FitLabels
 from care_ops.metrics import auc
 from care_ops.models import one_factor
+from care_ops.models.duplicates import Duplicates
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -225,6 +227,60 @@ def test_scores_on_one_scale_are_averaged_in_their_own_units(rng):
     assert np.corrcoef(found.plain, x.mean(axis=1))[0, 1] > 1 - 1e-9
     x[:, 0] *= 100
     assert np.corrcoef(found_in(matrix(x)).plain, x.mean(axis=1))[0, 1] < 0.99
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_a_common_scale_changes_nothing(rng, unit):
+    x = np.round(clear_panel(rng, 300)[1], 1)
+    np.testing.assert_allclose(found_in(matrix(unit * x)).latent, found_in(matrix(x)).latent, atol=1e-8)
+
+
+@pytest.mark.parametrize(("estimate", "decimals"), [([0.0, 2.0], 9), ([0.0, 200.0], 7), ([0.0, 0.2], 10), ([2.0], 9)])
+def test_an_estimate_has_nine_digits_after_the_first_of_its_spread(estimate, decimals):
+    assert _digits(np.array(estimate)) == decimals
+
+
+@pytest.mark.parametrize("families", ["", "ffggh", "ffff-", "fffff", "fghij"])
+def test_alternatives_are_the_common_factor_and_the_mean_of_declared_families(rng, families):
+    """The mean of families differs from that of the judges where there are several, and not one for each judge."""
+    quality, x = honest(rng, 200, 5)
+    declared = {f"j{k:03d}": family for k, family in enumerate(families) if family != "-"}
+    problem = problem_of(matrix(x, **declared), FitConfig())
+    found = plausible_alternatives(problem, replace(found_in(matrix(x)), factor=quality))
+    np.testing.assert_array_equal(found.pop("one common factor"), quality)
+    if len(set(families)) not in (2, 3):
+        assert found == {}
+        return
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    members = [[k for k in range(5) if families[k] == family] for family in sorted(set(families))]
+    wanted = np.mean([z[:, own].mean(axis=1) for own in members], axis=0)
+    np.testing.assert_allclose(found.pop("the mean of the families"), wanted / wanted.std(), atol=1e-8)
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("alike", "made_up", "unsafe", "concerns"),
+    [
+        ((), {}, False, ()),
+        ((0.95,), {}, False, ()),
+        ((0.95, 0.5), {}, False, ("alternatives",)),
+        ((0.95, 0.5), {}, True, ()),
+        ((), {"duplicates": Duplicates(np.arange(6), (0, 1))}, True, ("duplicates",)),
+        ((), {"follows": {"words": -0.25}}, True, ("feature",)),
+        ((), {"follows": {"words": -0.24, "emoji": 0.1}}, False, ()),
+    ],
+)
+def test_concerns_that_a_person_can_resolve_follow_from_the_estimate(rng, alike, made_up, unsafe, concerns):
+    """Alternatives are made up by their correlations with the estimate."""
+    _, x = honest(rng, 500, 6)
+    found = found_in(matrix(x))
+    others = {f"with {r}": r * found.latent + np.sqrt(1 - r**2) * rng.normal(size=500) for r in alike}
+    found = replace(found, alternatives=others, **({"follows": {}} | made_up))
+    assert conditional_concerns(problem_of(matrix(x), FitConfig()), found, unsafe) == concerns
+    family = problem_of(matrix(x, **{f"j{k:03d}": "one" for k in range(6)}), FitConfig())
+    assert conditional_concerns(family, found, unsafe) == (*concerns, "one family")
+    name, agreement = found.least_alike
+    assert (name, agreement) == (None, 1.0) if not alike else name == f"with {min(alike)}"
 
 
 def test_a_panel_led_by_a_confounder_is_settled_by_labels(rng):

@@ -112,6 +112,13 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     assert against["labels_confirm"], "labels left out are predicted all the same"
 
 
+def test_an_even_chance_predicts_the_lower_label():
+    """Like an estimate at its threshold, which does not exceed it."""
+    posterior = np.tile([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], (10, 1))
+    labels = np.tile([0.0, 1.0, 1.0], 10)
+    assert confirmed_by_labels(posterior, labels, np.array([0.0, 1.0]))["anchors_right"] == pytest.approx(2 / 3)
+
+
 def test_evidence_for_a_map_is_the_ratio_of_two_chances_of_the_labels():
     """One state of a map to 1, two labels of 1 and one of 0: integrals of the rate under both beta distributions."""
     mapped = quad(lambda rate: rate**2 * (1 - rate) * beta(4, 1).pdf(rate), 0, 1)[0]

@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.special import softmax
+from scipy.stats import multivariate_normal
 from tensorly.decomposition import parafac
 
 from care_ops.errors import FitError
@@ -12,6 +13,7 @@ from care_ops.models import cp, mixture
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture
 from care_ops.structure.views import Views, partition
+from tests.support.matrices import random_correlation
 
 
 def thirds(p: int) -> Views:
@@ -39,6 +41,25 @@ def test_exact_moments_give_exact_components(rng):
     weights, means = cp.decompose(exact_tensor(truth.means, truth.weights, views), views, 4, rng)
     assert matched_error(means, truth.means - truth.weights @ truth.means) < 1e-8
     np.testing.assert_allclose(sorted(weights), sorted(truth.weights), atol=1e-8)
+
+
+def test_a_judge_may_give_a_state_its_overall_mean(rng):
+    """Only the constant coordinate of a component must not be zero."""
+    views, weights = thirds(12), np.full(4, 0.25)
+    wanted = rng.normal(size=(4, 12))
+    wanted[:, 0] = [1.0, 0.0, 0.5, -1.5]
+    wanted -= wanted.mean(axis=0)
+    _, means = cp.decompose(exact_tensor(wanted, weights, views), views, 4, rng)
+    assert matched_error(means, wanted) < 1e-8
+
+
+def test_views_are_whitened_by_the_pair_moments(rng):
+    truth = four_state_mixture(rng, n=10, p=12)
+    tensor = exact_tensor(truth.means, truth.weights, thirds(12))
+    first, second, third = cp._unwhitening(tensor, 4)
+    np.testing.assert_allclose(first @ second.T, tensor[:, :, 0], atol=1e-10)
+    pair = tensor[:, 0, :]
+    np.testing.assert_allclose((third @ third.T) @ (third @ third.T), pair.T @ pair, atol=1e-10)
 
 
 def test_tensorly_finds_the_same_components(rng):
@@ -76,13 +97,6 @@ def test_em_climbs_and_ignores_missing_scores(rng):
     assert np.all(np.diff(steps) >= -1e-10)
     found = mixture.expectation_maximisation(holes, truth.weights, truth.means, np.full(9, 0.25), tolerance=1e-9)
     assert matched_error(found.means, truth.means) < 0.03
-
-
-def test_posterior_is_bayes_rule(rng):
-    model = mixture.Mixture(np.array([0.3, 0.7]), np.array([[0.0], [2.0]]), np.array([[1.0]]), 0.0, True, "")
-    x = np.array([[0.5]])
-    density = np.array([0.3, 0.7]) * np.exp(-0.5 * (x[0] - model.means[:, 0]) ** 2)
-    np.testing.assert_allclose(model.posterior(x)[0], density / density.sum(), rtol=1e-12)
 
 
 def test_views_keep_connected_judges_together(rng):
@@ -136,11 +150,16 @@ def test_shares_of_a_start_are_one_together_also_where_a_centre_has_no_item(rng)
     np.testing.assert_allclose(means[0], values.mean(axis=0))
 
 
-def test_log_densities_of_independent_judges_are_those_of_the_general_case(rng):
-    means, variance = rng.normal(size=(3, 5)), rng.uniform(0.5, 2.0, 5)
-    fit = mixture.Mixture(np.array([0.2, 0.3, 0.5]), means, np.diag(variance), 0.0, True, "given")
-    values = rng.normal(size=(50, 5))
-    direct = np.log(fit.weights) + np.stack(
-        [norm.logpdf(values, mean, np.sqrt(variance)).sum(axis=1) for mean in means], axis=1
-    )
-    np.testing.assert_allclose(fit.log_joint(values), direct, atol=1e-10)
+@pytest.mark.parametrize("dependent", [False, True])
+def test_log_densities_are_those_of_the_scores_present_and_their_shares_the_posterior(rng, dependent):
+    means, weights = rng.normal(size=(3, 5)), np.array([0.2, 0.3, 0.5])
+    covariance = 1.7 * random_correlation(rng, 5) if dependent else np.diag(rng.uniform(0.5, 2.0, 5))
+    values = np.where(rng.random((40, 5)) < 0.3, np.nan, rng.normal(size=(40, 5)))
+    wanted = np.tile(np.log(weights), (40, 1))
+    for i, row in enumerate(values):
+        seen = ~np.isnan(row)
+        for state in range(3) if seen.any() else ():
+            wanted[i, state] += multivariate_normal.logpdf(row[seen], means[state, seen], covariance[seen][:, seen])
+    fit = mixture.Mixture(weights, means, covariance, 0.0, True, "given")
+    np.testing.assert_allclose(fit.log_joint(values), wanted, atol=1e-9)
+    np.testing.assert_allclose(fit.posterior(values), softmax(wanted, axis=1), atol=1e-9)

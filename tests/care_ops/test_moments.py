@@ -1,5 +1,6 @@
 """Moments against brute force and numpy's own estimators."""
 
+import contextlib
 import itertools
 
 import numpy as np
@@ -21,9 +22,13 @@ def equal(found: np.ndarray, wanted: np.ndarray, name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * max(1.0, float(np.abs(wanted).max())), err_msg=name)
 
 
-def test_covariance_and_mean_equal_numpy(rng):
+@pytest.mark.parametrize("shift", [None, np.arange(6.0)])
+def test_covariance_and_mean_equal_numpy(rng, shift):
+    """Also with a shift away from the mean, at which no wrong term of the shift vanishes."""
     x = rng.normal(5, 2, (700, 6)) @ rng.normal(size=(6, 6))
-    m = accumulate(x)
+    m = accumulate(x, shift)
+    np.testing.assert_allclose(m.variance(), x.var(axis=0), rtol=1e-11)
+    np.testing.assert_allclose(m.standardise(x), (x - x.mean(axis=0)) / x.std(axis=0), atol=1e-10)
     np.testing.assert_allclose(m.mean(), x.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(m.covariance(), np.cov(x.T, bias=True), rtol=1e-11)
     np.testing.assert_allclose(m.correlation(), np.corrcoef(x.T), rtol=1e-10)
@@ -49,12 +54,34 @@ def test_sums_equal_a_product_of_all_items_at_once(rng, monkeypatch, n, p, share
         np.testing.assert_array_equal(getattr(without_third, name), getattr(found, name))
 
 
+def test_the_default_shift_is_the_mean_of_the_first_1024_scores_present(rng):
+    x = rng.normal(size=(5_000, 3))
+    x[:3_000, 1] = np.nan
+    x[1:2_000:2, 2] = np.nan
+    wanted = [column[~np.isnan(column)][:1_024].mean() for column in x.T]
+    np.testing.assert_allclose(moments.default_shift(x), wanted, rtol=1e-12)
+    np.testing.assert_array_equal(moments.default_shift(np.full((4, 2), np.nan)), [0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("location", "deviation", "constant"),
+    [(1.0, 8 * 2.0**-52, True), (1.0, 9 * 2.0**-52, False), (0.0, 0.0, True), (0.0, 1e-70, False)],
+)
+def test_a_judge_is_constant_up_to_the_rounding_error_of_its_mean(rng, location, deviation, constant):
+    x = rng.normal(size=(64, 3))
+    x[:, 1] = location + deviation * np.tile([-1.0, 1.0], 32)
+    expected = pytest.raises(FitError, match="judge 'bob' gives every item the same score")
+    with expected if constant else contextlib.nullcontext():
+        accumulate(x).correlation(("ann", "bob", "cy"))
+
+
 def test_third_moment_equals_einsum(rng):
     x = rng.exponential(size=(500, 7)) + 3
     y = x - x.mean(axis=0)
     groups = np.array([0, 3]), np.array([1, 5, 6]), np.array([2, 4])
     wanted = np.einsum("ni,nj,nk->ijk", *(y[:, g] for g in groups)) / len(x)
-    np.testing.assert_allclose(accumulate(x).third_central(*groups), wanted, rtol=1e-9, atol=1e-12)
+    for shift in (None, np.arange(7.0)):
+        np.testing.assert_allclose(accumulate(x, shift).third_central(*groups), wanted, rtol=1e-8, atol=1e-11)
 
 
 def test_missing_scores_count_pair_by_pair(rng):
@@ -107,6 +134,20 @@ def test_constant_judge_and_disjoint_judges_are_reported(rng):
     x[:25, 0], x[25:, 1] = np.nan, np.nan
     with pytest.raises(FitError, match="no item in common"):
         accumulate(x).covariance()
+
+
+def test_judges_without_a_common_item_are_named_in_order(rng):
+    x = rng.normal(size=(60, 7))
+    x[:30, 1] = x[30:, 4] = np.nan
+    names = tuple("abcdefg")
+    with pytest.raises(FitError, match="judges 'b' and 'e' scored no item in common; drop one"):
+        accumulate(x).covariance(names)
+    x[:30, :3] = x[30:, 3:] = np.nan
+    with pytest.raises(FitError, match=r"judges 'a' and 'd' .* nor did others of their 2 groups"):
+        accumulate(x).covariance(names)
+    x[:, 5] = np.nan
+    with pytest.raises(FitError, match="judge 'f' has no score at all"):
+        accumulate(x).covariance(names)
 
 
 @pytest.mark.parametrize(("location", "scale"), [(0.0, 1e-60), (1e9, 1.0), (0.0, 1e60), (1e-9, 1e-12)])

@@ -56,3 +56,20 @@ def test_equally_good_judges_weigh_nearly_the_same(rng):
     x = rng.normal(size=(100, 1)) + rng.normal(size=(100, 8))
     weights = one_factor.fit(np.corrcoef(x.T), 100).weights
     assert weights.max() < 1.5 * weights.min()
+
+
+@pytest.mark.parametrize("items", [40, 1_000])
+def test_loadings_shrink_by_their_sampling_error(items):
+    """With the reliability of the other judges by Spearman and Brown; without real differences all are the mean."""
+    raw, pairs = np.array([0.9, 0.8, 0.6, 0.5, 0.7, 0.4]), ~np.eye(6, dtype=bool)
+    square = np.mean(raw**2)
+    reliability = 5 * square / (1 + 4 * square)
+    variance = (1 - square * reliability) ** 2 / (items * reliability)
+    trust = raw.var() - variance
+    found = one_factor._shrunk(raw, pairs, items)
+    np.testing.assert_allclose(found, raw.mean() + trust / (trust + variance) * (raw - raw.mean()))
+    np.testing.assert_allclose(one_factor._shrunk(raw, pairs, 4), raw.mean())
+    few = pairs.copy()
+    few[0, 2:] = few[2:, 0] = False
+    kept = np.abs(one_factor._shrunk(raw, few, items) - raw) / np.abs(found - raw)
+    assert kept[0] == kept.max(), "a judge that is compared with one other judge has the largest sampling error"

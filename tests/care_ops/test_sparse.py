@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import kendalltau
 
 from care_ops.admission import check_panel
+from care_ops.aggregators.sparse_panel import estimate_sparse_panel
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError
-from care_ops.fit import fit_panel
+from care_ops.fit import fit_panel, problem_of
 from care_ops.fit_labels import FitLabels
 from care_ops.metrics import auc
 from care_ops.models import factor_analysis, sparse_factor
@@ -64,6 +65,10 @@ def test_the_weights_of_a_crowd_are_shares_of_the_answer():
     assert weights is not None
     assert weights.sum() == pytest.approx(1.0)
     assert 0.4 / 40 < weights[0] < np.median(weights)
+    found = estimate_sparse_panel(problem_of(matrix(scores), CARE))
+    model = problem_of(matrix(scores), CARE).sparse_factor
+    in_factor = model.loading / model.variance
+    np.testing.assert_allclose(found.weights, 0.5 * in_factor / in_factor.sum() + 0.5 / 40)
 
 
 def test_care_on_a_crowd_uses_labels(rng):

@@ -1,5 +1,7 @@
 """The structure solver against cvxpy, closed forms and its own certificate."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -142,7 +144,8 @@ def test_however_early_a_solve_ends_its_bounds_hold_the_optimum(rng, variance):
 
 
 def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends():
-    """The certificate would accept any solution that is a whole tolerance above the optimum."""
+    """The certificate would accept any solution that is a whole tolerance above the optimum; its bound may lag."""
+    gaps = []
     for seed in range(8):
         sigma = random_correlation(np.random.default_rng(seed), 4 + seed)
         penalties = {"lambda_s": 0.05, "lambda_l": 2.0}
@@ -150,6 +153,8 @@ def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends():
         ended = solve(sigma, tolerance=1e-2, **penalties).certificate
         assert ended.converged
         assert ended.primal - optimum < 0.2 * 1e-2 * max(1.0, abs(optimum))
+        gaps.append(ended.gap)
+    assert max(gaps) > 1e-4, "a solve ends before objective and bound have met"
 
 
 @pytest.mark.parametrize("cone", [False, True])
@@ -162,6 +167,41 @@ def test_copies_are_tied_by_the_nearest_ones_that_fulfil_the_ties(rng, cone):
     copies = rng.normal(size=(ties.shape[1], 4, 4))
     away = np.linalg.pinv(ties) @ ties
     np.testing.assert_allclose(admm._project(copies), copies - np.einsum("ab,bij->aij", away, copies), atol=1e-12)
+
+
+def test_a_gap_equal_to_the_tolerance_is_small_enough(rng, monkeypatch):
+    monkeypatch.setattr(module, "_SETTLED", np.inf)
+    sigma = random_correlation(rng, 8)
+    first = solve(sigma, lambda_s=0.05, lambda_l=0.1, tolerance=1e-4).certificate
+    again = solve(sigma, lambda_s=0.05, lambda_l=0.1, tolerance=first.gap).certificate
+    assert (again.iterations, again.converged) == (first.iterations, True)
+
+
+@pytest.mark.parametrize(("ratio", "factor"), [(1.0, 1.0), (3.9, 1.0), (0.26, 1.0), (9.0, 3.0), (0.01, 0.1), (1e6, 10)])
+def test_the_penalty_is_scaled_where_residuals_differ_by_a_factor_of_four_or_more(rng, ratio, factor):
+    """By the root of the ratio of the relative primal and dual residual, and at most tenfold."""
+    admm = module._Consensus(random_correlation(rng, 4), 0.1, 0.1)
+    admm.x = np.ones((3, 4, 4))
+    admm.z, admm.u = 0.9 * admm.x, admm.x
+    before = admm.z - 0.1 / ratio * admm.u
+    assert admm._balance(before) == (factor != 1.0)
+    assert admm.rho == pytest.approx(0.01 * factor)
+    np.testing.assert_allclose(admm.u * admm.rho, 0.01, err_msg="the multiplier stays")
+
+
+def test_cvxpy_is_asked_only_where_it_can_help(rng, monkeypatch):
+    sigma = random_correlation(rng, 6)
+    converged = solve(sigma, lambda_s=0.05, lambda_l=0.1)
+    short = solve(sigma, lambda_s=0.05, lambda_l=0.1, max_iterations=3)
+    monkeypatch.setattr(conic, "solve", None)
+    assert conic.sharpen(converged, sigma) is converged
+    for most in (6, 5):
+        monkeypatch.setattr(conic, "MOST_JUDGES", most)
+        with pytest.raises(TypeError) if most == 6 else nullcontext():
+            assert conic.sharpen(short, sigma) is short
+    monkeypatch.setattr(conic, "MOST_JUDGES", 6)
+    monkeypatch.setattr(conic, "find_spec", lambda name: None)
+    assert conic.sharpen(short, sigma) is short
 
 
 def test_a_structure_that_stops_short_is_solved_again_by_cvxpy(rng):

@@ -20,6 +20,7 @@ from warehouse.parts import Attempts, PartStore
 from warehouse.storage import (
     DamagedError,
     delete_folder,
+    is_settled,
     leftovers,
     noted,
     notes_below,
@@ -30,6 +31,7 @@ from warehouse.storage import (
     read_table,
     readable_lines,
     replacing,
+    scan_table,
     write_bytes,
     write_document,
     write_lines,
@@ -373,6 +375,45 @@ def test_a_folder_is_deleted_with_all_that_is_in_it_and_may_be_gone_already(tmp_
     assert not folder.exists()
     delete_folder(folder)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_attempts_add_up_until_an_answer(tmp_path):
+    def reopened(key: str = "k") -> Attempts:
+        return Attempts(tmp_path, key)
+
+    reopened().record(failed=(), answered={"a"})
+    assert list(tmp_path.iterdir()) == [], "an answer without an earlier failure has nothing to store"
+    reopened().record(failed={"a", "b"}, answered={"c"})
+    reopened().record(failed={"a"}, answered={"c"})
+    assert (reopened().spent(1), reopened().spent(2), reopened().spent(3)) == ({"a", "b"}, {"a"}, set())
+    assert reopened("another").spent(1) == set()
+    reopened().record(failed=(), answered={"a", "c"})
+    assert reopened().spent(1) == {"b"}
+    reopened().record(failed={"a"}, answered=())
+    assert (reopened().spent(1), reopened().spent(2)) == ({"a", "b"}, set()), "the count began again at zero"
+
+
+def test_a_file_is_settled_when_it_is_older_than_two_seconds(monkeypatch):
+    written, changed = 10**18, 10**18 + 5
+    for age, settled in ((0, False), (2 * 10**9, False), (2 * 10**9 + 1, True)):
+        monkeypatch.setattr("time.time_ns", lambda age=age: changed + age)
+        assert is_settled([3, written, changed]) == is_settled([3, changed, written]) == settled
+
+
+def test_damage_in_a_column_that_is_not_asked_for_does_not_matter(tmp_path):
+    path, rows = tmp_path / "x.parquet", pa.table({"a": np.arange(500), "b": np.arange(500) * 7})
+    write_table(path, rows)
+    column = pq.ParquetFile(path).metadata.row_group(0).column(1)
+    content = bytearray(path.read_bytes())
+    for place in range(column.data_page_offset + 40, column.data_page_offset + 200):
+        content[place] ^= 255
+    path.write_bytes(content)
+    only_a = pa.schema([rows.schema.field("a")])
+    assert read_table(path, only_a).equals(rows.select(["a"]))
+    assert [(first, part.equals(rows.select(["a"]))) for first, part in scan_table(path, only_a)] == [(0, True)]
+    for read in (lambda: read_table(path), lambda: list(scan_table(path, rows.schema))):
+        with pytest.raises(DamagedError):
+            read()
 
 
 @pytest.mark.parametrize(
