@@ -164,7 +164,7 @@ def test_items_that_address_the_judge_are_reported_before_judging_and_can_be_lef
         file.write("judging: {leave_out_flagged: true}\n")
     (row,) = [row for row in care_json(workspace_after_run, "run", "--dry-run", "--json") if row["judge"] == "api"]
     assert row["items"] == 38
-    assert "speak to" not in row["message"]
+    assert "try to influence" not in row["message"]
     assert not run(workspace_after_run, selection=SCORED).failures
     (count,) = query(workspace_after_run, "SELECT count(*) FROM items WHERE response LIKE '%rubric%'")[0]
     assert count == 0
