@@ -1,4 +1,4 @@
-"""Dagster asset ``aggregates``: the estimates of every aggregator on a panel, one row per item."""
+"""Dagster asset ``aggregates``: the estimates of every aggregator for the items of a panel."""
 
 import hashlib
 
@@ -20,7 +20,7 @@ from warehouse.items import ITEM_TEXTS
     description="One estimate per item from each aggregator, with weights, loadings and provenance.",
 )
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Run the aggregators on the stored panel, moments and structure; store each fit."""
+    """Run the aggregators on the stored panel, moments and structure, and store each fit."""
     from assets.fit.documents import FitDocument
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
@@ -71,7 +71,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:
     """Return the share of items that repeat another item's texts in a different split unit."""
     items = workspace.parts.read_item_columns(testset, (*ITEM_TEXTS, "split_unit"))
-    if items.group_by([*ITEM_TEXTS]).aggregate([]).num_rows == items.num_rows:  # as nearly always
+    if items.group_by([*ITEM_TEXTS]).aggregate([]).num_rows == items.num_rows:  # the usual case
         return 0.0
     seen: dict[tuple[str | None, ...], str | None] = {}
     again = 0

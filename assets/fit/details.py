@@ -1,8 +1,4 @@
-"""Typed records of the aggregator details that other code reads.
-
-Aggregators write their ``details`` as plain values, and all of them are printed. Only the values that other code uses
-have a field here.
-"""
+"""Typed records of those details of aggregators that other code reads."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -29,9 +25,9 @@ class CareDetails(CareSummary):
     items_to_label : tuple of str
         Items whose ranks differ most between the two rival estimates.
     labels_better, labels_gain, labels_at_random, turned : float
-        Probability that labels made the estimate at least as good as the plain average, and the expected gain;
-        probability that the labels are unrelated to the scores; correlation with the estimate without labels. The first
-        is None without labels, or if all labels are equal.
+        Probability that labels made the estimate at least as good as the plain average (None without labels or if all
+        labels are equal), and the expected gain; probability that the labels are unrelated to the scores; correlation
+        with the estimate without labels.
     """
 
     items_to_label: tuple[str, ...]

@@ -37,7 +37,7 @@ class StructureDocument:
     details : dict
         Penalties and how they were chosen.
     solution : SolutionRecord or None
-        None if the panel allows no structure; then ``failures`` says why.
+        Estimated structure; None with the reason in ``failures`` if the panel allows none.
     """
 
     details: dict[str, float]

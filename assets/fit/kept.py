@@ -22,13 +22,11 @@ def panel_is_newer(folder: FitFolder) -> bool:
 
 
 def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
-    """Read the panel of a test set and the document of its fit.
-
-    Raises ``FitError`` if the panel was rebuilt after the fit, because a run is in progress or stopped in between.
-    """
+    """Read the panel of a test set and the document of its fit; raise ``FitError`` if the panel is newer."""
     if panel_is_newer(folder):
         raise FitError(
-            "the panel was rebuilt after the fit, so the two do not match; run `care run` to rebuild the fit"
+            "the stored fit does not match the panel, because the panel was rebuilt later; run `care run` to rebuild "
+            "the fit"
         )
     return folder.read_panel(), folder.read(FitDocument)
 
@@ -63,7 +61,7 @@ def write_structure(
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
-    """Read the stored structure, None if the panel allows none, and its document."""
+    """Read the stored structure (None if the panel allows none) and its document."""
     document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:

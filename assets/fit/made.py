@@ -1,4 +1,4 @@
-"""Versions of each result's inputs, which show whether the result is stale."""
+"""Stored versions of the inputs of a fit's assets, by which CARE finds stale assets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOLVED = ("moments", "structure")
 """Stages of a fit that depend only on the panel, the settings and the code."""
 
 RESULTS = ("evaluation", "intervals", "systems", "factors")
-"""Assets of the results that are computed from a fit."""
+"""Assets that are computed from a fit."""
 
 FIT = (*STAGES, "review", *RESULTS, "report")
 """Assets of a test set's fit, review, results and page, in order."""
@@ -47,18 +47,18 @@ class MadeDocument:
 
 
 def built_from(folder: FitFolder, asset: str) -> MadeDocument:
-    """Read the stored version of a result's inputs; empty if the result was never built."""
+    """Read the stored version of an asset's inputs; empty if the asset was never built."""
     return folder.find(MadeDocument, f"made.{asset}") or MadeDocument("")
 
 
 def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None:
-    """Store the version of a result's inputs."""
+    """Store the version of an asset's inputs."""
     folder.write(MadeDocument(version, content), f"made.{asset}")
 
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
-    """Return a decorator that defines an asset by test set, which stores the version of its inputs."""
-    import dagster as dg  # half of what `care status` takes
+    """Return a decorator that defines an asset with a partition for each test set, and stores its inputs' version."""
+    import dagster as dg  # half of the time of `care status`
 
     from assets.partitions import TESTSETS
 
@@ -71,15 +71,11 @@ def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Ma
 
 
 def _store_inputs(make: Make) -> Make:
-    """Make an asset store the version of its inputs, computed before it is built.
-
-    An asset whose own document holds that version, such as the panel, stores nothing here.
-    """
-
     @wraps(make)
     def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
         asset, testset = make.__name__, context.partition_key
-        if not context.selected_asset_keys or asset in ("panel", "aggregates"):  # or only its checks run
+        # Without selected assets, only checks run. Panel and aggregates store their inputs in their own documents.
+        if not context.selected_asset_keys or asset in ("panel", "aggregates"):
             return make(context, workspace)
         version = result_version(workspace, testset, asset)
         result = make(context, workspace)

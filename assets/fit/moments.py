@@ -1,4 +1,4 @@
-"""Dagster asset ``moments``: means, covariances and third moments of a panel, computed by row ranges."""
+"""Dagster asset ``moments``: means, covariances and third moments of a panel's scores."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
 ROWS_A_SHARD = 262_144
-"""Number of items that are read at once: about 200 MB with a hundred judges."""
+"""Number of items in a range of rows; with a hundred judges, their scores take about 200 MB."""
 
 if TYPE_CHECKING:
     from care_ops.moments.sharded import Shard
@@ -33,7 +33,7 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     shards, judges = shards_of(folder.panel_file, ROWS_A_SHARD), tuple(sorted(summary.present))
     where = "this process"
     if is_crowd(np.array(list(summary.present.values())), summary.items):
-        # then its aggregators use only means and variances
+        # The aggregators of such a panel use only means and variances.
         state = of_panel(folder.read_panel().canonical().values)
     else:
         state, where = _accumulate(folder, shards, judges, workspace), workspace.workers.place
@@ -51,13 +51,12 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
 
 def _accumulate(folder: "FitFolder", shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace) -> "Moments":
-    """Return the moments of the panel's file; ``read_panel`` quarantines a damaged file."""
     from care_ops.moments.sharded import UnreadableError, moments_of_shards
 
     try:
         return moments_of_shards(shards, judges, workspace.workers.map)
     except UnreadableError as error:
-        folder.read_panel()
+        folder.read_panel()  # quarantines a damaged file
         raise WarehouseError(
             f"{error}, but the file is intact on this machine; give all workers the same folder"
         ) from None

@@ -1,4 +1,4 @@
-"""Dagster asset ``structure``: the panel's precision matrix as a sparse minus a low-rank matrix."""
+"""Dagster asset ``structure``: the sparse and the low-rank part of the panel's precision matrix."""
 
 from dataclasses import asdict
 

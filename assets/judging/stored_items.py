@@ -1,4 +1,4 @@
-"""Stored items of a test set: ids and keys in memory, texts read on demand."""
+"""Stored items of a test set, with ids and keys in memory and texts that are read on demand."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ class StoredItems(ItemSource):
         return (Item(*row) for row in self._texts)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
-        """Read the items at the given positions.
-
-        Raises ``WarehouseError`` if the items have changed since the keys were read.
-        """
+        """Read the items at the given positions; raise ``WarehouseError`` if they differ from the keys in memory."""
         items = [Item(*row) for row in self._texts.at(positions)]
         if any(item.key != self.keys[position] for item, position in zip(items, positions, strict=True)):
             raise WarehouseError(

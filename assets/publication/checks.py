@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from warehouse.fits import FitRecord, FitVersion, FitVersionInputs
 
 CHECKS = {
-    "panel_shrunk": "Judges that sat on the published panel and are still in the workspace were admitted.",
+    "panel_shrunk": "Judges of the published panel that are still in the workspace were admitted again.",
     "missing_scores": "The share of the panel's missing scores has not risen.",
-    "certificate": "The structure was solved to its certificate.",
-    "quality": "What the recommended aggregate calls quality points where it pointed before.",
-    "drift": "The recommended aggregate is distributed and ordered as before.",
-    "gold_leakage": "No judge's scores are the gold label itself, unless care.yaml declares it.",
-    "duplicate_items": "Items that repeat another's texts have not multiplied.",
+    "certificate": "The optimisation of the structure has converged.",
+    "quality": "The recommended aggregate has the same direction as in the published fit.",
+    "drift": "Distribution and order of the recommended aggregate are as in the published fit.",
+    "gold_leakage": "No judge's scores equal the gold label, unless care.yaml declares the judge.",
+    "duplicate_items": "The share of items that repeat another item's texts has not risen.",
 }
 """Description of each check, by name."""
 
@@ -34,24 +34,21 @@ _MIN_COSINE = 0.70
 
 
 def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
-    """Read the fit of the recommended aggregator; None without an estimate, or if an ``earlier`` fit is lost."""
+    """Read the fit of the recommended aggregator; None without an estimate, or if an ``earlier`` fit is missing."""
     fit_id = version.fits.get(recommended(version.fits))
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
     return None if fit_id is None else read(version.testset, fit_id)
 
 
 def result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> CheckResult:
-    """Build the result of a check, which blocks the fit if the check failed."""
+    """Build the result of a check; a failed check blocks the fit."""
     return CheckResult(check, passed, message, numbers, blocks=not passed)
 
 
 def check_inputs(
     workspace: Workspace, version: FitVersion, before: FitVersion | None, leaked: list[str]
 ) -> list[CheckResult]:
-    """Check panel, missing scores, certificate, gold and duplicates of the latest fit version.
-
-    ``leaked`` are the judges whose scores copy gold.
-    """
+    """Check the inputs and the certificate of a fit version; ``leaked`` are judges whose scores copy gold."""
     from assets.fit.details import StructuredDetails, read_details
 
     svd, previous = version.fits.get("care_svd"), None if before is None else before.inputs
@@ -66,7 +63,7 @@ def check_inputs(
 
 
 def compare_estimates(latest: FitRecord | None, previous: FitRecord | None, limits: ReviewConfig) -> list[CheckResult]:
-    """Check that the recommended aggregator's estimate did not flip or drift since its previous fit."""
+    """Check that the recommended aggregate has neither changed its direction nor drifted since the previous fit."""
     if latest is None or previous is None or latest.answer.name != previous.answer.name:
         message = "no published fit of the same aggregator to compare with"
         return [result(check, True, message, {}) for check in ("quality", "drift")]
@@ -79,7 +76,7 @@ def _shrunk(latest: FitVersionInputs, previous: FitVersionInputs | None, judges:
     why = "; ".join(f"{judge}: {refused.get(judge, 'no scores')}" for judge in lost)
     message = (
         f"{len(lost)} judge(s) of the published panel are no longer admitted ({why}). Fix them and run again, delete "
-        "their files, or `care fits accept` the smaller panel"
+        "their files, or accept the smaller panel with `care fits accept`"
         if lost
         else f"{len(latest.admitted)} judges"
     )
@@ -93,7 +90,7 @@ def _missing(latest: FitVersionInputs, previous: FitVersionInputs | None) -> Che
     if rise > _MOST_MISSING_RISE:
         message += (
             f", {rise:+.1%} against the published fit (limit {_MOST_MISSING_RISE:+.0%}). See "
-            "`by_status` of the judges' `scores`, or `care fits accept`"
+            "`by_status` of the judges' `scores` for reasons, or run `care fits accept`"
         )
     return result("missing_scores", rise <= _MOST_MISSING_RISE, message, {"missing": missing, "rise": rise})
 
@@ -104,16 +101,16 @@ def _certificate(certificate: Certificate | None) -> CheckResult:
     message = (
         f"relative gap {certificate.gap:.1e}"
         if certificate.converged
-        else f"the structure stopped at a relative gap of {certificate.gap:.1e}, short of its certificate. Raise "
-        "`fit.gamma`, drop judges that repeat one another, or `care fits accept`"
+        else f"the structure has not converged: its relative gap is {certificate.gap:.1e}. Raise `fit.gamma`, remove "
+        "duplicate judges, or run `care fits accept`"
     )
     return result("certificate", certificate.converged, message, {"gap": certificate.gap})
 
 
 def _leakage(leaked: list[str]) -> CheckResult:
     message = (
-        f"{', '.join(leaked)}: the scores are the gold label itself. Remove the judge or drop its column; if people "
-        "sit on the panel on purpose, name them under `review.declared` in care.yaml"
+        f"{', '.join(leaked)}: the scores equal the gold label. Remove the judge or its column; if the judge is a "
+        "person on purpose, name it under `review.declared` in care.yaml"
     )
     return result("gold_leakage", not leaked, message if leaked else "no judge copies gold", {"judges": len(leaked)})
 
@@ -125,7 +122,7 @@ def _duplicates(latest: FitVersionInputs, previous: FitVersionInputs | None) -> 
     if rise > _MOST_DUPLICATES_RISE:
         message += (
             f", {rise:+.1%} against the published fit. Remove the copies from the source, give them one `split_unit`, "
-            "or `care fits accept`"
+            "or run `care fits accept`"
         )
     return result("duplicate_items", rise <= _MOST_DUPLICATES_RISE, message, {"share": share, "rise": rise})
 
@@ -137,21 +134,20 @@ def _turned(latest: FitRecord, previous: FitRecord) -> CheckResult:
     if cosine != cosine:
         return result("quality", True, "the two fits have no weights to compare", {})
     message = (
-        f"cosine {cosine:.2f} with the published one"
+        f"cosine {cosine:.2f} with the published fit"
         if cosine >= _MIN_COSINE
-        else f"what is called quality has turned: cosine {cosine:.2f} with the published fit (limit {_MIN_COSINE:.2f})."
-        " Give labels (`labels` in care.yaml) to say which factor is quality, or `care fits accept`"
+        else f"the weights point in another direction: cosine {cosine:.2f} with the published fit (limit "
+        f"{_MIN_COSINE:.2f}). Give labels (`labels` in care.yaml) to decide which is quality, or run `care fits accept`"
     )
     return result("quality", cosine >= _MIN_COSINE, message, {"cosine": cosine})
 
 
 def _drift(latest: FitRecord, previous: FitRecord, limits: ReviewConfig) -> CheckResult:
-    """Check the drift of the estimates against its limits; an undefined number passes."""
     from care_ops.results.drift import drift
 
     again = latest.in_order(previous.item_ids).estimate
     moved = drift(previous.answer.estimate, latest.answer.estimate, again)
-    beyond = {
+    beyond = {  # an undefined number passes
         f"PSI above {limits.max_psi:g} beyond chance": moved.psi > limits.max_psi + moved.psi_by_chance,
         f"mean shift above {_MOST_MEAN_SHIFT:g} sd": abs(moved.mean_shift) > _MOST_MEAN_SHIFT,
         f"rank correlation below {limits.min_rank_correlation:g}": moved.rank_correlation < limits.min_rank_correlation,
@@ -163,7 +159,7 @@ def _drift(latest: FitRecord, previous: FitRecord, limits: ReviewConfig) -> Chec
     if any(beyond.values()):
         message += (
             f": {', '.join(words for words, is_so in beyond.items() if is_so)}. `care fits diff` names the judges and "
-            "items that moved; accept it if they should"
+            "items that moved; if the change is right, run `care fits accept`"
         )
     numbers = {name: number for name, number in vars(moved).items() if number == number}
     return result("drift", not any(beyond.values()), message, numbers)

@@ -1,7 +1,7 @@
-"""Dagster asset ``review``: checks of the latest fit against the published fit, and publication of the latest.
+"""Dagster asset ``review``, which compares the latest fit with the published fit, and publishes the latest.
 
-The published fit is shown in the views ``latest_fits`` and ``latest_aggregates``, and in the report. If a
-blocking check fails, Dagster skips ``report``, and the earlier fit stays published until a person accepts the new one
+The views ``latest_fits`` and ``latest_aggregates`` and the report show the published fit. If a blocking check fails,
+Dagster skips ``report``, and the earlier fit stays published until a person accepts the latest fit
 (``care fits accept``) or fixes the cause.
 """
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
     deps=["aggregates", "gold"],
     kinds={"duckdb"},
     pool="warehouse_writer",
-    # After the other results in a run, because a published fit must be evaluated.
+    # Other results of a run come first, because a published fit must be evaluated.
     op_tags={"dagster/priority": "-1"},
     check_specs=[
         dg.AssetCheckSpec(name, asset="review", description=description, partitions_def=TESTSETS, blocking=True)
@@ -61,8 +61,7 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     """Check the latest fit version, store the result, and publish the version unless a check fails.
 
-    If a person pinned another version, the pinned version stays published and scores the new items, unless checks of
-    the inputs fail.
+    A pinned version stays published, and scores the new items unless checks of the inputs fail.
     """
     from assets.publication.fit_versions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
@@ -79,7 +78,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         publish(workspace, Publication(testset, version.fit_version, "review"))
     _log.info("%s: the review of fit %s: %s", testset, version.fit_version, document.state)
     workspace.fit_folder(testset).write(document)
-    workspace.fits.annotate(testset, version.fit_version, document)  # it is read when another version is the latest
+    workspace.fits.annotate(testset, version.fit_version, document)  # for the list of versions
     return document
 
 
@@ -103,7 +102,7 @@ def look(workspace: Workspace, testset: str) -> ReviewDocument:
 
 
 def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
-    """Return the version of a test set's last fit; raise ``WarehouseError`` if the version is gone."""
+    """Return the version of a test set's latest fit; raise ``WarehouseError`` if the version is missing."""
     from assets.fit.documents import FitDocument
 
     version_id = workspace.fit_folder(testset).read(FitDocument).fit_version
@@ -143,13 +142,10 @@ def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
 
 
 def _by_labels(findings: list[CheckResult], unchanged: list[CheckResult], label_changes: str) -> list[CheckResult]:
-    """Let a change of the estimate pass if new labels explain it.
-
-    ``unchanged`` compares the published estimate with that of the latest scores and the earlier labels. If they agree,
-    the labels caused the change and the checks pass. Otherwise the scores changed as well.
-    """
+    # `unchanged` compares the published estimate with that from the latest scores and the earlier labels. If these
+    # agree, the labels caused the change.
     if all(same.passed for same in unchanged):
-        why = f"the labels made the change ({label_changes}): with the labels of the published fit, the latest scores"
+        why = f"the labels caused the change ({label_changes}): with the labels of the published fit, the latest scores"
         return [
             finding if finding.passed else replace(same, message=f"{why} give {same.message}", numbers=finding.numbers)
             for finding, same in zip(findings, unchanged, strict=True)
@@ -157,13 +153,13 @@ def _by_labels(findings: list[CheckResult], unchanged: list[CheckResult], label_
     return [
         finding
         if finding.passed or same.passed
-        else replace(finding, message=f"{finding.message}. The labels do not explain it ({label_changes})")
+        else replace(finding, message=f"{finding.message}. New labels do not explain the change ({label_changes})")
         for finding, same in zip(findings, unchanged, strict=True)
     ]
 
 
 def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: "FitRecord") -> "FitRecord | None":
-    """Fit an aggregator to the latest panel with the labels of an earlier version; None if it gives no estimate."""
+    """Fit an aggregator to the latest panel with the labels of an earlier version; None without an estimate."""
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
 

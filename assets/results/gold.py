@@ -15,7 +15,7 @@ from warehouse.items import ItemColumnsRead
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) -> ItemColumnsRead:
-    """Reorder items as in the panel, and remove the gold of labelled items and of their split units."""
+    """Return the items in the order of the panel, without the gold of labelled items and of their split units."""
     gold = held_out_gold(items, labels)
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=gold)

@@ -14,7 +14,7 @@ from care_ops.errors import InputError
     description="Bootstrap intervals of weights and loadings, by split unit.",
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Compute bootstrap intervals of the judge weights by resampling split units, and store the intervals."""
+    """Compute bootstrap intervals of the judge weights by resampling split units, and store them."""
     from assets.fit.kept import read_fitted
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_intervals
@@ -33,7 +33,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         units = [unit or item for unit, item in zip(declared.to_pylist(), scores.item_ids, strict=True)]
     try:
         intervals_by_name = weight_intervals(scores, config, labels, units, whole=whole)
-    except InputError as error:  # too few split units: weights have no interval
+    except InputError as error:  # too few split units
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
     with workspace.warehouse.writer() as connection:
         for name, interval in intervals_by_name.items():
