@@ -275,7 +275,7 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
     """Delete runs of this workspace that ended more than ``days`` days ago, once per UTC day; return their number.
 
     Dagster deletes a run together with its materialisations. A run is kept while one of its materialisations has the
-    data version of its partition's latest materialisation, by which Dagster finds stale assets downstream.
+    data version of its partition's latest materialisation, which Dagster needs to find stale assets downstream.
     """
     done_on, today = f"care old_runs_deleted {workspace.root}", f"{datetime.now(UTC):%F}"
     if instance.daemon_cursor_storage.get_cursor_values({done_on}).get(done_on) == today:

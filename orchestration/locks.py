@@ -157,7 +157,7 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
 
 
 def _living(folder: Path) -> list[dict[str, Any]]:
-    """Return the notes of living processes, oldest first, and delete the notes of ended processes."""
+    """Return the notes of living processes, oldest first, and delete notes of processes that have ended."""
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
         with suppress(FileNotFoundError), path.open("r+") as file:  # the process may delete its note meanwhile

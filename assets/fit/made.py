@@ -1,4 +1,4 @@
-"""Stored versions of the inputs of a fit's assets, by which CARE finds stale assets."""
+"""Stored versions of the inputs of a fit's assets, which show whether an asset is stale."""
 
 from __future__ import annotations
 

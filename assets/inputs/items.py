@@ -36,7 +36,7 @@ from warehouse.items import ItemRecord
     pool="warehouse_writer",
 )
 def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
-    """Read a test set's source, and replace its stored items and its rows in the database."""
+    """Read a test set's source, and replace the test set's stored items and rows in the database."""
     testset = context.partition_key
     version = readable_source_version(workspace, testset)  # hashed first: a change while reading makes `items` stale
     records = read_source(workspace, testset)

@@ -123,7 +123,7 @@ def check_texts(workspace: Workspace, judge: str, testset: str, there: Collectio
     if template is not None and (missing := [name for name in template.needs if name not in there]):
         names = ", ".join(missing)
         raise JudgeError(
-            f"no item of {testset} has what template {template.name!r} needs: {names}; name the column of each under "
+            f"no item of {testset} has a text that template {template.name!r} needs: {names}; name its column under "
             "`columns` of the test set's source, or choose another template"
         )
 
@@ -139,8 +139,8 @@ def check_template(workspace: Workspace, judge: str, testset: str, there: Collec
         return
     if "response_2" in there and "response_2" not in template.shown:
         raise JudgeError(
-            f"template {template.name!r} shows one answer, but items of {testset} are pairs of answers; leave it out "
-            f"of `testsets` in the file of judge {judge!r}, or give it a `template` that shows `response_2`"
+            f"template {template.name!r} shows one answer, but items of {testset} are pairs of answers; leave the test "
+            f"set out of `testsets` in the file of judge {judge!r}, or give the judge a `template` with `response_2`"
         )
     if template.pairwise and (wrong := workspace.two_directions(testset)):
         raise JudgeError(wrong)

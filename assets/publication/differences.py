@@ -19,7 +19,7 @@ _ITEMS_COMPARED = 10
 
 
 def reasons(before: FitVersion, after: FitVersion) -> list[str]:
-    """Describe how the inputs of two fit versions differ."""
+    """Return sentences on how the inputs of two fit versions differ."""
     old, new = before.inputs, after.inputs
     added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
     rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
@@ -56,7 +56,8 @@ def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
 def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitRecord:
     """Read the fit of an aggregator in a fit version; raise ``InputError`` if there is none."""
     if aggregator not in version.fits:
-        raise InputError(f"fit {version.fit_version} has no {aggregator!r}; it has {', '.join(version.fits)}")
+        choices = ", ".join(version.fits)
+        raise InputError(f"fit {version.fit_version} has no estimates of {aggregator!r}; choose one of {choices}")
     return workspace.fits.read_fit(version.testset, version.fits[aggregator])
 
 
@@ -106,7 +107,7 @@ class Moved:
     lost: str = ""
 
     def moves(self) -> list[str]:
-        """Describe how far the estimates moved."""
+        """Return sentences on how far the estimates moved."""
         order = "is not defined" if self.order is None else f"is {self.order:.3f}"
         return [
             f"the rank correlation of the two estimates {order}",

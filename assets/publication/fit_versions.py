@@ -165,7 +165,7 @@ def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[
 
 
 def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = ()) -> None:
-    """Load fits of a test set that the database lacks from the files; ``rebuilt`` are fits to load again."""
+    """Load a test set's fits from their files if the database lacks them; ``rebuilt`` fits are loaded again."""
     from warehouse.fit_rows import load_fits
 
     with workspace.warehouse.writer() as connection:
@@ -202,7 +202,7 @@ def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
 
 
 def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
-    """Publish and pin the version that was published before the current one; raise ``InputError`` without one."""
+    """Publish and pin the version that was published before the current one; raise ``InputError`` if there is none."""
     log = workspace.fits.publications(testset)
     version = published_before(workspace, testset, log[-1].fit_version) if log else None
     if version is None:

@@ -53,16 +53,16 @@ class FactorsDocument:
     judges: dict[str, tuple[float | None, ...]] = field(default_factory=dict[str, tuple[float | None, ...]])
 
     def nearest_feature(self, factor: int) -> tuple[str, float] | None:
-        """Return the text feature with the largest Spearman correlation with a factor's score, and the correlation."""
+        """Return the text feature with the largest absolute Spearman correlation with a factor, and the correlation."""
         return None if factor >= len(self.correlations) else self._nearest(self.correlations[factor])
 
     def followed_feature(self, factor: int) -> tuple[str, float] | None:
-        """Return the feature nearest to a factor if the correlation is large enough to report."""
+        """Return the result of ``nearest_feature`` if the correlation is large enough to report; otherwise None."""
         nearest = self.nearest_feature(factor)
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
 
     def followed_by(self, judge: str) -> tuple[str, float] | None:
-        """Return the feature that correlates most with a judge's scores if the correlation is large enough."""
+        """Return the feature that correlates most with a judge's scores if the correlation is large; otherwise None."""
         nearest = self._nearest(self.judges.get(judge, ()))
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS_FEATURE else None
 
@@ -99,7 +99,7 @@ class SystemsDocument:
     systems : tuple of SystemRecord
         Records of the systems, best first.
     refused : str
-        Why declared systems cannot be compared; empty if they can.
+        Reason why declared systems cannot be compared; empty if they can.
     """
 
     aggregator: str = ""
@@ -110,7 +110,7 @@ class SystemsDocument:
 
     @property
     def as_seen(self) -> str:
-        """Caution that differences rest on judges without labels; empty if labels correct the differences."""
+        """Warning about differences without labels; empty if labels correct the differences."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
         caution = "Without labels they are the judges' view, with every bias about a system that the judges share."

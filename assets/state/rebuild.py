@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether there are parts but no usable database; raise ``WarehouseError`` for one of a later release."""
+    """Return whether there are parts but no usable database; raise ``WarehouseError`` if it is of a later release."""
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 

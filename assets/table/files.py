@@ -54,7 +54,7 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
-        raise InputError(f"{path}: the folder cannot be created ({error.strerror}); name another one") from error
+        raise InputError(f"{path}: the folder cannot be created ({error.strerror}); name another folder") from error
 
 
 def fit_document(result: TableFit) -> dict[str, Any]:

@@ -51,19 +51,19 @@ IN_PYTHON = Remedies(
         "Label ten to twenty items of `result.to_label`, and fit again with the labels: `labels={item: label, ...}`."
     ),
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
-    again=Step("Correct what the sentence names, and fit again."),
-    decide=Step("Look at the fit before it is used."),
+    again=Step("Solve the problem in the message, and fit again."),
+    decide=Step("Look at the fit before you use it."),
     cut="cut=VALUE",
 )
-"""Next steps that a verdict recommends in Python."""
+"""Next steps that a verdict recommends to users of the Python interface."""
 
 
 @dataclass(frozen=True)
 class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
-    ``source`` is a path or a name, and the title of the page. ``items`` may be incomplete. ``labels`` are labels that
-    the fit may use. ``readings`` describe the files, and ``brought`` the judges whose scores were rescaled.
+    ``source`` is a path or a name; its last part is the title of the page. ``items`` may be incomplete. The fit may use
+    ``labels``. ``readings`` describe how the files were read, ``brought`` the judges whose scores were rescaled.
     """
 
     source: str
@@ -227,7 +227,6 @@ def _pair_systems(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[t
 def _sides(
     panel: ScoreMatrix, table: ScoreTable, systems: Sequence[tuple[str, str] | None], config: TableConfig
 ) -> Sides | None:
-    """Return the judges of pairs that prefer a side; None if no score counts as a tie."""
     pairs = any(systems) or all(record.response_2 for record in table.records)
     low, high = config.fit.scale or (0.0, 1.0)
     if not pairs or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
@@ -301,7 +300,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     """Return features of the scored items, in their order: counts in their texts, and named columns.
 
-    Raises ``InputError`` if no item has a column of that name, or a value in it is not a number.
+    Raises ``InputError`` if no item has a named column, or one of its values is not a number.
     """
     records = table.records
     metadata = [record.metadata for record in records]
@@ -325,10 +324,7 @@ def item_columns(table: ScoreTable) -> ItemColumnsRead:
 
 
 def systems_of(table: ScoreTable, config: TableConfig) -> Named:
-    """Return the systems of the scored items by the columns that ``config.systems`` names.
-
-    Raises ``InputError`` as ``warehouse.items.systems_in``.
-    """
+    """Return the systems of the scored items, from the columns ``config.systems``; raise errors of ``systems_in``."""
     if not config.systems:
         return [None] * len(table.scores.item_ids)
     records = table.records

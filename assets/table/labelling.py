@@ -28,7 +28,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
             f"{count}; label the items it has, or draw another file with --out"
         )
     if count > len(item_ids):
-        raise InputError(f"--count is {count}, but there are only {len(item_ids)} items; lower it")
+        raise InputError(f"--count is {count}, but there are only {len(item_ids)} items; lower --count")
     rest, rng = sorted(set(item_ids) - set(items)), np.random.default_rng([seed, len(items)])
     return [LabelRow(rest[int(k)]) for k in rng.choice(len(rest), count - len(items), replace=False)]
 

@@ -43,7 +43,7 @@ def read_rated_table(
     systems: Sequence[str] = (),
     cut: float | None = None,
 ) -> tuple[ScoreTable, Labels, TableConfig]:
-    """Read the scores, their tables, and labels that the fit does not use.
+    """Read a table of scores with its other tables, and labels that the fit does not use.
 
     ``drawn`` is the default sampling of labels. Raises ``InputError`` if a table cannot be read, or systems are named
     without a table of items.
@@ -130,7 +130,6 @@ _BY_CHANCE, _PLAIN = 3.0, 0.3
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: RatingOptions) -> Labelled:
-    """Return estimates and labels; ``Duels`` for pairs. Confidence sequences use each item's first label."""
     named, paired = systems_of(table, config), len(config.systems) == 2
     bounds, sequential = options.get("label_bounds"), options.get("sequential", False)
     check_labels(table, labels)
@@ -148,7 +147,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
             "remove it"
         )
     row_of = {item: row for row, item in enumerate(item_ids)}
-    given = labels.first if sequential else labels.values
+    given = labels.first if sequential else labels.values  # a confidence sequence uses each item's first label
     usable = {item: value for item, value in given.items() if item in labels.sample and item in row_of}
     sample = Labelled(
         estimate,
@@ -210,7 +209,7 @@ def contradiction_of_labels(table: ScoreTable, labels: Labels, config: TableConf
 
 
 def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
-    """Describe which answer of a pair a high score prefers; None if items are not pairs."""
+    """Return a sentence on which answer of a pair a high score prefers; None if items are not pairs."""
     if len(config.systems) != 2:
         return None
     pairs = [pair for pair in systems_of(table, config) if pair is not None and pair[0] != pair[1]]

@@ -83,7 +83,7 @@ def _publish(
 def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
-    """List the kept fits, the published one, and the changes from each fit to the next."""
+    """List the kept fits with their states, and the changes from each fit to the next."""
     from assets.publication.fit_versions import history as rows_of
     from assets.report.verdicts import current_verdicts
 

@@ -1,4 +1,4 @@
-"""Command ``care judges report``, which measures how well judges agree with people, for use in a gate."""
+"""Command ``care judges report``, which measures how well each judge and the panel agree with people."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
     if found is None:
         console.print(f"{name}: the judge has no scores yet; run `care run` first")
     elif found.moved is None:
-        console.print(f"{name}: the judge answered none of {found.items} items")
+        console.print(f"{name}: the judge answered none of {found.items} items; check its endpoint with `care doctor`")
     else:
         by = f" (answered by {found.answered_by})" if found.answered_by else ""
         console.print(f"{name}: {found.message}{by}")

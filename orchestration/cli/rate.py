@@ -152,7 +152,7 @@ def gate(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare two systems: 0 passes, 3 is worse, 4 not enough evidence, 5 labels changed, 6 a judge changed."""
+    """Compare two systems; exit codes: 0 passes, 3 worse, 4 too few labels, 5 labels changed, 6 a judge changed."""
     from assets.table.rating import gate_table, score_variance
     from care_ops.results.gate import TooFewLabelsError
 
@@ -283,7 +283,7 @@ def variance_sentence(split: VarianceSplit) -> str:
     """Return a sentence with the shares of judges, tasks, runs and noise in the variance of a score."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    return f"variance of a score: {parts}; judges' noise: its share in the variance of the difference to the best"
+    return f"variance of a score: {parts}; judges' noise: share of the variance of a difference from the best"
 
 
 _HEADINGS = {

@@ -63,10 +63,10 @@ def forget(
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages again")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
-    console.print(f"CARE does not change your own files, so these may still hold it: {own_files}; backups of data/")
+    console.print(f"CARE does not change your own files, so these may still contain {item}: {own_files}; backups")
     labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
-        console.print(f"{labels} still labels it; CARE ignores this label, so delete the rows of {item} yourself")
+        console.print(f"{labels} still has labels of {item}, which CARE ignores; delete these rows yourself")
 
 
 def backup(
@@ -122,7 +122,7 @@ def restore(
             rows = read_back(load_workspace(Path(target)))
         except InputError as error:
             raise WarehouseError(
-                f"{error}. A backup holds only those of your own files that are in the workspace's folder"
+                f"{error}. A backup has only the files in the workspace's folder; copy your other files back yourself"
             ) from None
     show(rows, f"{files} files, read whole", as_json=False)
     made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` continues with it"

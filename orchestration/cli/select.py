@@ -33,7 +33,7 @@ def select(
     *,
     form: tables.Form,
 ) -> None:
-    """Search the paper's grid of penalties, and evaluate the choice on the other items."""
+    """Choose penalties from the paper's grid, and evaluate the choice on items that did not affect it."""
     from assets.table.selecting import Search, select_table
 
     search = Search(aggregator, criterion, share)

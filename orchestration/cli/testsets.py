@@ -64,7 +64,8 @@ def add_testset(
     if released is not None:
         if name is not None or every or scores is not None:
             raise InputError(
-                "--released adds the published test sets under their own names; give it without other names"
+                "--released cannot be combined with a name, --all or --from, because it adds all published test sets; "
+                "leave out one of the options"
             )
         for path in add_released(released, workspace, folder) or [folder]:
             console.print(f"wrote {path}" if path != folder else "these test sets exist already")

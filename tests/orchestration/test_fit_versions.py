@@ -292,7 +292,7 @@ def test_no_file_names_a_forgotten_labelled_item(tmp_path):
     assert any("fit_version=" in name for name in files_that_name(folder, item))
 
     output = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())
-    assert f"{folder / 'people.csv'} still labels it" in output
+    assert f"{folder / 'people.csv'} still has labels of" in output
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
     assert len(kept.fits.fit_versions("one")[-1].inputs.labels) == 26

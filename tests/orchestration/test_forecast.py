@@ -104,7 +104,7 @@ def test_a_missing_price_is_reported(workspace_after_run, endpoint):
     printed = " ".join(care(workspace_after_run, "run", "--dry-run").split())
     assert "before all is asked: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in printed
     assert "judge api will not get all questions in one run: spend_limit in its file is 0.0002 US dollars" in printed
-    assert "and what unpriced cost (set price_in and price_out in their files)" in printed
+    assert "plus the cost of unpriced (set price_in and price_out in the judge's file)" in printed
 
 
 def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_reported(workspace_after_run, endpoint):
@@ -113,7 +113,7 @@ def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_report
     (workspace_after_run / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
     (workspace_after_run / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
     write_judge(workspace_after_run, endpoint, "api")
-    refused = "template 'quality' shows one answer, but items of pairs are pairs of answers; leave it out of `testsets`"
+    refused = "template 'quality' shows one answer, but items of pairs are pairs of answers; leave the test set out"
     scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores will not be"
     one, pairs = care_json(workspace_after_run, "run", "--dry-run", "--json", "--judge", "api")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)

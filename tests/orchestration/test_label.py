@@ -387,7 +387,7 @@ def test_what_is_wrong_is_named(folder):
         ("--answers", "q=1,n=0"): "--answers 'q=1,n=0' is not valid; give single keys",
         ("--answers", "12-1"): "--answers '12-1' is not a range: its first label must be the lowest",
         (): "standard input is no terminal",
-        ("--count", 50): "--count is 50, but there are only 40 items; lower it",
+        ("--count", 50): "--count is 50, but there are only 40 items; lower --count",
         ("--html", folder / "out.csv"): "the page is an HTML file; use a name that ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported as CSV",
     }

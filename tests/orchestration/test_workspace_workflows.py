@@ -141,7 +141,7 @@ def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
 def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_it(tmp_path, endpoint):
     """The doctor and the forecast say it; who runs all the same is told which judge is red and why, every time."""
     folder = own_workspace(tmp_path / "own", endpoint, "response")
-    needs = "no item of own has what template 'answer_rating' needs: prompt"
+    needs = "no item of own has a text that template 'answer_rating' needs: prompt"
     (failure,) = [row["failure"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"]
     assert failure.startswith(needs)
     assert needs in care(folder, "doctor", "--json", code=1)
