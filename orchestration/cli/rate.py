@@ -152,7 +152,7 @@ def gate(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare two systems; exit codes: 0 passes, 3 worse, 4 too few labels, 5 labels changed, 6 a judge changed."""
+    """Compare two systems; exit codes: 0 passes, 3 worse, 4 undecided, 5 labels changed, 6 a judge changed."""
     from assets.table.rating import gate_table, score_variance
     from care_ops.results.gate import TooFewLabelsError
 

@@ -281,11 +281,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     console.print(
         f"in all: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
         f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
-        + (
-            f" plus the cost of {', '.join(unpriced)} (set price_in and price_out in the judge's file)"
-            if unpriced
-            else ""
-        )
+        + (f" plus the cost of {', '.join(unpriced)} (set price_in and price_out in its file)" if unpriced else "")
         + f", {duration(sum(known))} if one judge runs after another"
         + ("" if len(known) == len(rows) else ", plus the time of judges that were never measured here")
     )

@@ -101,7 +101,7 @@ def test_restore_check_names_a_file_outside_of_the_workspace(tmp_path):
     table.unlink()
     shown = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
     assert "table.csv: no such file" in shown
-    assert "that are in the workspace's folder" in shown
+    assert "A backup has only the files in the workspace's folder" in shown
 
 
 def test_restore_needs_a_folder_or_check(copied, tmp_path):
