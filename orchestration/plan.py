@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from itertools import groupby
-from types import MappingProxyType
+from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -13,7 +12,7 @@ import dagster as dg
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.fit.made import FIT, RESULTS
 from assets.mount import UNMOUNTED, Mount
-from assets.partitions import JUDGES, TESTSETS, slice_key
+from assets.partitions import JUDGES, TESTSETS
 
 if TYPE_CHECKING:
     from assets.report.staleness import Partition, StalePartition, State
@@ -25,11 +24,16 @@ ORDER = ("items", "gold", "judge_inference", "canary", "scores", *FIT, "report_i
 ASSETS = (*ORDER, "night")
 """All assets of a workspace."""
 
+BY_PARTITION = ORDER[: ORDER.index("report_index")]
+"""Assets with partitions."""
+
 INDEX = ("report_index", None)
 """Asset and partition of the index of all pages, which is written last."""
 
 RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 """Tags of a run that materialises a range of partitions."""
+
+_PARTITION_TAG = "dagster/partition"
 
 REASON = "care/reason"
 """Tag of a run that holds the reason for building the run's first partition."""
@@ -58,112 +62,82 @@ _INPUTS = {
 _STAGES, _FIT_STAGE = {"items": 0, "gold": 0, "judge_inference": 1, "canary": 1, "scores": 2}, 3
 """Stage number of each asset that precedes the fits; all other assets belong to the stage of the fit."""
 
+_LASTING = ("judge_inference ", "canary ")
+"""Beginnings of names that ``Tried`` keeps: a judge that has answered may lack the items that failed."""
+
 _KNOWN_AFTER_RUN = ""
 """Placeholder for the version of a partition that is requested in one run with its inputs, until the run ends."""
 
 
-@dataclass(frozen=True)
-class Launch:
-    """Run to be started: assets with a common partition or range of partitions, and the reason for the first one.
-
-    The only partition of unpartitioned assets is None.
-    """
-
-    assets: tuple[str, ...]
-    partitions: tuple[str | None, ...]
-    why: str = ""
-
-    @property
-    def is_range(self) -> bool:
-        """Whether the partitions are given as a range."""
-        return self.assets[0] in _RANGES
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Dagster tags of the run: range of partitions, reason, and the tag that prevents retries by Dagster."""
-        why = {REASON: self.why[:_LONGEST_TAG]} if self.why else {}
-        ends = {RANGE_START_TAG: str(self.partitions[0]), RANGE_END_TAG: str(self.partitions[-1])}
-        return {**(ends if self.is_range else {}), **why, **NO_RETRY}
-
-    @property
-    def keys(self) -> list[Partition]:
-        """Pairs (asset, partition) that the run materialises."""
-        return [(asset, partition) for asset in self.assets for partition in self.partitions]
-
-    @property
-    def label(self) -> str:
-        """Label of the run for people, such as ``panel > moments mine`` or ``scores x 12``."""
-        assets, first = " > ".join(self.assets), self.partitions[0]
-        if len(self.partitions) > 1:
-            return f"{assets} x {len(self.partitions)}"
-        return assets if first is None else f"{assets} {first}"
-
-
-def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]:
+def split_partition(asset: str, partition: str | None) -> tuple[str | None, str | None]:
     """Return the judge and the test set in a partition key, with None for a dimension that the asset does not have."""
-    if asset == "scores":
+    if asset == "scores" and partition is not None:
         judge, _, testset = partition.partition("|")
         return judge, testset
     return (partition, None) if asset in ("judge_inference", "canary") else (None, partition)
 
 
 def plan(
-    keys: Iterable[Partition],
+    asked: Iterable[StalePartition],
     instance: dg.DagsterInstance,
     mount: Mount = UNMOUNTED,
     gpu_judges: Set[str] = frozenset(),
-    *,
-    stale: Mapping[Partition, StalePartition] = MappingProxyType({}),
-) -> list[Launch]:
+    first: Set[Partition] = frozenset(),
+) -> list[dg.RunRequest]:
     """Group partitions into runs, sorted by ``ORDER``, and omit deleted partitions.
 
     Judges that wait for a GPU do not share a run with other judges. Assets of the same test set share a run. Each
-    experiment has its own run, so finished experiments are kept if a later one fails.
+    experiment has its own run, so finished experiments are kept if a later one fails. If a run fails, the daemon
+    requests it once more if all its partitions are requested for the ``first`` time.
     """
-    asked: dict[str, set[str | None]] = {}
-    for asset, partition in keys:
-        asked.setdefault(asset, set()).add(partition)
     judges, testsets = _names(instance, mount)
-    to_ask, slices, canaries = (asked.pop(asset, set()) for asset in ("judge_inference", "scores", "canary"))
-    of_judges = [*_neighbours(judges, to_ask - gpu_judges), *_neighbours(judges, to_ask & gpu_judges)]
-    launches = [Launch(("judge_inference",), tuple(stretch)) for stretch in of_judges]
-    for testset in testsets:
-        every = [str(slice_key(judge, testset)) for judge in judges]
-        launches += [Launch(("scores",), tuple(stretch)) for stretch in _neighbours(every, slices)]
-    launches += [Launch((key,), (None,)) for key in EXPERIMENTS if asked.pop(key, None)]
-    launches += [Launch(("canary",), (judge,)) for judge in judges if judge in canaries]
-    for partition in [*testsets, None]:
-        if shared := tuple(asset for asset in ORDER if partition in asked.get(asset, ())):
-            launches.append(Launch(shared, (partition,)))
-    launches.sort(key=lambda launch: ORDER.index(launch.assets[0]))
-    return [replace(each, why=stale[each.keys[0]].why) if each.keys[0] in stale else each for each in launches]
+    places: dict[tuple[int, int, int], StalePartition] = {}
+    for one in asked:
+        judge, testset = split_partition(*one.key)
+        if judge in judges and testset in testsets:
+            places[ORDER.index(one.asset), testsets.index(testset), judges.index(judge)] = one
+    runs: dict[object, list[StalePartition]] = {}  # a range is at the place of its next partition
+    for (asset, testset, judge), one in sorted(places.items(), key=lambda item: item[0]):
+        if one.asset in _RANGES:
+            is_gpu = judges[judge] in gpu_judges
+            runs[asset, testset, judge + 1, is_gpu] = [*runs.pop((asset, testset, judge, is_gpu), []), one]
+        else:
+            runs.setdefault(one.key if one.asset in ("canary", *EXPERIMENTS) else testset, []).append(one)
+    requests: list[dg.RunRequest] = []
+    for run in sorted(runs.values(), key=lambda run: ORDER.index(run[0].asset)):
+        tags = {REASON: run[0].why[:_LONGEST_TAG], **NO_RETRY}
+        if run[0].asset in _RANGES:
+            tags |= {RANGE_START_TAG: str(run[0].partition), RANGE_END_TAG: str(run[-1].partition)}
+        elif run[0].partition is not None:
+            tags[_PARTITION_TAG] = run[0].partition  # a sensor cannot resolve `partition_key`, being dynamic
+        if first.issuperset(one.key for one in run):
+            tags[TRIED_AGAIN] = "true"
+        selected = dict.fromkeys(mount.key(one.asset) for one in run)
+        requests.append(dg.RunRequest(asset_selection=[*selected], tags=tags))
+    return requests
 
 
-def _neighbours(names: Sequence[str], wanted: Set[str | None]) -> list[list[str]]:
-    return [[*stretch] for is_wanted, stretch in groupby(names, wanted.__contains__) if is_wanted]
-
-
-def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
+def planned_by(
+    run: dg.DagsterRun | dg.RunRequest, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED
+) -> set[Partition]:
     """Return the (asset, partition) pairs that a run will materialise according to its tags."""
-    assets = [asset for key in run.asset_selection or () if (asset := mount.asset(key.to_user_string()))]
-    if RANGE_START_TAG not in run.tags:
-        return {(asset, run.tags.get("dagster/partition")) for asset in assets}
     judges, testsets = _names(instance, mount)
+    ends = [run.tags.get(tag, run.tags.get(_PARTITION_TAG)) for tag in (RANGE_START_TAG, RANGE_END_TAG)]
     planned: set[Partition] = set()
-    for asset in assets:
-        first, last = (split_partition(asset, run.tags[tag]) for tag in (RANGE_START_TAG, RANGE_END_TAG))
-        rows, columns = _between(judges, first[0], last[0]), _between(testsets, first[1], last[1])
-        scores = [str(slice_key(row, column)) for row in rows for column in columns]
-        planned |= {(asset, each) for each in (scores if asset == "scores" else rows or columns)}
+    for key in run.asset_selection or ():
+        if asset := mount.asset(key.to_user_string()):
+            first, last = (split_partition(asset, end) for end in ends)
+            pairs = product(_between(judges, first[0], last[0]), _between(testsets, first[1], last[1]))
+            planned |= {(asset, "|".join(filter(None, pair)) or None) for pair in pairs}
     return planned
 
 
-def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], Sequence[str]]:
-    judges, testsets = (instance.get_dynamic_partitions(mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
-    return judges, testsets
+def _names(instance: dg.DagsterInstance, mount: Mount) -> list[list[str | None]]:
+    """Return the judges and the test sets, with None for assets that are not partitioned by these."""
+    return [[*instance.get_dynamic_partitions(mount.name(str(each.name))), None] for each in (JUDGES, TESTSETS)]
 
 
-def _between(names: Sequence[str], first: str | None, last: str | None) -> Sequence[str]:
+def _between(names: Sequence[str | None], first: str | None, last: str | None) -> Sequence[str | None]:
     return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
 
 
@@ -177,14 +151,45 @@ class Tried:
     most: int
     asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
-    def look(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
+    def request(
+        self, workspace: Workspace, stale: Mapping[Partition, StalePartition], busy: Collection[Partition] = ()
+    ) -> list[StalePartition]:
+        """Return the stale partitions that can be materialised now, and add one to their numbers of requests.
+
+        A partition waits for the earlier stages of its test sets that are in progress (``busy``) or can still be
+        requested; the index waits for everything. A stale asset of a fit is requested in one run with its stale inputs.
+        """
+        self._forget(stale, busy)
+        first = {testset: _FIT_STAGE - 1 for asset, testset in busy if asset in FIT}
+        for key, one in stale.items():
+            if key in busy or self.may_ask(one):
+                for testset in one.testsets or [split_partition(*key)[1]]:
+                    first[testset] = min(first.get(testset, _FIT_STAGE), _STAGES.get(one.asset, _FIT_STAGE))
+        asked: dict[Partition, StalePartition] = {}
+        for one in sorted(stale.values(), key=lambda one: ORDER.index(one.asset)):
+            judge, testset = split_partition(*one.key)
+            of = workspace.testsets_of(judge) if judge and not testset else [testset]
+            waits = any(first.get(each, _FIT_STAGE) < _STAGES.get(one.asset, _FIT_STAGE) for each in of)
+            inputs = [key for asset in _INPUTS.get(one.asset, ()) if (key := (asset, one.partition)) in stale]
+            may_run = all(key in asked for key in inputs) and (inputs or self.may_ask(one))
+            if may_run and not waits and one.key != INDEX and one.key not in busy:
+                asked[one.key] = one
+        index = stale.get(INDEX)
+        if index and not asked and not busy and self.may_ask(index):
+            asked[INDEX] = index
+        for key, one in asked.items():
+            with_inputs = any((asset, one.partition) in asked for asset in _INPUTS.get(one.asset, ()))
+            self.asked[_name(key)] = _KNOWN_AFTER_RUN if with_inputs else one.version, self.times(one) + 1
+        return [*asked.values()]
+
+    def _forget(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
         """Forget partitions that are no longer stale; update the version of partitions that their run left stale."""
         by_name = {_name(key): one for key, one in stale.items()}
-        lasting = ("judge_inference", "canary")  # a judge that has answered may lack the items that failed
-        self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
-        for name, (version, times) in self.asked.items():
+        for name, (version, times) in [*self.asked.items()]:
             one = by_name.get(name)
-            if version == _KNOWN_AFTER_RUN and one is not None and one.key not in busy:
+            if one is None and not name.startswith(_LASTING):
+                del self.asked[name]
+            elif one is not None and version == _KNOWN_AFTER_RUN and one.key not in busy:
                 self.asked[name] = one.version, times
 
     def may_ask(self, one: StalePartition) -> bool:
@@ -195,13 +200,6 @@ class Tried:
         """Return the number of requests for the current version of a partition."""
         version, times = self.asked.get(_name(one.key), (one.version, 0))
         return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
-
-    def note(self, asked: Sequence[StalePartition]) -> None:
-        """Add one to the number of requests for each of the given partitions."""
-        keys = {one.key for one in asked}
-        for one in asked:
-            with_inputs = any((asset, one.partition) in keys for asset in _INPUTS.get(one.asset, ()))
-            self.asked[_name(one.key)] = _KNOWN_AFTER_RUN if with_inputs else one.version, self.times(one) + 1
 
 
 def _name(key: Partition) -> str:
@@ -233,34 +231,3 @@ def find_stale(
             stale["canary", judge] = StalePartition("canary", judge, f"{today()}", reason=why)
     workspace.file_hashes.save()
     return stale
-
-
-def ready(
-    workspace: Workspace, stale: Mapping[Partition, StalePartition], tried: Tried, busy: Collection[Partition] = ()
-) -> list[StalePartition]:
-    """Return the stale partitions that can be materialised now, except partitions of unfinished runs (``busy``).
-
-    A partition waits for the earlier stages of its test sets that are in progress or can still be requested; the index
-    waits for everything. A stale asset of a fit is requested in one run with its stale inputs.
-    """
-    first: dict[str | None, int] = {}
-    for key, one in stale.items():
-        if key in busy or tried.may_ask(one):
-            for testset in one.testsets or [split_partition(one.asset, str(one.partition))[1]]:
-                first[testset] = min(first.get(testset, _FIT_STAGE), _STAGES.get(one.asset, _FIT_STAGE))
-    in_fits = {testset for asset, testset in busy if asset in FIT}
-    asked: dict[Partition, StalePartition] = {}
-    for one in sorted(stale.values(), key=lambda one: ORDER.index(one.asset)):
-        judge, testset = split_partition(one.asset, str(one.partition))
-        stage, of = (
-            _STAGES.get(one.asset, _FIT_STAGE),
-            workspace.testsets_of(judge) if judge and not testset else [testset],
-        )
-        waits = any(first.get(each, stage) < stage for each in of) or (stage == _FIT_STAGE and testset in in_fits)
-        if waits or one.key in busy or one.key == INDEX:
-            continue
-        inputs = [key for asset in _INPUTS.get(one.asset, ()) if (key := (asset, one.partition)) in stale]
-        if all(key in asked for key in inputs) and (inputs or tried.may_ask(one)):
-            asked[one.key] = one
-    index = stale.get(INDEX)
-    return [index] if index and not asked and not busy and tried.may_ask(index) else [*asked.values()]

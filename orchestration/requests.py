@@ -17,7 +17,7 @@ from orchestration.instance import (
     partitions_under_way,
     report_unchanged,
 )
-from orchestration.plan import TRIED_AGAIN, Tried, find_stale, plan, ready
+from orchestration.plan import Tried, find_stale, plan
 
 _ATTEMPTS = 2
 """Largest number of requests for the same version of a partition."""
@@ -74,21 +74,12 @@ def request_stale(
     known, busy = states(workspace), partitions_under_way(instance, mount)
     forget_resolved_failures(workspace, known)
     stale = find_stale(workspace, known, canaries=True)
-    tried.look(stale, busy)
     if begins:
         delete_old_runs(workspace, instance)
-    asked = ready(workspace, stale, tried, busy)
-    first = {one.key for one in asked if not tried.times(one)}
-    tried.note(asked)
+    asked = tried.request(workspace, stale, busy)
+    first = {one.key for one in asked if tried.times(one) == 1}
     gpu_judges = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
-    requests: list[dg.RunRequest] = []
-    for launch in plan([one.key for one in asked], instance, mount, gpu_judges, stale=stale):
-        tags = launch.tags
-        if first.issuperset(launch.keys):
-            tags[TRIED_AGAIN] = "true"
-        if not launch.is_range and launch.partitions[0] is not None:
-            tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve `partition_key`, being dynamic
-        requests.append(dg.RunRequest(asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags))
+    requests = plan(asked, instance, mount, gpu_judges, first)
     at_work = bool(asked or busy or any(one.only_waits for one in stale.values()))
     if seen.at_work and not at_work:
         report_unchanged(workspace, instance, stale)

@@ -7,14 +7,15 @@ partitions are ready, for ``care run`` and for the daemon.
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
+from socket import socketpair
 
 import dagster as dg
 
@@ -42,25 +43,21 @@ from orchestration.instance import (
     workspace_instance,
 )
 from orchestration.plan import (
+    BY_PARTITION,
     CARE_RUN,
-    INDEX,
     LAUNCHED_BY,
     ORDER,
-    Launch,
     Tried,
     find_stale,
     plan,
-    ready,
+    planned_by,
     split_partition,
 )
 
 _MOST_STEPS = 40
 """Largest number of steps of a ``care run``; it needs about five, and more would request the same work repeatedly."""
 
-_INDEPENDENT = (*EXPERIMENTS, INDEX[0])
-"""Assets that are not materialised again because a run was killed."""
-
-Progress = Callable[[Launch, int, int], None]
+Progress = Callable[[str, int, int], None]
 
 _logger = logging.getLogger(__name__)
 
@@ -99,7 +96,7 @@ def run_stale(
     testset: str | None = None,
     judge: str | None = None,
     progress: Progress | None = None,
-    again: Partition | None = None,
+    again: Sequence[Partition] = (),
 ) -> Outcome:
     """Materialise all stale partitions, stage by stage.
 
@@ -112,9 +109,9 @@ def run_stale(
     testset, judge : str, optional
         Only partitions of this test set or judge.
     progress : callable, optional
-        Called before each run with the launch, its number, and the number of launches in this step.
-    again : (asset, partition), optional
-        Partition to materialise first, even if it is not stale.
+        Called before each run with its label, its number, and the number of runs in this step.
+    again : sequence of (asset, partition)
+        Partitions to materialise first, even if they are not stale.
 
     Raises
     ------
@@ -123,9 +120,10 @@ def run_stale(
     KeyboardInterrupt
         A signal has ended the run.
     """
-    scope, outcome = Scope(_selected_assets(defs, selection), testset, judge), Outcome()
+    assets, outcome = _selected_assets(defs, selection), Outcome()
+    wants = partial(_wants, testset=testset, judge=judge)
     with _interruptible() as raise_if_interrupted, closing(workspace.workers):
-        unreported = end_abandoned_runs(workspace, instance)
+        lost = end_abandoned_runs(workspace, instance)
         sweep(workspace)
         finish_forgetting(workspace)
         recover(workspace)
@@ -134,89 +132,67 @@ def run_stale(
         unreadable = rebuild_warehouse(workspace) if needs_rebuild(workspace) else {}
         outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
         executor = _Executor(defs, workspace, instance)
-        for launches in _steps(workspace, instance, scope, unreported, outcome, again):
-            for number, launch in enumerate(_executing(executor, workspace, launches, outcome)):
+        for requests in _steps(workspace, instance, assets, wants, lost, again, outcome):
+            for number, label in enumerate(executor.run(requests, outcome)):
                 raise_if_interrupted()
                 if progress is not None:
-                    progress(launch, number, len(launches))
+                    progress(label, number, len(requests))
             raise_if_interrupted()
     return outcome
 
 
-def run_launches(
-    defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, launches: Sequence[Launch]
-) -> Outcome:
-    """Run the ``launches`` in order until the first failure; the caller must hold the workspace's lock."""
-    outcome = Outcome()
-    end_abandoned_runs(workspace, instance)
-    follow_partitions(workspace, instance)
-    for _ in _executing(_Executor(defs, workspace, instance), workspace, launches, outcome):
-        if outcome.failures:
-            break
-    return outcome
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Assets and partitions that a ``care run`` covers."""
-
-    assets: set[str]
-    testset: str | None
-    judge: str | None
-
-    def wants(self, one: StalePartition) -> bool:
-        """Return whether a stale partition is in scope."""
-        if one.asset not in self.assets or one.partition is None:
-            return one.asset in self.assets
-        judge, testset = split_partition(one.asset, one.partition)
-        is_of_judge = self.judge is None or judge is None or judge == self.judge
-        return is_of_judge and (self.testset is None or self.testset in (testset, *one.testsets))
+def _wants(one: StalePartition, assets: Collection[str], testset: str | None, judge: str | None) -> bool:
+    """Return whether a partition is of the given assets and, unless these are None, of the test set and the judge."""
+    of_judge, of_testset = split_partition(*one.key)
+    is_of_judge = judge is None or of_judge in (None, judge)
+    is_of_testset = testset is None or testset in (of_testset, *one.testsets)
+    return one.asset in assets and (one.partition is None or (is_of_judge and is_of_testset))
 
 
 def _steps(
     workspace: Workspace,
     instance: dg.DagsterInstance,
-    scope: Scope,
-    unreported: Set[Partition],
+    assets: Collection[str],
+    wants: Callable[[StalePartition, Collection[str]], bool],
+    lost: Collection[Partition],
+    again: Sequence[Partition],
     outcome: Outcome,
-    again: Partition | None,
-) -> Iterator[list[Launch]]:
+) -> Iterator[list[dg.RunRequest]]:
     """Yield the runs of each step until no partition is stale or all were tried once; complete the outcome.
 
-    Partitions that a killed run may have written without an event in Dagster (``unreported``) are materialised again.
+    Partitions that a killed run may have written without an event in Dagster (``lost``) are materialised again.
     """
-    if again is not None:
-        yield plan([again], instance)
-    tried, why = Tried(most=1), "the run that was to materialise it was killed"
-    left = {key: StalePartition(*key, "", reason=why) for key in unreported if key[0] not in _INDEPENDENT}
-    experiments = scope.assets & {*EXPERIMENTS}
+    tried, first = Tried(most=1), _requested(again, "a command requested it")
+    left = _requested([key for key in lost if key[0] in BY_PARTITION], "the run that was to materialise it was killed")
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
         stale = left | find_stale(workspace, outcome.known, canaries=True)
-        wanted, busy = {key: one for key, one in stale.items() if scope.wants(one)}, partitions_under_way(instance)
-        tried.look(wanted, busy)
-        asked = ready(workspace, wanted, tried, busy)
+        wanted = first or {key: one for key, one in stale.items() if wants(one, assets)}
+        asked = tried.request(workspace, wanted, () if first else partitions_under_way(instance))
+        first = {}
         for one in asked:
             _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
-        tried.note(asked)
         left = {key: one for key, one in left.items() if one not in asked}
-        launches = plan([one.key for one in asked], instance, stale=stale)
-        if not launches and not experiments:
+        if not (requests := plan(asked, instance)):
             break
-        if not launches:
-            launches = plan([(key, None) for key in stale_experiments(workspace, experiments)], instance)
-            experiments = set[str]()
-        yield launches
+        yield requests
     else:
         _logger.warning("Some assets are still stale after %d steps; run `care run` again to continue.", _MOST_STEPS)
         return
+    if experiments := {*assets} & {*EXPERIMENTS}:
+        found = [(key, None) for key in stale_experiments(workspace, experiments)]
+        yield plan(_requested(found, "its findings are missing or stale").values(), instance)
     if outcome.materialised:
         report_unchanged(workspace, instance, stale)
     outcome.left_to_daemon = len(unfinished_runs(instance))
     if not outcome.materialised and not outcome.failures:
-        last = max((ORDER.index(asset) for asset in scope.assets if asset in ORDER), default=0)
-        earlier = {*ORDER[:last]} - scope.assets
-        outcome.unselected = [one.asset for one in stale.values() if replace(scope, assets=earlier).wants(one)]
+        last = max((ORDER.index(asset) for asset in assets if asset in ORDER), default=0)
+        earlier = {*ORDER[:last]} - {*assets}
+        outcome.unselected = [one.asset for one in stale.values() if wants(one, earlier)]
+
+
+def _requested(keys: Iterable[Partition], why: str) -> dict[Partition, StalePartition]:
+    return {key: StalePartition(*key, "", reason=why) for key in keys}
 
 
 def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
@@ -239,29 +215,28 @@ def _interruptible() -> Generator[Callable[[], None]]:
 
     Dagster may treat the signal as a failed step, and DuckDB as an error of a query.
     """
-    read, write = os.pipe()
-    for end in (read, write):
-        os.set_blocking(end, False)
-    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    signals, written = socketpair()
+    with signals, written:
+        signals.setblocking(False)
+        written.setblocking(False)
+        before = signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
 
-    def raise_if_interrupted() -> None:
-        with suppress(BlockingIOError):
-            if {signal.SIGINT, signal.SIGTERM}.intersection(os.read(read, 4096)):
-                raise KeyboardInterrupt
+        def raise_if_interrupted() -> None:
+            with suppress(BlockingIOError):
+                if {signal.SIGINT, signal.SIGTERM}.intersection(signals.recv(4096)):
+                    raise KeyboardInterrupt
 
-    try:
-        yield raise_if_interrupted
-    except BaseException:
-        raise_if_interrupted()
-        raise
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(read)
-        os.close(write)
+        try:
+            yield raise_if_interrupted
+        except BaseException:
+            raise_if_interrupted()
+            raise
+        finally:
+            signal.set_wakeup_fd(before)
 
 
 class _Executor:
-    """Executor of launches in this process, or in the worker process to which it is sent."""
+    """Executor of runs in this process, or in the worker process to which it is sent."""
 
     def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance) -> None:
         self._job, self._workspace, self._instance = defs.resolve_job_def(IMPLICIT_ASSET_JOB), workspace, instance
@@ -269,28 +244,51 @@ class _Executor:
     def __reduce__(self) -> tuple[Callable[..., _Executor], tuple[Workspace]]:
         return _executor_of_worker, (replace(self._workspace, dask=DaskConfig(workers=0)),)
 
-    def __call__(self, launch: Launch) -> tuple[list[Partition], dict[Partition, str]]:
-        _logger.info("Running %s.", launch.label)
+    def __call__(self, request: dg.RunRequest) -> tuple[list[Partition], dict[Partition, str]]:
+        """Execute a run, and return the materialised partitions and the failures."""
+        assets, planned = _assets(request), planned_by(request, self._instance)
         result = self._job.execute_in_process(
             instance=self._instance,
-            asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
-            partition_key=None if launch.is_range else launch.partitions[0],
-            tags={**launch.tags, LAUNCHED_BY: CARE_RUN},
+            asset_selection=[dg.AssetKey(asset) for asset in assets],
+            tags={**request.tags, LAUNCHED_BY: CARE_RUN},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             raise_on_error=False,
         )
-        materialised = [one for one in materialisations(self._instance, result.run_id) if one[0] in launch.assets]
+        materialised = [one for one in materialisations(self._instance, result.run_id) if one in planned]
         failures: dict[Partition, str] = {}
         for event in result.all_events:
             if event.is_step_failure and event.step_key is not None and not is_blocked(event.step_failure_data):
                 message, reasons = failure_message(event), reasons_of(event.step_failure_data)
-                asset = event.step_key if event.step_key in launch.assets else launch.assets[0]  # an experiment's step
-                for partition in launch.partitions:
-                    if (asset, partition) not in materialised:
-                        why = reasons.get(partition or asset, message)
-                        failures[asset, partition] = why
-                        _logger.info("%s %s failed: %s", asset, partition or "", why)
+                failed = event.step_key if event.step_key in assets else assets[0]  # an experiment's step
+                for asset, partition in sorted(planned.difference(materialised), key=str):
+                    if asset == failed:
+                        failures[asset, partition] = reasons.get(partition or asset, message)
         return materialised, failures
+
+    def run(self, requests: Sequence[dg.RunRequest], outcome: Outcome) -> Iterator[str]:
+        """Yield the label of each run, then add its result to the outcome; fits use local workers if that saves time.
+
+        If the workspace has a store, this process holds the store's lease and does all the work.
+        """
+        workers = self._workspace.workers
+        may_spread = workers.are_local and self._workspace.store is None
+        for are_fits, group in groupby(requests, lambda request: _assets(request)[0] in FIT):
+            together = [*group]
+            results = iter((workers.map if are_fits and may_spread else map)(self, together))
+            for request in together:
+                names, partitions = " > ".join(_assets(request)), {p for _, p in planned_by(request, self._instance)}
+                label = f"{names} x {len(partitions)}" if len(partitions) > 1 else f"{names} {min(partitions) or ''}"
+                _logger.info("Running %s.", label)
+                yield label
+                materialised, failures = next(results)
+                for (asset, partition), why in failures.items():
+                    _logger.info("%s %s failed: %s", asset, partition or "", why)
+                outcome.materialised += materialised
+                outcome.failures = {k: why for k, why in (outcome.failures | failures).items() if k not in materialised}
+
+
+def _assets(request: dg.RunRequest) -> list[str]:
+    return [key.to_user_string() for key in request.asset_selection or ()]
 
 
 _of_worker: dict[Path, _Executor] = {}
@@ -304,21 +302,3 @@ def _executor_of_worker(workspace: Workspace) -> _Executor:
         instance = _until_worker_ends.enter_context(workspace_instance(workspace))
         _of_worker[workspace.root] = _Executor(build_defs(workspace.root, workspace), workspace, instance)
     return _of_worker[workspace.root]
-
-
-def _executing(
-    executor: _Executor, workspace: Workspace, launches: Sequence[Launch], outcome: Outcome
-) -> Generator[Launch]:
-    """Yield each launch, then add its result to the outcome; fits use local workers if that saves time.
-
-    If the workspace has a store, this process holds the store's lease and does all the work.
-    """
-    may_spread = workspace.workers.are_local and workspace.store is None
-    for are_fits, group in groupby(launches, lambda launch: launch.assets[0] in FIT):
-        together = [*group]
-        results = iter((workspace.workers.map if are_fits and may_spread else map)(executor, together))
-        for launch in together:
-            yield launch
-            materialised, failures = next(results)
-            outcome.materialised += materialised
-            outcome.failures = {k: why for k, why in (outcome.failures | failures).items() if k not in materialised}

@@ -43,7 +43,7 @@ def _update(loaded: Workspace, testset: str) -> Outcome:
 
     with workspace_instance(loaded) as instance:
         defs = build_defs(loaded.root, loaded)
-        return run_stale(defs, loaded, instance, testset=testset, again=("review", testset))
+        return run_stale(defs, loaded, instance, testset=testset, again=[("review", testset)])
 
 
 def _end(outcome: Outcome, published: str) -> None:

@@ -16,8 +16,8 @@ from orchestration.cli.pin import pin
 from orchestration.cli.rate import JUDGE_CHANGED
 
 if TYPE_CHECKING:
+    from assets.report.staleness import Partition
     from assets.workspace import Workspace
-    from orchestration.plan import Launch
 
 judges = Commands(help="Write, try and report judges.", no_args_is_help=True)
 
@@ -193,7 +193,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.locks import locked_workspace
-    from orchestration.runner import run_launches
+    from orchestration.runner import run_stale
 
     with locked_workspace(workspace, "care judges retest") as loaded:
         if loaded.judge(name).engine.needs.recordings:
@@ -201,7 +201,8 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
         if loaded.canary.items == 0:
             raise InputError("care.yaml: `canary: {items: 0}` turns the canary off; give a number of items above 0")
         with workspace_instance(loaded) as instance:
-            outcome = run_launches(build_defs(loaded.root, loaded), loaded, instance, _launches(loaded, name))
+            defs, again = build_defs(loaded.root, loaded), _canary_and_pages(loaded, name)
+            outcome = run_stale(defs, loaded, instance, selection="key:canary", judge=name, again=again)
             found = last_retest(instance, name)
     print_failures(outcome)
     if outcome.failures:
@@ -217,16 +218,15 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
         raise typer.Exit(JUDGE_CHANGED)
 
 
-def _launches(loaded: Workspace, name: str) -> list[Launch]:
-    """Return launches of the canary and of the reports with its result, except reports of blocked or stale fits."""
+def _canary_and_pages(loaded: Workspace, name: str) -> list[Partition]:
+    """Return the canary and the reports with its result, except reports of blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name
-    from orchestration.plan import Launch
 
-    launches = [Launch(("canary",), (name,))]
+    found: list[Partition] = [("canary", name)]
     for testset in loaded.testsets_of(name):
         is_drawn = (loaded.report_folder / page_name(testset)).is_file()
         if is_drawn and blocked_fit(loaded, testset) is None and not panel_is_newer(loaded.fit_folder(testset)):
-            launches.append(Launch(("report",), (testset,)))
-    return launches
+            found.append(("report", testset))
+    return found

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from assets.judging.forecast import Forecast
     from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
-    from orchestration.plan import Launch
     from orchestration.runner import Outcome
 
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
@@ -183,10 +182,10 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
             )
         task = display.add_task("searching for stale assets", total=None)
 
-        def progress(launch: Launch, number: int, total: int) -> None:
-            display.update(task, description=launch.label, completed=number, total=total)
+        def progress(label: str, number: int, total: int) -> None:
+            display.update(task, description=label, completed=number, total=total)
             if not display.disable:
-                display.console.print(f"  {launch.label}", style="dim")
+                display.console.print(f"  {label}", style="dim")
 
         outcome = run_stale(
             build_defs(loaded.root, loaded),  # later changes of files must not affect this run

@@ -8,7 +8,7 @@ import pytest
 
 from assets.report.names import page_name
 from assets.report.staleness import LOOK_EVERY_S
-from orchestration.plan import Tried, find_stale, ready
+from orchestration.plan import Tried, find_stale
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import care, care_json, make, query, ran, run
@@ -79,11 +79,7 @@ def test_the_daemon_polls_an_open_batch(nightly_run, monkeypatch):
 
     def looks():
         workspace = load_workspace(folder)
-        stale = find_stale(workspace)
-        tried.look(stale, ())
-        asked = ready(workspace, stale, tried)
-        tried.note(asked)
-        return [one.key for one in asked]
+        return [one.key for one in tried.request(workspace, find_stale(workspace))]
 
     assert [looks() for _ in range(3)] == [[ASKING], [], []]
     now[0] += LOOK_EVERY_S

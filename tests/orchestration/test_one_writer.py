@@ -217,7 +217,7 @@ def test_care_run_leaves_results_to_a_queued_dagster_run_of_their_fit(workspace_
             wait_until(lambda: runs_that_wait(workspace))
             write_items(workspace.root, edited=7)
             defs = build_defs(workspace.root, workspace)
-            outcome = run_stale(defs, workspace, instance, again=("systems", "one"))
+            outcome = run_stale(defs, workspace, instance, again=[("systems", "one")])
             assert ("items", "one") in outcome.materialised
             assert ("panel", "one") not in outcome.materialised, "the run that is to make the fit comes first"
             assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)

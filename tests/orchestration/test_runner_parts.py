@@ -18,7 +18,7 @@ from orchestration.instance import (
     unfinished_runs,
     workspace_instance,
 )
-from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Tried, plan, ready, split_partition
+from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Tried, plan, planned_by, split_partition
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, ran, run
 
@@ -31,21 +31,41 @@ def instance():
         yield instance
 
 
+def runs(keys, instance, **options):
+    """The runs of these partitions: assets and partitions of each."""
+    requests = plan([StalePartition(*key, "") for key in keys], instance, **options)
+    places = [(request.asset_selection or [], planned_by(request, instance)) for request in requests]
+    return [([key.to_user_string() for key in keys], sorted({str(p) for _, p in pairs})) for keys, pairs in places]
+
+
 def test_neighbouring_judges_share_a_run(instance):
-    launches = plan([("judge_inference", judge) for judge in ("a", "b", "d", "gone")], instance)
-    assert [launch.partitions for launch in launches] == [("a", "b"), ("d",)]
-    assert launches[0].tags == {
+    judges = [("judge_inference", judge) for judge in ("a", "b", "d", "gone")]
+    assert runs(judges, instance) == [(["judge_inference"], ["a", "b"]), (["judge_inference"], ["d"])]
+    assert plan([StalePartition(*key, "") for key in judges], instance)[0].tags == {
         "dagster/asset_partition_range_start": "a",
         "dagster/asset_partition_range_end": "b",
+        "care/reason": "it is missing",
         "dagster/max_retries": "0",
     }
 
 
+def test_judges_that_wait_for_a_gpu_do_not_share_a_run_with_others(instance):
+    judges = [("judge_inference", judge) for judge in "abcd"]
+    found = [partitions for _, partitions in runs(judges, instance, gpu_judges={"b", "c"})]
+    assert sorted(found) == [["a"], ["b", "c"], ["d"]]
+
+
+def test_a_run_of_first_requests_is_tagged(instance):
+    panels = [StalePartition("panel", testset, "") for testset in "xy"]
+    tagged = plan(panels, instance, first={("panel", "y")})
+    assert ["care/tried_again" in request.tags for request in tagged] == [False, True]
+
+
 def test_neighbouring_slices_of_a_test_set_share_a_run(instance):
     wanted = {f"{j}|{t}" for j in "abc" for t in "xy"} | {"d|x", "d|z"}
-    launches = plan([("scores", each) for each in wanted], instance)
-    assert sorted(p for launch in launches for p in launch.partitions) == sorted(wanted)
-    assert sorted(len(launch.partitions) for launch in launches) == [1, 3, 4]
+    found = runs([("scores", each) for each in wanted], instance)
+    assert sorted(p for _, partitions in found for p in partitions) == sorted(wanted)
+    assert sorted(len(partitions) for _, partitions in found) == [1, 3, 4]
 
 
 def test_stages_of_one_test_set_share_a_run_and_keep_their_order(instance):
@@ -55,11 +75,11 @@ def test_stages_of_one_test_set_share_a_run_and_keep_their_order(instance):
         ("report_index", None),
         ("items", "z"),
     ]
-    assert [(launch.assets, launch.partitions[0]) for launch in plan(requested, instance)] == [
-        (("items",), "z"),
-        (("panel", "moments", "report"), "x"),
-        (("panel",), "y"),
-        (("report_index",), None),
+    assert runs(requested, instance) == [
+        (["items"], ["z"]),
+        (["panel", "moments", "report"], ["x"]),
+        (["panel"], ["y"]),
+        (["report_index"], ["None"]),
     ]
 
 
@@ -135,58 +155,56 @@ def one(asset, partition="x", version="1", **more) -> StalePartition:
 
 
 def asked(stale, tried, busy=()):
-    """What is ready of these, by asset."""
+    """What is requested of these, by asset."""
     workspace = SimpleNamespace(testsets_of=lambda judge: ["x", "y"])
-    found = ready(workspace, {entry.key: entry for entry in stale}, tried, busy)  # type: ignore[arg-type]
+    found = tried.request(workspace, {entry.key: entry for entry in stale}, busy)  # type: ignore[arg-type]
     return sorted((entry.asset, entry.partition) for entry in found)
 
 
 def test_a_judge_waits_for_the_items_of_its_test_sets_and_a_fit_for_its_judges():
-    tried = Tried(1)
     judge = one("judge_inference", "a", testsets=("x",))
     fit = [one("panel"), one("moments"), one("panel", "z")]
-    assert asked([one("items", "y"), judge, *fit], tried) == [("items", "y"), ("panel", "z")]
+    assert asked([one("items", "y"), judge, *fit], Tried(1)) == [("items", "y"), ("panel", "z")]
+    assert asked([one("scores", "a|x"), *fit], Tried(1)) == [("panel", "z"), ("scores", "a|x")]
+    assert asked([judge, *fit], Tried(1), {judge.key}) == [("panel", "z")], "it is at work"
+    tried = Tried(1)
     assert asked([judge, *fit], tried) == [("judge_inference", "a"), ("panel", "z")]
-    assert asked([one("scores", "a|x"), *fit], tried) == [("panel", "z"), ("scores", "a|x")]
-    assert asked([judge, *fit], tried, {judge.key}) == [("panel", "z")], "it is at work"
-    tried.note([judge])
-    assert asked([judge, *fit], tried) == [("moments", "x"), ("panel", "x"), ("panel", "z")], "it was asked in vain"
+    assert asked([judge, *fit[:2]], tried) == [("moments", "x"), ("panel", "x")], "it was asked in vain"
 
 
 def test_partitions_downstream_of_a_failure_are_not_requested():
     tried = Tried(1)
-    tried.note([one("panel")])
+    assert asked([one("panel")], tried) == [("panel", "x")]
     assert asked([one("panel"), one("moments"), one("factors", "z")], tried) == [("factors", "z")]
     assert asked([one("panel", version="2"), one("moments")], tried) == [("moments", "x"), ("panel", "x")]
 
 
 def test_a_fit_in_progress_is_left_to_its_run_and_the_index_is_last():
-    tried, index = Tried(1), one(*INDEX)
-    assert asked([one("panel"), index], tried, {("review", "x")}) == []
-    assert asked([one("panel"), index], tried) == [("panel", "x")]
-    assert asked([index], tried, {("panel", "x")}) == []
-    assert asked([index], tried) == [INDEX]
+    index = one(*INDEX)
+    assert asked([one("panel"), index], Tried(1), {("review", "x")}) == []
+    assert asked([one("panel"), index], Tried(1)) == [("panel", "x")]
+    assert asked([index], Tried(1), {("panel", "x")}) == []
+    assert asked([index], Tried(1)) == [INDEX]
 
 
 def test_failed_partitions_are_retried_a_limited_number_of_times_per_version():
     tried, evaluation = Tried(2), one("evaluation")
-    for _ in range(2):
-        assert tried.may_ask(evaluation)
-        tried.note([evaluation])
-        tried.look({evaluation.key: evaluation}, set())
-    assert not tried.may_ask(evaluation)
-    assert tried.may_ask(one("evaluation", version="2"))
-    tried.look({}, set())
-    assert tried.may_ask(evaluation), "it was made meanwhile"
+    for times in (1, 2):
+        assert asked([evaluation], tried) == [evaluation.key]
+        assert tried.times(evaluation) == times
+    assert asked([evaluation], tried) == []
+    assert asked([one("evaluation", version="2")], tried) == [evaluation.key]
+    assert asked([], tried) == []
+    assert asked([evaluation], tried) == [evaluation.key], "it was made meanwhile"
 
 
 def test_the_version_of_a_requested_partition_is_taken_after_its_run():
-    tried, first, then = Tried(1), one("evaluation"), one("evaluation", version="of the new fit")
-    tried.note([one("aggregates"), first])
-    tried.look({first.key: first}, {first.key})
-    assert not tried.may_ask(first), "its run has not ended"
-    tried.look({then.key: then}, set())
+    tried, fit, first = Tried(1), one("aggregates"), one("evaluation")
+    then = one("evaluation", version="of the new fit")
+    assert asked([fit, first], tried) == [fit.key, first.key]
+    assert asked([first], tried, {fit.key, first.key}) == [], "its run has not ended"
     assert not tried.may_ask(then)
+    assert asked([then], tried) == [], "its run has failed"
     assert tried.may_ask(first)
 
 
@@ -198,11 +216,13 @@ def test_partitions_of_unfinished_runs_are_found(instance, tmp_path):
         selection = frozenset({dg.AssetKey(asset)})
         instance.create_run_for_job(every, tags=tags, status=dg.DagsterRunStatus.STARTED, asset_selection=selection)
 
-    slices = plan([("scores", each) for each in ("b|x", "b|y", "c|x", "c|y")], instance)
-    (judges,) = plan([("judge_inference", judge) for judge in "bc"], instance)
-    for launch in slices:
-        begin("scores", **launch.tags)
-    begin("judge_inference", **judges.tags)
+    keys = [
+        *(("scores", each) for each in ("b|x", "b|y", "c|x", "c|y")),
+        ("judge_inference", "b"),
+        ("judge_inference", "c"),
+    ]
+    for request in plan([StalePartition(*key, "") for key in keys], instance):
+        begin(request.asset_selection[0].to_user_string(), **request.tags)
     begin("panel", **{"dagster/partition": "z"})
     begin("report_index")
     assert partitions_under_way(instance) == {
