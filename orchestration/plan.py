@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,6 @@ ORDER = ("items", "gold", "judge_inference", "canary", "scores", *FIT, "report_i
 ASSETS = (*ORDER, "night")
 """All assets of a workspace."""
 
-BY_PARTITION = ORDER[: ORDER.index("report_index")]
-"""Assets with partitions."""
-
 INDEX = ("report_index", None)
 """Asset and partition of the index of all pages, which is written last."""
 
@@ -39,6 +37,9 @@ REASON = "care/reason"
 """Tag of a run that holds the reason for building the run's first partition."""
 
 _LONGEST_TAG = 200
+
+_IS_NEW_S = 3600.0
+"""Age in seconds above which the first tick of a sensor ignores a nightly run."""
 
 TRIED_AGAIN = "care/tried_again"
 """Tag of runs whose failed partitions the daemon requests once more; its value is "true"."""
@@ -59,11 +60,11 @@ _INPUTS = {
 }
 """Direct inputs of each asset of a test set's fit, without inputs from outside the fit."""
 
-_STAGES, _FIT_STAGE = {"items": 0, "gold": 0, "judge_inference": 1, "canary": 1, "scores": 2}, 3
-"""Stage number of each asset that precedes the fits; all other assets belong to the stage of the fit."""
+_STAGES = dict.fromkeys(ORDER, 3) | {"items": 0, "gold": 0, "judge_inference": 1, "canary": 1, "scores": 2}
+"""Stage of each asset; all assets after the scores belong to the stage of the fit."""
 
 _LASTING = ("judge_inference ", "canary ")
-"""Beginnings of names that ``Tried`` keeps: a judge that has answered may lack the items that failed."""
+"""Beginnings of names that a cursor keeps: a judge that has answered may lack the items that failed."""
 
 _KNOWN_AFTER_RUN = ""
 """Placeholder for the version of a partition that is requested in one run with its inputs, until the run ends."""
@@ -138,18 +139,31 @@ def _names(instance: dg.DagsterInstance, mount: Mount) -> list[list[str | None]]
 
 
 def _between(names: Sequence[str | None], first: str | None, last: str | None) -> Sequence[str | None]:
+    if first == last:
+        return [first]
     return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
 
 
 @dataclass
-class Tried:
-    """Number of requests for each version of a stale partition, with ``most`` as the limit.
+class Cursor:
+    """Requests for stale partitions so far, which the daemon's sensor stores as its cursor.
 
-    ``asked`` maps the text "asset partition" to the pair (version, number of requests).
+    Attributes
+    ----------
+    tried : dict "asset partition" -> (version, times)
+        Number of requests for the last version of each partition.
+    run_began : float or None
+        Start of the last nightly run; partitions that failed before this time may be requested once more.
+    at_work : bool
+        Whether partitions of that nightly run were still to be requested or in progress.
+    most : int
+        Largest number of requests for the same version of a partition.
     """
 
-    most: int
-    asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    run_began: float | None = None
+    at_work: bool = False
+    most: int = 2
 
     def request(
         self, workspace: Workspace, stale: Mapping[Partition, StalePartition], busy: Collection[Partition] = ()
@@ -160,37 +174,32 @@ class Tried:
         requested; the index waits for everything. A stale asset of a fit is requested in one run with its stale inputs.
         """
         self._forget(stale, busy)
-        first = {testset: _FIT_STAGE - 1 for asset, testset in busy if asset in FIT}
+        first = {testset: _STAGES["scores"] for asset, testset in busy if asset in FIT}
         for key, one in stale.items():
             if key in busy or self.may_ask(one):
                 for testset in one.testsets or [split_partition(*key)[1]]:
-                    first[testset] = min(first.get(testset, _FIT_STAGE), _STAGES.get(one.asset, _FIT_STAGE))
+                    first[testset] = min(first.get(testset, _STAGES["report"]), _STAGES[one.asset])
         asked: dict[Partition, StalePartition] = {}
-        for one in sorted(stale.values(), key=lambda one: ORDER.index(one.asset)):
-            judge, testset = split_partition(*one.key)
+        for key, one in sorted(stale.items(), key=lambda item: ORDER.index(item[1].asset)):
+            judge, testset = split_partition(*key)
             of = workspace.testsets_of(judge) if judge and not testset else [testset]
-            waits = any(first.get(each, _FIT_STAGE) < _STAGES.get(one.asset, _FIT_STAGE) for each in of)
-            inputs = [key for asset in _INPUTS.get(one.asset, ()) if (key := (asset, one.partition)) in stale]
-            may_run = all(key in asked for key in inputs) and (inputs or self.may_ask(one))
-            if may_run and not waits and one.key != INDEX and one.key not in busy:
-                asked[one.key] = one
-        index = stale.get(INDEX)
-        if index and not asked and not busy and self.may_ask(index):
-            asked[INDEX] = index
-        for key, one in asked.items():
-            with_inputs = any((asset, one.partition) in asked for asset in _INPUTS.get(one.asset, ()))
-            self.asked[_name(key)] = _KNOWN_AFTER_RUN if with_inputs else one.version, self.times(one) + 1
+            waits = any(first.get(each, _STAGES["report"]) < _STAGES[one.asset] for each in of)
+            inputs = [place for asset in _INPUTS.get(one.asset, ()) if (place := (asset, one.partition)) in stale]
+            may_run = all(each in asked for each in inputs) and (inputs or self.may_ask(one))
+            if may_run and not waits and key not in busy and not (key == INDEX and (asked or busy)):
+                asked[key] = one
+                self.tried[_name(key)] = _KNOWN_AFTER_RUN if inputs else one.version, self.times(one) + 1
         return [*asked.values()]
 
     def _forget(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
         """Forget partitions that are no longer stale; update the version of partitions that their run left stale."""
         by_name = {_name(key): one for key, one in stale.items()}
-        for name, (version, times) in [*self.asked.items()]:
+        for name, (version, times) in [*self.tried.items()]:
             one = by_name.get(name)
             if one is None and not name.startswith(_LASTING):
-                del self.asked[name]
+                del self.tried[name]
             elif one is not None and version == _KNOWN_AFTER_RUN and one.key not in busy:
-                self.asked[name] = one.version, times
+                self.tried[name] = one.version, times
 
     def may_ask(self, one: StalePartition) -> bool:
         """Return whether a partition may still be requested."""
@@ -198,7 +207,7 @@ class Tried:
 
     def times(self, one: StalePartition) -> int:
         """Return the number of requests for the current version of a partition."""
-        version, times = self.asked.get(_name(one.key), (one.version, 0))
+        version, times = self.tried.get(_name(one.key), (one.version, 0))
         return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
 
 
@@ -231,3 +240,53 @@ def find_stale(
             stale["canary", judge] = StalePartition("canary", judge, f"{today()}", reason=why)
     workspace.file_hashes.save()
     return stale
+
+
+def request_stale(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    seen: Cursor,
+    *,
+    only_nightly: bool = False,
+) -> tuple[list[dg.RunRequest], Cursor]:
+    """Return run requests for stale partitions, and the next cursor.
+
+    A failed partition is requested once more. After that, it waits until its inputs change or the next nightly run
+    begins.
+
+    Parameters
+    ----------
+    only_nightly : bool
+        Whether to request partitions only during a nightly run, which begins with the asset `night`. The run ends when
+        no partition is left to be requested, in progress or in a batch of an endpoint.
+    """
+    from assets.report.staleness import states
+    from orchestration.alert_causes import forget_resolved_failures
+    from orchestration.instance import (
+        delete_old_runs,
+        follow_partitions,
+        last_nightly_run,
+        partitions_under_way,
+        report_unchanged,
+    )
+
+    follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
+    mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)
+    begins = began != seen.run_began
+    if only_nightly and not seen.at_work:
+        since = time.time() - _IS_NEW_S if seen.run_began is None else seen.run_began
+        if began is None or began <= since:
+            return [], replace(seen, run_began=began)
+    if begins:
+        delete_old_runs(workspace, instance)
+    cursor = replace(seen, tried={} if begins else dict(seen.tried), run_began=began)
+    known, busy = states(workspace), partitions_under_way(instance, mount)
+    forget_resolved_failures(workspace, known)
+    stale = find_stale(workspace, known, canaries=True)
+    asked = cursor.request(workspace, stale, busy)
+    cursor.at_work = bool(asked or busy or any(one.only_waits for one in stale.values()))
+    if seen.at_work and not cursor.at_work:
+        report_unchanged(workspace, instance, stale)
+    first = {one.key for one in asked if cursor.times(one) == 1}
+    gpu_judges = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
+    return plan(asked, instance, mount, gpu_judges, first), cursor

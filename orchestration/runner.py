@@ -43,11 +43,10 @@ from orchestration.instance import (
     workspace_instance,
 )
 from orchestration.plan import (
-    BY_PARTITION,
     CARE_RUN,
     LAUNCHED_BY,
     ORDER,
-    Tried,
+    Cursor,
     find_stale,
     plan,
     planned_by,
@@ -162,8 +161,8 @@ def _steps(
 
     Partitions that a killed run may have written without an event in Dagster (``lost``) are materialised again.
     """
-    tried, first = Tried(most=1), _requested(again, "a command requested it")
-    left = _requested([key for key in lost if key[0] in BY_PARTITION], "the run that was to materialise it was killed")
+    tried, first = Cursor(most=1), _requested(again, "a command requested it")
+    left = _requested([key for key in lost if key[1] is not None], "the run that was to materialise it was killed")
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
         stale = left | find_stale(workspace, outcome.known, canaries=True)
@@ -276,8 +275,9 @@ class _Executor:
             together = [*group]
             results = iter((workers.map if are_fits and may_spread else map)(self, together))
             for request in together:
-                names, partitions = " > ".join(_assets(request)), {p for _, p in planned_by(request, self._instance)}
-                label = f"{names} x {len(partitions)}" if len(partitions) > 1 else f"{names} {min(partitions) or ''}"
+                assets, partitions = " > ".join(_assets(request)), {p for _, p in planned_by(request, self._instance)}
+                single = " ".join(filter(None, [assets, *partitions]))
+                label = f"{assets} x {len(partitions)}" if len(partitions) > 1 else single
                 _logger.info("Running %s.", label)
                 yield label
                 materialised, failures = next(results)

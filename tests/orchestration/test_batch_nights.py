@@ -8,7 +8,7 @@ import pytest
 
 from assets.report.names import page_name
 from assets.report.staleness import LOOK_EVERY_S
-from orchestration.plan import Tried, find_stale
+from orchestration.plan import Cursor, find_stale
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import care, care_json, make, query, ran, run
@@ -74,7 +74,7 @@ def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
 def test_the_daemon_polls_an_open_batch(nightly_run, monkeypatch):
     folder, _ = nightly_run
     run(folder)
-    now, tried = [1e9], Tried(most=2)
+    now, tried = [1e9], Cursor(most=2)
     monkeypatch.setattr(time, "time", lambda: now[0])
 
     def looks():

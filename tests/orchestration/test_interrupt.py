@@ -124,11 +124,11 @@ def test_costs_of_other_judges_are_complete_when_one_judge_fails(tmp_path, monke
         monkeypatch.setattr(PartStore, "write_scores", write)
         begun, bills = [], []
 
-        def progress(launch, *_):  # before each run of Dagster: what is told right after the one that broke
+        def progress(label, *_):  # before each run of Dagster: what is told right after the one that broke
             if "judge_inference" in begun and not bills:
                 bills.append(query(folder, "SELECT judge, requests FROM bills WHERE judge IN ('breaks', 'sound')"))
                 bills.append(len(server.bodies))
-            begun.extend(launch.assets)
+            begun.append(label.split()[0])
 
         outcome = run(folder, progress=progress)
         assert "nobody foresaw this" in outcome.failures["judge_inference", "breaks"]

@@ -18,7 +18,7 @@ from orchestration.instance import (
     unfinished_runs,
     workspace_instance,
 )
-from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Tried, plan, planned_by, split_partition
+from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Cursor, plan, planned_by, split_partition
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, ran, run
 
@@ -164,16 +164,16 @@ def asked(stale, tried, busy=()):
 def test_a_judge_waits_for_the_items_of_its_test_sets_and_a_fit_for_its_judges():
     judge = one("judge_inference", "a", testsets=("x",))
     fit = [one("panel"), one("moments"), one("panel", "z")]
-    assert asked([one("items", "y"), judge, *fit], Tried(1)) == [("items", "y"), ("panel", "z")]
-    assert asked([one("scores", "a|x"), *fit], Tried(1)) == [("panel", "z"), ("scores", "a|x")]
-    assert asked([judge, *fit], Tried(1), {judge.key}) == [("panel", "z")], "it is at work"
-    tried = Tried(1)
+    assert asked([one("items", "y"), judge, *fit], Cursor(most=1)) == [("items", "y"), ("panel", "z")]
+    assert asked([one("scores", "a|x"), *fit], Cursor(most=1)) == [("panel", "z"), ("scores", "a|x")]
+    assert asked([judge, *fit], Cursor(most=1), {judge.key}) == [("panel", "z")], "it is at work"
+    tried = Cursor(most=1)
     assert asked([judge, *fit], tried) == [("judge_inference", "a"), ("panel", "z")]
     assert asked([judge, *fit[:2]], tried) == [("moments", "x"), ("panel", "x")], "it was asked in vain"
 
 
-def test_partitions_downstream_of_a_failure_are_not_requested():
-    tried = Tried(1)
+def test_what_depends_on_a_failure_is_not_requested():
+    tried = Cursor(most=1)
     assert asked([one("panel")], tried) == [("panel", "x")]
     assert asked([one("panel"), one("moments"), one("factors", "z")], tried) == [("factors", "z")]
     assert asked([one("panel", version="2"), one("moments")], tried) == [("moments", "x"), ("panel", "x")]
@@ -181,14 +181,14 @@ def test_partitions_downstream_of_a_failure_are_not_requested():
 
 def test_a_fit_in_progress_is_left_to_its_run_and_the_index_is_last():
     index = one(*INDEX)
-    assert asked([one("panel"), index], Tried(1), {("review", "x")}) == []
-    assert asked([one("panel"), index], Tried(1)) == [("panel", "x")]
-    assert asked([index], Tried(1), {("panel", "x")}) == []
-    assert asked([index], Tried(1)) == [INDEX]
+    assert asked([one("panel"), index], Cursor(most=1), {("review", "x")}) == []
+    assert asked([one("panel"), index], Cursor(most=1)) == [("panel", "x")]
+    assert asked([index], Cursor(most=1), {("panel", "x")}) == []
+    assert asked([index], Cursor(most=1)) == [INDEX]
 
 
-def test_failed_partitions_are_retried_a_limited_number_of_times_per_version():
-    tried, evaluation = Tried(2), one("evaluation")
+def test_a_failure_is_requested_again_a_limited_number_of_times_for_each_version():
+    tried, evaluation = Cursor(most=2), one("evaluation")
     for times in (1, 2):
         assert asked([evaluation], tried) == [evaluation.key]
         assert tried.times(evaluation) == times
@@ -199,7 +199,7 @@ def test_failed_partitions_are_retried_a_limited_number_of_times_per_version():
 
 
 def test_the_version_of_a_requested_partition_is_taken_after_its_run():
-    tried, fit, first = Tried(1), one("aggregates"), one("evaluation")
+    tried, fit, first = Cursor(most=1), one("aggregates"), one("evaluation")
     then = one("evaluation", version="of the new fit")
     assert asked([fit, first], tried) == [fit.key, first.key]
     assert asked([first], tried, {fit.key, first.key}) == [], "its run has not ended"

@@ -19,7 +19,7 @@ from assets.report.verdicts import stored_verdicts
 from care_ops.results.fit_facts import FitFacts
 from judges.batch import Batch
 from orchestration.alerts import AlertLog
-from orchestration.requests import Cursor
+from orchestration.plan import Cursor
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import care, care_json, query, run, score_rows
 from warehouse.documents import record_of
