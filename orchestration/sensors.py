@@ -22,7 +22,7 @@ from orchestration.alert_causes import (
 )
 from orchestration.alerts import Alert, AlertError, Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
-from orchestration.plan import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN, Cursor, request_stale
+from orchestration.plan import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN, Cursor
 from orchestration.workspace import Settings, data_folder, read_settings
 from warehouse.documents import record_of
 
@@ -116,6 +116,8 @@ def _stale_assets_sensor(
         "`on_change`, or without either setting, it requests runs as soon as files change.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        from orchestration.requests import request_stale
+
         seen = record_of(Cursor, json.loads(context.cursor or "{}"))
         settings = read_settings(folder)
         only_nightly = settings.nightly is not None and not settings.on_change

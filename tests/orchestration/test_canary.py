@@ -14,7 +14,8 @@ from assets.report.names import page_name
 from care_ops.errors import JudgeError
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
-from orchestration.plan import Cursor, request_stale
+from orchestration.plan import Cursor
+from orchestration.requests import request_stale
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import QUICK, care, make, run, score_rows

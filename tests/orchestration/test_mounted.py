@@ -20,7 +20,8 @@ from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, pool_slots
 from orchestration.definitions import build_defs
 from orchestration.instance import follow_partitions, last_nightly_run
 from orchestration.mounted import GPU
-from orchestration.plan import Cursor, request_stale
+from orchestration.plan import Cursor
+from orchestration.requests import request_stale
 from orchestration.resources import WorkspaceResource
 from orchestration.sensors import _notify
 from orchestration.workspace import AlertSettings, Settings, load_workspace
