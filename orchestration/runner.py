@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from operator import call
 from pathlib import Path
 from socket import socketpair
 
@@ -273,7 +274,8 @@ class _Executor:
         may_spread = workers.are_local and self._workspace.store is None
         for are_fits, group in groupby(requests, lambda request: _assets(request)[0] in FIT):
             together = [*group]
-            results = iter((workers.map if are_fits and may_spread else map)(self, together))
+            calls = [partial(self, request) for request in together]  # Dask would iterate over a request
+            results = iter((workers.map if are_fits and may_spread else map)(call, calls))
             for request in together:
                 assets, partitions = " > ".join(_assets(request)), {p for _, p in planned_by(request, self._instance)}
                 single = " ".join(filter(None, [assets, *partitions]))

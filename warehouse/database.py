@@ -164,7 +164,7 @@ class Warehouse:
                         f"{self.path}: another process has held the database for {_LOCK_WAIT_S:.0f} s; close the "
                         "program that has it open"
                     ) from error
-                time.sleep(random.uniform(0.02, 0.2))
+                time.sleep(random.uniform(0.005, 0.05))
 
 
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
