@@ -23,7 +23,7 @@ from assets.experiments.paper_tables import recorded, tuned
 from assets.experiments.program_integration import greedy
 from assets.experiments.regimes import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.registry import KEYS, experiments, stale
-from assets.experiments.theory import errors_at, slope_of
+from assets.experiments.theory import conditional_mean_errors, errors_at, slope_of
 from assets.experiments.versions import Versions, changes
 from assets.state.retention import forget
 from care_ops.aggregators.care_tensor import fit_states
@@ -177,6 +177,22 @@ def test_slopes_of_errors_have_an_interval():
     assert low < slope < high
     assert slope == pytest.approx(-0.5, abs=0.02)
     assert high - low < 0.05
+
+
+def test_the_error_of_the_conditional_mean_is_within_the_corollarys_bound():
+    rng, largest = np.random.default_rng(4), list[float]()
+    for _ in range(200):
+        connection, precision = rng.normal(size=(8, 3)) * (1.0, 0.3, 0.3), rng.uniform(0.5, 2.0, 3)
+        scores, quality = rng.normal(size=(50, 8)), connection[:, 0]
+        errors, bounds = conditional_mean_errors(connection, precision, scores)
+        confounders = np.linalg.norm(connection[:, 1:] / precision[1:] @ connection[:, 1:].T, 2)
+        assert bounds == pytest.approx(2 * confounders / np.linalg.norm(quality) * np.linalg.norm(scores, axis=1))
+        if confounders <= quality @ quality / precision[0] / 2:
+            largest.append(float((errors / bounds).max()))
+    assert len(largest) > 100
+    assert 0.1 < max(largest) <= 1
+    unconfounded, _ = conditional_mean_errors(quality[:, None], precision[:1], scores)
+    assert unconfounded == pytest.approx(0, abs=1e-12), "without confounders nothing is misspecified"
 
 
 def a_panel(values: np.ndarray, gold: np.ndarray, **config: object) -> ExperimentPanel:
