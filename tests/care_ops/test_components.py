@@ -141,6 +141,15 @@ def test_em_with_and_without_holes_is_the_same_em(rng):
     assert holed.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-2)
 
 
+def test_starts_are_ranked_on_different_items(rng, monkeypatch):
+    values, seen = rng.normal(size=(60, 3)), []
+    model = mixture.Mixture(np.ones(1), values[:1], np.eye(3), 0.0, True, "")
+    monkeypatch.setattr(mixture, "_RANKED_ITEMS", 50)
+    monkeypatch.setattr(mixture, "expectation_maximisation", lambda x, *_, **__: seen.append(x) or model)
+    mixture.best_of(values, [("one", values[:2])])
+    assert [len(np.unique(x, axis=0)) for x in seen] == [50, 60]
+
+
 def test_shares_of_a_start_are_one_together_also_where_a_centre_has_no_item(rng):
     values = rng.normal(size=(50, 3))
     weights, means, _ = mixture.start_near(values, np.array([[0.0] * 3, [100.0] * 3, [-100.0] * 3]))

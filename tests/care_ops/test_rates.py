@@ -36,6 +36,7 @@ def test_without_information_the_share_is_beta_binomial():
     draws = draw_shares(system, 40_000, np.random.default_rng(0))
     expected = (9 + betabinom.ppf(TAILS, 350, 9.5, 41.5)) / 400
     assert np.quantile(draws, TAILS) == pytest.approx(expected, abs=0.004)
+    np.testing.assert_allclose(400 * draws, np.round(400 * draws), err_msg="labels of a sample count items", atol=1e-9)
     endless = draw_shares(system, 40_000, np.random.default_rng(0), of_these_items=False)
     assert np.quantile(endless, TAILS) == pytest.approx(beta.ppf(TAILS, 9.5, 41.5), abs=0.003)
 
