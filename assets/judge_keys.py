@@ -19,7 +19,7 @@ from warehouse.testsets import FilesSource, resolve
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
-    from care_ops.scales import Brought
+    from care_ops.scales import RescaledJudge
     from warehouse.sources.files import RecordedTable
 
 _log = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
     return spec.model_copy(update={"scale": scale, "engine": engine})
 
 
-def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
+def scales_of_asked(workspace: Workspace, testset: str) -> tuple[RescaledJudge, ...]:
     """Return the scales of judges that declare another scale than the test set, whose scores are rescaled."""
-    from care_ops.scales import Brought
+    from care_ops.scales import RescaledJudge
 
     panel = workspace.testset(testset).scale
     return tuple(
-        Brought(spec.name, spec.scale, panel, is_declared=True)
+        RescaledJudge(spec.name, spec.scale, panel, is_declared=True)
         for spec in map(workspace.judge, workspace.judges_of(testset))
         if panel is not None and spec.scale not in (None, panel) and not spec.engine.needs.recordings
     )

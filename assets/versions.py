@@ -50,9 +50,9 @@ def panel_version(workspace: Workspace, testset: str) -> str:
     made_of: dict[str, object] = {"roster": judges, "admission": asdict(workspace.admission)}
     if wrong := workspace.contradiction(testset):
         made_of["families"] = wrong
-    brought = scales_of_asked(workspace, testset)
-    if brought:
-        made_of["scales"] = [asdict(one) for one in brought]
+    rescaled = scales_of_asked(workspace, testset)
+    if rescaled:
+        made_of["scales"] = [asdict(one) for one in rescaled]
     if workspace.testset(testset).features or workspace.testset(testset).shuffled:
         made_of["features"] = readable_source_version(workspace, testset)
     return content_hash(made_of)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import listed
 from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
-from care_ops.scales import SIZES, Brought, Scale, brought_to_one_scale
+from care_ops.scales import SIZES, RescaledJudge, Scale, to_common_scale
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import scales_are_unlike
 
@@ -58,16 +58,16 @@ class Outliers:
 
 def on_one_scale(
     scores: ScoreMatrix, scale: Scale | None, declared: Mapping[str, Scale]
-) -> tuple[ScoreMatrix, tuple[Brought, ...], list[str]]:
+) -> tuple[ScoreMatrix, tuple[RescaledJudge, ...], list[str]]:
     """Rescale scores to the panel's scale; without a declared scale, remove outliers first.
 
-    Also returns the rescaled judges, and sentences about all changes. Raises ``InputError`` as ``brought_to_one_scale``
+    Also returns the rescaled judges, and sentences about all changes. Raises ``InputError`` as ``to_common_scale``
     does.
     """
     scores, outliers = without_outliers(scores, declared) if scale is None else (scores, ())
-    scores, brought = brought_to_one_scale(scores, scale, declared)
-    sentences = [one.sentence for one in (*outliers, *brought)]
-    return scores, brought, sentences + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
+    scores, rescaled = to_common_scale(scores, scale, declared)
+    sentences = [one.sentence for one in (*outliers, *rescaled)]
+    return scores, rescaled, sentences + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
 
 
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:

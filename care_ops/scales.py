@@ -34,7 +34,7 @@ def on_scale(values: Array, scale: Scale) -> Array:
 
 
 @dataclass(frozen=True)
-class Brought:
+class RescaledJudge:
     """Conversion of a judge's scores from its own scale to the panel's scale."""
 
     judge: str
@@ -54,14 +54,14 @@ class Brought:
         how = "as declared" if self.is_declared else "by its range"
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
-            f"judge {self.judge!r} scores from {_words(self.own)}, {how}: its scores are brought to the panel's scale, "
-            f"{_words(self.panel)}" + ("" if self.is_declared else f"; --scale {option} declares another")
+            f"judge {self.judge!r} scores from {_words(self.own)}, {how}: its scores are rescaled to the panel's "
+            f"scale, {_words(self.panel)}" + ("" if self.is_declared else f"; --scale {option} declares another")
         )
 
 
-def brought_to_one_scale(
+def to_common_scale(
     scores: ScoreMatrix, scale: Scale | None = None, declared: Mapping[str, Scale] | None = None
-) -> tuple[ScoreMatrix, tuple[Brought, ...]]:
+) -> tuple[ScoreMatrix, tuple[RescaledJudge, ...]]:
     """Convert scores on other scales to the panel's scale; return them with the converted judges.
 
     Parameters
@@ -93,16 +93,18 @@ def brought_to_one_scale(
     by_range = {
         j: own for j, column in undeclared.items() if (own := _of_another_kind(column, panel, scale)) is not None
     }
-    brought = tuple(
-        Brought(judge, own, panel, judge in declared) for judge, own in (declared | by_range).items() if own != panel
+    rescaled = tuple(
+        RescaledJudge(judge, own, panel, judge in declared)
+        for judge, own in (declared | by_range).items()
+        if own != panel
     )
-    return bring(scores, brought), brought
+    return rescale(scores, rescaled), rescaled
 
 
-def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
-    """Rescale the judges in ``brought`` to the panel's scale; return ``scores`` itself if it has none of them."""
+def rescale(scores: ScoreMatrix, rescaled: Sequence[RescaledJudge]) -> ScoreMatrix:
+    """Rescale the judges in ``rescaled`` to the panel's scale; return ``scores`` itself if it has none of them."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
-    present = [one for one in brought if one.judge in place]
+    present = [one for one in rescaled if one.judge in place]
     if not present:
         return scores
     values = scores.values.copy()

@@ -62,7 +62,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     """
     from care_ops.admission import check_panel
     from care_ops.results.reasons import too_few
-    from care_ops.scales import bring
+    from care_ops.scales import rescale
     from care_ops.scores import canonical_order
     from warehouse.matrix import read_flags, read_scores
     from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
@@ -74,7 +74,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
             if judge not in judges:
                 drop_slice(connection, judge, testset)
         declare_families(connection, {judge: workspace.judge(judge).family for judge in judges})
-        scores = bring(read_scores(connection, testset, judges), scales_of_asked(workspace, testset))
+        scores = rescale(read_scores(connection, testset, judges), scales_of_asked(workspace, testset))
         outside, mismatches = read_flags(connection, testset)
         checks = check_panel(scores, workspace.admission_of(testset), out_of_range=outside, text_mismatches=mismatches)
         replace_panel(connection, testset, checks)

@@ -37,7 +37,7 @@ from care_ops.results.reasons import too_few
 from care_ops.results.sides import Sides, always_left, sides_of
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
-from care_ops.scales import Brought, Scale, on_scale
+from care_ops.scales import RescaledJudge, Scale, on_scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
 from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in
@@ -63,7 +63,7 @@ class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
     ``source`` is a path or a name; its last part is the title of the page. ``items`` may be incomplete. The fit may use
-    ``labels``. ``readings`` describe how the files were read, ``brought`` the judges whose scores were rescaled.
+    ``labels``. ``readings`` describe how the files were read, ``rescaled`` the judges whose scores were rescaled.
     """
 
     source: str
@@ -71,7 +71,7 @@ class ScoreTable:
     items: Mapping[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
     labels: FitLabels = NO_LABELS
     readings: Sequence[Reading] = ()
-    brought: Sequence[Brought] = ()
+    rescaled: Sequence[RescaledJudge] = ()
 
     @cached_property
     def records(self) -> list[ItemRecord]:
@@ -200,7 +200,7 @@ def _flagged(table: ScoreTable) -> list[Reason]:
 
 
 def _guessed_scales(table: ScoreTable) -> list[Reason]:
-    guessed = [one for one in table.brought if not one.is_declared]
+    guessed = [one for one in table.rescaled if not one.is_declared]
     if not guessed:
         return []
     judges = tuple(one.judge for one in guessed)

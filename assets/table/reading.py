@@ -69,7 +69,7 @@ def read_table(
     recorded = read_scores(inputs.scores, columns, options=options, report=of_scores.append)
     source = of_scores[0].source
     try:
-        scores, brought, done = on_one_scale(recorded.scores, inputs.scale, inputs.scales or {})
+        scores, rescaled, done = on_one_scale(recorded.scores, inputs.scale, inputs.scales or {})
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
     described, read = [], of_scores[0]
@@ -85,7 +85,7 @@ def read_table(
         records = _read_items(inputs.items, matrix, item, options, keep)
     labels = _read_labels(inputs.labels, item, options, keep)
     labels.rows(matrix.item_ids)
-    return ScoreTable(source, matrix, records, labels, readings, brought=brought)
+    return ScoreTable(source, matrix, records, labels, readings, rescaled=rescaled)
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:

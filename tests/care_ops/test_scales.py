@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from care_ops.errors import InputError
-from care_ops.scales import brought_to_one_scale, on_scale
+from care_ops.scales import on_scale, to_common_scale
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -37,9 +37,9 @@ def of(**columns):
 )
 def test_a_range_of_another_kind_shows_the_judges_scale(rng, most, odd, own, panel):
     scores = of(a=grades(rng, *most), b=grades(rng, *most), odd=grades(rng, *odd))
-    found, (brought,) = brought_to_one_scale(scores)
-    assert (brought.judge, brought.own, brought.panel) == ("odd", own, panel)
-    assert str(brought.sentence).startswith(f"judge 'odd' scores from {own[0]} to {own[1]}, by its range")
+    found, (rescaled,) = to_common_scale(scores)
+    assert (rescaled.judge, rescaled.own, rescaled.panel) == ("odd", own, panel)
+    assert str(rescaled.sentence).startswith(f"judge 'odd' scores from {own[0]} to {own[1]}, by its range")
     np.testing.assert_array_equal(found.values[:, :2], scores.values[:, :2])
     low, high = panel
     want = low + (scores.values[:, 2] - own[0]) / (own[1] - own[0]) * (high - low)
@@ -58,7 +58,7 @@ def test_a_range_of_another_kind_shows_the_judges_scale(rng, most, odd, own, pan
 )
 def test_what_a_range_does_not_show_is_left_as_it_is(rng, columns, scale):
     scores = of(**{judge: grades(rng, *its) for judge, its in columns.items()})
-    assert brought_to_one_scale(scores, scale) == (scores, ())
+    assert to_common_scale(scores, scale) == (scores, ())
 
 
 def test_a_typing_error_makes_no_percent_and_few_scores_show_nothing_narrow(rng):
@@ -67,18 +67,18 @@ def test_a_typing_error_makes_no_percent_and_few_scores_show_nothing_narrow(rng)
     few = np.full(ITEMS, np.nan)
     few[:12] = 1.0, *np.linspace(0, 1, 11)
     scores = of(a=grades(rng, 1, 10), b=grades(rng, 1, 10), c=grades(rng, 1, 10), typed=typed, few=few)
-    assert brought_to_one_scale(scores)[1] == ()
+    assert to_common_scale(scores)[1] == ()
 
 
 def test_what_is_declared_counts_and_the_order_of_judges_does_not(rng):
     scores = of(a=grades(rng, 1, 10), b=grades(rng, 1, 10), c=grades(rng, 1, 5), d=grades(rng, 0, 100))
-    found, brought = brought_to_one_scale(scores, (1.0, 10.0), {"c": (1.0, 5.0), "d": (0.0, 50.0)})
-    assert {one.judge: one.is_declared for one in brought} == {"c": True, "d": True}
+    found, rescaled = to_common_scale(scores, (1.0, 10.0), {"c": (1.0, 5.0), "d": (0.0, 50.0)})
+    assert {one.judge: one.is_declared for one in rescaled} == {"c": True, "d": True}
     assert np.nanmax(found.values[:, 2]) == 10.0
     beyond = scores.values[:, 3] > 50
     assert np.isnan(found.values[beyond, 3]).all(), "beyond the declared scale is missing"
     assert not np.isnan(found.values[~beyond, 3]).any()
-    turned = brought_to_one_scale(
+    turned = to_common_scale(
         scores.select_judges(["d", "c", "b", "a"]), (1.0, 10.0), {"d": (0.0, 50.0), "c": (1.0, 5.0)}
     )[0]
     np.testing.assert_array_equal(turned.values[:, ::-1], found.values)
@@ -87,10 +87,10 @@ def test_what_is_declared_counts_and_the_order_of_judges_does_not(rng):
 def test_a_scale_of_nobody_is_refused(rng):
     scores = of(a=grades(rng, 1, 10), b=grades(rng, 1, 10))
     with pytest.raises(InputError, match="a scale is declared for 'x', which is not a judge; the judges are a, b"):
-        brought_to_one_scale(scores, None, {"x": (0.0, 1.0)})
+        to_common_scale(scores, None, {"x": (0.0, 1.0)})
     odd = of(a=grades(rng, -3, 3), b=grades(rng, 0, 100))
     with pytest.raises(InputError, match="declare the panel's scale too"):
-        brought_to_one_scale(odd, None, {"b": (0.0, 100.0)})
+        to_common_scale(odd, None, {"b": (0.0, 100.0)})
 
 
 def test_a_rounding_error_or_a_typing_error_makes_no_other_scale(rng):
@@ -99,8 +99,8 @@ def test_a_rounding_error_or_a_typing_error_makes_no_other_scale(rng):
     for beyond in (1.0000001, 7.0):
         values = shares.copy()
         values[3, 0] = beyond
-        found, brought = brought_to_one_scale(matrix(values))
-        assert brought == ()
+        found, rescaled = to_common_scale(matrix(values))
+        assert rescaled == ()
         np.testing.assert_array_equal(found.values, values)
     np.testing.assert_array_equal(on_scale(np.array([1.0000001, 1.1, -0.5]), (0.0, 1.0)), [1.0, np.nan, np.nan])
 
@@ -108,6 +108,6 @@ def test_a_rounding_error_or_a_typing_error_makes_no_other_scale(rng):
 def test_continuous_scores_that_pass_ten_now_and_then_are_on_no_scale(rng):
     values = np.clip(5.5 + 1.6 * rng.normal(size=(300, 5)), 0.5, None)
     values[:2, 0] = 10.4
-    found, brought = brought_to_one_scale(matrix(values))
-    assert brought == ()
+    found, rescaled = to_common_scale(matrix(values))
+    assert rescaled == ()
     np.testing.assert_array_equal(found.values, values)

@@ -146,7 +146,9 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     result = care("fit", "wide.csv", "--intervals", 20)
     folder = here / "wide-fit"
     printed = output_with_verdict(result, folder)
-    reported = "judge 'reward' scores from 0 to 100, by its range: its scores are brought to the panel's scale, 1 to 10"
+    reported = (
+        "judge 'reward' scores from 0 to 100, by its range: its scores are rescaled to the panel's scale, 1 to 10"
+    )
     assert reported in printed
     assert "the judges are 'a', 'b', 'c', 'reward'" in printed
     assert "'unnamed column 1' (has no name, as an index has none), 'comment' (holds text)" in printed
@@ -205,7 +207,7 @@ def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tm
     )
     (folder / "judges" / "long.yaml").write_text("scale: [0, 100]\nengine: {kind: program, program: length}\n")
     doctor = run_care(folder, "doctor", "--json")
-    assert "judge 'reward' scores from 0 to 100, by its range: its scores are brought to the panel's scale" in doctor
+    assert "judge 'reward' scores from 0 to 100, by its range: its scores are rescaled to the panel's scale" in doctor
     run_care(folder, "run")
     panel = read_panel(folder)
     assert panel.judges == ("a", "b", "c", "long", "reward")
