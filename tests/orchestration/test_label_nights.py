@@ -70,7 +70,7 @@ def test_twenty_labels_from_the_page_are_published_and_improve_the_order(folder)
     state, findings = reviewed(folder)
     answer, order_after, after = care_fit(folder)
     assert state == "published"
-    assert findings["drift"].message.startswith("the labels made the change (labels: 20 new)")
+    assert findings["drift"].message.startswith("the labels caused the change (labels: 20 new)")
     assert order_after > order_before + 0.05
     assert answer.labels_used == 20
     assert before["why_so_many"] == "360 items have gold"

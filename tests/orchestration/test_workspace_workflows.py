@@ -197,7 +197,7 @@ def test_a_selection_that_waits_for_other_assets_is_reported(tmp_path):
     folder = make(tmp_path / "ws", n=10)
     assert "error: --select group:nix: names no asset" in care(folder, "run", "--select", "group:nix", code=2)
     printed = care(folder, "run", "--judge", "length", "--select", "judge_inference", code=2)
-    assert "nothing was materialised: --select leaves out items" in printed
+    assert "nothing was materialised: the selected assets need items" in printed
     assert "without --select" in printed
     printed = care(folder, "run", "--judge", "length", "--select", "key:judge_inference or key:items")
     assert "2 asset partitions materialised" in printed
