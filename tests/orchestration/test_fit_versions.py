@@ -357,7 +357,7 @@ def test_a_panel_newer_than_the_fit_is_reported_and_fitted_by_the_next_run(works
     folder = load_workspace(workspace_after_run).fit_folder("one")
     panel = folder.read(PanelDocument)
     folder.write(replace(panel, panel="made by a run that has not come further"))
-    failures = run(workspace_after_run, selection="key:report", again=("report", "one")).failures
+    failures = run(workspace_after_run, selection="key:report", again=[("report", "one")]).failures
     assert "the panel was rebuilt later" in failures["report", "one"]
     assert not run(workspace_after_run).failures
     assert folder.read(FitDocument).panel == folder.read(PanelDocument).panel
