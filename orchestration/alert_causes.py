@@ -114,17 +114,25 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
     """Report failures, except the consequences of a failure that has an open alert.
 
-    A failure of scores is omitted if their judge failed, and a judge's failure if an open alert has the same reason.
+    A failure of scores is omitted if their judge failed. A judge's failure is added to an open alert with the same
+    reason.
     """
     causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
     for cause in _grouped_by_reason(causes):
         why, reported = cause.what.partition(_UNMADE)[2], notifier.open.values()
-        is_reported = {
-            "scores failed": any(alert.kind == "judge failed" and alert.judge == cause.judge for alert in reported),
-            "judge failed": any(_unnamed(why.removeprefix(f"{a.testset}: ")) in _unnamed(a.what) for a in reported),
-        }
-        if not is_reported.get(cause.kind):
+        alike = [
+            alert for alert in reported if _unnamed(why.removeprefix(f"{alert.testset}: ")) in _unnamed(alert.what)
+        ]
+        if cause.kind == "judge failed" and alike:
+            judges = {str(cause.judge), *cause.shared_by, *alike[0].shared_by} - {alike[0].judge}
+            if alike[0].kind == cause.kind:
+                notifier.report(replace(alike[0], shared_by=tuple(sorted(judges))))
+        elif cause.kind != "scores failed" or not any(cause.judge in _failed_judges(alert) for alert in reported):
             notifier.report(cause)
+
+
+def _failed_judges(alert: Alert) -> tuple[str | None, ...]:
+    return (alert.judge, *alert.shared_by) if alert.kind == "judge failed" else ()
 
 
 def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
@@ -133,9 +141,9 @@ def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
         reason = _unnamed(cause.what.partition(_UNMADE)[2]) if cause.kind == "judge failed" else cause.what
         alike.setdefault((cause.kind, reason), []).append(cause)
     for first, *others in alike.values():
-        names = ", ".join(str(each.judge) for each in (first, *others))
-        what = f"{first.asset} of {names}{_UNMADE}{first.what.partition(_UNMADE)[2]}"
-        yield replace(first, what=what) if others and first.kind == "judge failed" else first
+        names = tuple(str(each.judge) for each in others)
+        what = f"{first.asset} of {', '.join([str(first.judge), *names])}{_UNMADE}{first.what.partition(_UNMADE)[2]}"
+        yield replace(first, what=what, shared_by=names) if others and first.kind == "judge failed" else first
 
 
 def _unnamed(reason: str) -> str:
@@ -234,10 +242,10 @@ def report_conditions(
 
 
 def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, stale: Collection[Partition]) -> bool:
-    """Return whether the failed partition of an alert was materialised after the alert, or is no longer stale."""
+    """Return whether the failed partitions of an alert were materialised after the alert, or are no longer stale."""
     asset = str(alert.asset)
     if asset in ORDER and asset not in EXPERIMENTS:
-        return (asset, alert.partition) not in stale
+        return not any((asset, partition) in stale for partition in (alert.partition, *alert.shared_by))
     since = datetime.fromisoformat(alert.since).timestamp()
     keys = [workspace.mount.key(each) for each in _ASSETS_OF_STEP.get(asset, (asset,))]
     partitions = None if alert.partition is None else [alert.partition]

@@ -74,6 +74,8 @@ class Alert:
         URL of the test set's report page.
     asset, partition : str or None
         Failed asset and its partition key. If a fit awaits review, ``asset`` is the fit version.
+    shared_by : tuple of str
+        Other judges that failed for the same reason.
     workspace, severity, since, key : str
         Name of the workspace's folder; critical, error or warning; time in ISO 8601; identifier of the cause.
     state : {"open", "resolved"}
@@ -88,6 +90,7 @@ class Alert:
     link: str | None = None
     asset: str | None = None
     partition: str | None = None
+    shared_by: tuple[str, ...] = ()
     workspace: str = ""
     severity: str = ""
     since: str = ""
@@ -163,7 +166,7 @@ class Notifier:
         if alert.severity != "warning" and without_counts(kept.what) != without_counts(alert.what):
             self._note(alert)
             return True
-        if kept.what != alert.what:
+        if kept != alert:
             with self._changed() as log:
                 log.open[alert.key] = alert
         return False

@@ -44,7 +44,7 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
     """
     from assets.report.page import write_index
     from assets.report.verdict_facts import store_blocked_facts
-    from assets.report.verdicts import INPUTS, current_verdicts, index_version, keep, lacks_facts, write_verdicts
+    from assets.report.verdicts import INPUTS, current_verdicts, index_version, keep, lacks_facts, write_to_pages
     from warehouse.storage import delete, write_document
 
     for testset in sorted(workspace.testsets):
@@ -54,7 +54,7 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
     version = index_version(workspace, verdicts)
     rows = [{**_index_row(workspace, name), "verdict": verdicts[name]} for name in verdicts]
     write_index(folder, rows)
-    write_verdicts(workspace, verdicts)
+    write_to_pages(workspace, verdicts)
     keep(workspace, verdicts)  # last: a verdict in the database is also on the pages
     pages = [page_name(testset) for testset in workspace.testsets]
     for path in {*folder.glob("testset-*.html"), *folder.glob("items-*.html")}:  # of deleted test sets

@@ -219,7 +219,7 @@ def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
     return {name: renamed("Verdict", verdict) for name, verdict in verdicts.items() if isinstance(verdict, dict)}
 
 
-def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
+def write_to_pages(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
     """Write every verdict as JSON next to the index, and into the page of its test set."""
     from assets.report.page import replace_verdict
 

@@ -60,7 +60,7 @@ def test_an_alert_reaches_webhook_and_file_after_a_refused_attempt(hook, tmp_pat
     state["refuse"] = 1
     post(settings, ALERT)
     write_line(settings, tmp_path, ALERT)
-    assert taken == [{**asdict(ALERT), "text": ALERT.text, "path": "/secret"}]
+    assert taken == [{**json.loads(json.dumps(asdict(ALERT))), "text": ALERT.text, "path": "/secret"}]
     assert json.loads((tmp_path / "alerts.jsonl").read_text())["text"] == ALERT.text
     state["refuse"] = 99
     with pytest.raises(AlertError, match=r"alerts\.webhook") as caught:
@@ -244,6 +244,22 @@ def test_the_same_failure_of_six_judges_sends_one_alert_with_the_latest_reason(h
     assert [each["state"] for each in taken] == ["open", "open"]
     assert "overloaded" in taken[1]["text"]
     assert (taken[1]["key"], taken[1]["since"]) == (taken[0]["key"], taken[0]["since"])
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_an_alert_of_several_judges_is_open_until_each_is_fixed(tmp_path, monkeypatch, one_by_one):
+    workspace = load_workspace(make(tmp_path / "ws"))
+    settings = AlertSettings(file="alerts.jsonl")
+    notifier = Notifier(settings, workspace.root, workspace.data)
+    failed = [failure_cause("judge_inference", name, KEY.format(name, 401, name, "no key")) for name in "abc"]
+    for causes in [[each] for each in failed] if one_by_one else [failed]:
+        report_failures(notifier, causes)
+    for stale in ("bc", "c", ""):
+        monkeypatch.setattr("orchestration.plan.find_stale", lambda _, s=stale: [("judge_inference", x) for x in s])
+        later = Notifier(settings, workspace.root, workspace.data)
+        report_conditions(later, workspace, dg.DagsterInstance.ephemeral(), {}, None)
+        report_failures(later, [failure_cause("scores", f"{name}|one", "no score yet") for name in stale])
+        assert [alert.judge for alert in later.open.values()] == (["a"] if stale else [])
 
 
 def test_the_alert_of_an_experiment_is_resolved_once_it_is_materialised(hook, tmp_path):
