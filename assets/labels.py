@@ -47,7 +47,8 @@ def read_labels(
     rows, reading = read_label_cells(source, item, options)
     silent = sum(row.drawn is None and row.probability is None for row in rows)
     if silent and unstated is None:
-        raise InputError(f"{reading.source}: {_UNSAID.format(silent, len(rows))}")
+        unsaid = "; ".join([_UNSAID.format(silent, len(rows)), *reading.notes])
+        raise InputError(f"{reading.source}: {unsaid}")
     unstated = _sampling(unstated, "chosen")
     try:
         labels = Labels(tuple(_label(row, unstated) for row in rows))

@@ -4,8 +4,9 @@ Each message has three parts: what is wrong, where, and what to do.
 """
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import wraps
 from importlib import metadata
 from pathlib import PurePath
@@ -48,6 +49,20 @@ class WarehouseError(CareError):
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun in the singular or plural, such as ``2 items``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def misspelt(names: Iterable[str], expected: Iterable[str]) -> list[str]:
+    """Return a question for each expected name that is missing and resembles one of the names.
+
+    Examples
+    --------
+    >>> misspelt(["item_id", "drwan"], ["item_id", "drawn"])
+    ["no column is called 'drawn': is 'drwan' a misspelling?"]
+    """
+    near = {name: get_close_matches(name, [n for n in names if not n.startswith(name)], 1, 0.75) for name in expected}
+    return [
+        f"no column is called {name!r}: is {n[0]!r} a misspelling?" for name, n in near.items() if n and n[0] != name
+    ]
 
 
 def how_to_install(extra: str) -> str:

@@ -172,6 +172,22 @@ def test_labels_without_a_draw_are_taken_as_declared(tmp_path):
     assert read_labels(path).sample == {"a": 0.5, "b": 0.1}
 
 
+def test_a_misspelt_column_is_named(tmp_path):
+    path, readings = tmp_path / "a.csv", []
+    path.write_text("item_id,label,drwan,rater2\na,1,random,x\n")
+    with pytest.raises(
+        InputError, match=r"add a column `drawn` .*no column is called 'drawn': is 'drwan' a misspelling"
+    ):
+        read_labels(path, unstated=None)
+    path.write_text("item_id,respones,prompts\na,x,y\n")
+    read_items(path, report=readings.append)
+    (question,) = [note for note in readings[0].notes if "misspelling" in note]
+    assert "'respones'" in question
+    path.write_text("item_id,juge,score\na,x,1\na,y,2\n")
+    with pytest.raises(InputError, match="is 'juge' a misspelling"):
+        read_scores(path)
+
+
 def test_labels_and_families(tmp_path):
     (tmp_path / "l.csv").write_text("item_id,label\n01,1\n2,\n")
     assert read_labels(tmp_path / "l.csv").values == {"01": 1.0}

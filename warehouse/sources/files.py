@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, misspelt
 from care_ops.scores import ScoreMatrix
 from warehouse.conversations import messages_of, split_answer, transcript
 from warehouse.items import ITEM_TEXTS, ItemRecord
@@ -186,6 +186,7 @@ def read_items(
     refuse_repeated_items(input_table, item, ids, rows=chosen)
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     notes += [f"kept with them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
+    notes += misspelt(metadata, [f for f in ("prompt", "response", "gold", "split_unit") if f not in fields])
     roles = {"item": item, **fields}
     report(_reading(input_table, roles, left_out=[LeftOut(column, "as you asked") for column in drop], notes=notes))
     return [
@@ -273,6 +274,7 @@ def read_label_cells(
     drawn, rater, moment = (_texts_of(input_table, columns.get(role)) for role in ("drawn", "rater", "labelled_at"))
     rows = zip(ids, values[:, 0].tolist(), drawn, chances, rater, moment, strict=True)
     labelled = [cells for cells in map(LabelCells._make, rows) if cells.value == cells.value]
+    notes += misspelt(names, [role for role in LABEL_COLUMNS if role not in columns])
     return labelled, _reading(input_table, columns, notes=notes)
 
 
@@ -368,7 +370,8 @@ def _wide(
         item,
         items,
         "a wide table has one row per item: keep one row, or name all columns that name an item (--item "
-        "id,COLUMN); of a long table, name the columns of judges and scores (--judge, --score)",
+        "id,COLUMN); of a long table, name the columns of judges and scores (--judge, --score)"
+        + "".join(f"; {question}" for question in misspelt(input_table.names, ("judge", "score"))),
     )
     no_judge = "; exclude a column that is not a judge with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
