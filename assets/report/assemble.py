@@ -33,6 +33,8 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
     """Return the two rival estimates of ``care``, or nothing if ``care`` gave no estimate.
 
+    With labels, they are the estimate by the labels and the plain average.
+
     The values are in the order of ``data.scores``. If a page shows only a sample of many items (``sampled``), the
     estimates are computed on the sample and are NaN for all other items.
     """
@@ -45,8 +47,10 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
     with one_blas_thread():
         found = label_free(problem)
     order = canonical_order(shown.item_ids)
-    out = {name: np.full(count, np.nan) for name in found.rivals}
-    for name, estimate in found.rivals.items():
+    labelled = data.aggregates["care"]
+    out = {"CARE with labels": labelled.estimate} if labelled.labels_used else {}
+    for name, estimate in ({"plain average": found.plain} if labelled.labels_used else found.rivals).items():
+        out[name] = np.full(count, np.nan)
         out[name][rows] = restore(np.where(found.scored, estimate, np.nan), order)
     return out
 

@@ -12,6 +12,8 @@ from warehouse.documents import plain
 MOST_ROWS = 5_000
 """Maximum number of items that the page of items lists."""
 
+_MOST_LABEL_ROWS = 10
+
 _NINETY_PERCENT = 1.645
 """Half width of a normal distribution's central 90 % interval, in standard deviations."""
 
@@ -76,21 +78,21 @@ def item_count(data: ReportData) -> int:
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
-    """Return a row for each item whose rank differs most between the two rival estimates."""
+    """Return a row for each of the items whose ranks differ most between the two rival estimates."""
     if not data.rivals:
         return []
     ranks = [_share_below(estimate) for estimate in data.rivals.values()]
-    index = {item: k for k, item in enumerate(data.scores.item_ids)}
+    differ = np.nan_to_num(np.abs(ranks[0] - ranks[1]))
     return [
         LabelRow(
-            item,
+            data.scores.item_ids[k],
             [float(rank[k]) for rank in ranks],
             plain(data.scores.values[k, data.judge_order]),
             plain(data.gold[k]),
             data.responses[k],
         )
-        for item in data.items_to_label
-        if (k := index.get(item)) is not None
+        for k in np.argsort(-differ, kind="stable")[:_MOST_LABEL_ROWS].tolist()
+        if differ[k] > 0
     ]
 
 

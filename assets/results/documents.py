@@ -63,7 +63,9 @@ class FactorsDocument:
 
     def followed_by(self, judge: str) -> tuple[str, float] | None:
         """Return the feature that correlates most with a judge's scores if the correlation is large; otherwise None."""
-        nearest = self._nearest(self.judges.get(judge, ()))
+        # ``care`` removes effects of words, so a length is called by its words.
+        row = zip(self.features, self.judges.get(judge, ()), strict=False)
+        nearest = self._nearest([None if name == "characters" else c for name, c in row])
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS_FEATURE else None
 
     def _nearest(self, row: Sequence[float | None]) -> tuple[str, float] | None:

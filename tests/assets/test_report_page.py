@@ -51,6 +51,11 @@ def test_a_card_reports_whether_a_judge_may_gate(data):
     assert (advice.measure, found.weighted_kappa) == ("kappa", None)
 
 
+def test_a_judge_that_follows_length_follows_words_everywhere(data):
+    factors = replace(data.factors, features=("characters", "words"), judges={"a": (0.91, 0.9), "b": (0.9, 0.1)})
+    assert [factors.followed_by(judge) for judge in "ab"] == [("words", 0.9), None]
+
+
 def test_intervals_of_items_follow_from_their_standard_deviation(data):
     best = item_rows(data)[0]
     sd = data.aggregates["care"].sd[data.scores.item_ids.index(best.item_id)]

@@ -116,6 +116,8 @@ def test_a_narrow_page_does_not_scroll_sideways_and_starts_with_the_verdict(open
     page = opened(name, **MODES["narrow"])
     unfold(page)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    wide = page.locator(".scroll").evaluate_all("all => all.map(e => getComputedStyle(e).backgroundAttachment)")
+    assert set(wide) <= {"local, local, scroll, scroll"}, "a shadow marks the edge beyond which a table goes on"
     if name.startswith("testset"):
         first, contents = page.locator("section").first, page.get_by_role("navigation", name="On this page")
         assert first.bounding_box()["y"] < 400, "what to know before trusting the page, without scrolling"

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 import care_eval
+from assets.report.items import label_rows
 from orchestration.cli.app import app
 
 JUDGES = ("gpt", "claude", "qwen", "noise")
@@ -56,6 +57,7 @@ def test_drift_along_the_file_is_asked_about_and_removed_from_shuffled_rows(rng)
     values = 0.7 * quality[:, None] + 0.7 * rng.normal(size=(300, 6)) + np.outer(place, drift)
     columns = {"item_id": [f"i{k:03}" for k in range(300)], **dict(zip("abcdef", values.T, strict=True))}
     asked, removed = fit(columns), fit(columns, shuffled=True)
+    assert "as the column `gold` of `items`, not as `labels`, with `cut=VALUE`" in str(asked.verdict)
     assert "`--shuffled`" in " ".join(step.sentence for step in asked.verdict.next_steps)
     assert "shuffled" not in str(removed.verdict)
     before, after = (np.corrcoef(result.estimate, quality)[0, 1] for result in (asked, removed))
@@ -121,6 +123,17 @@ def test_families_and_labels_may_be_dictionaries(wide):
     assert given.aggregates["care"].labels_used == 20
     with pytest.raises(care_eval.InputError, match="families: judge 'gemini' has no scores; use one of gpt, claude"):
         fit(wide, judges={"gemini": "google"})
+
+
+def test_with_labels_the_page_ranks_by_them_where_two_rankings_disagree(wide):
+    labels = {f"i{k:02}": float(wide["noise"][k] > 5) for k in range(30)}
+    free, labelled = (fit(wide, **given).table.page for given in ({}, {"labels": labels}))
+    assert "CARE with labels" not in free.rivals
+    rivals = labelled.rivals
+    assert list(rivals) == ["CARE with labels", "plain average"]
+    assert np.array_equal(rivals["CARE with labels"], labelled.aggregates["care"].estimate)
+    first, *_, last = label_rows(labelled)
+    assert abs(first.ranks[0] - first.ranks[1]) > abs(last.ranks[0] - last.ranks[1]) > 0
 
 
 def test_families_and_labels_may_be_series_of_pandas(wide, items):
