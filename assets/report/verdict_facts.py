@@ -13,7 +13,7 @@ from assets.report.documents import BLOCKED, HeldDocument
 from assets.workspace import Workspace
 from care_ops.admission import outside_scale
 from care_ops.concerns import CareSummary
-from care_ops.config import Calibration, FitConfig
+from care_ops.config import POSITION, Calibration, FitConfig
 from care_ops.errors import CareError, FitError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import NO_LABELS, FitLabels
@@ -67,6 +67,7 @@ def fit_facts(
         feature=nearest,
         follows=0.0 if nearest is None else details.follows[nearest],
         removed=tuple(details.removed_effects),
+        not_quality=tuple(name for name in config.not_quality if name != POSITION),
         blind=details.features == (),
         labels=_labels(care.labels_used, details),
         followed=tuple(_followed_features(data, care.estimate)),

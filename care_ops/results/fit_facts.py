@@ -117,6 +117,8 @@ class FitFacts(CareSummary):
         The text feature that the estimate follows most, and their correlation.
     removed : tuple of features
         Features whose effects on judges were removed.
+    not_quality : tuple of features
+        Features that were declared to be no part of quality.
     blind : bool
         Whether no text features are known.
     followed : tuple of FollowedFeature
@@ -143,6 +145,7 @@ class FitFacts(CareSummary):
     feature: str | None = None
     follows: float = 0.0
     removed: tuple[str, ...] = ()
+    not_quality: tuple[str, ...] = ()
     blind: bool = False
     labels: LabelEvidence | None = None
     followed: tuple[FollowedFeature, ...] = ()

@@ -106,7 +106,9 @@ def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
         judges = f"{len(facts.admitted) - len(facts.weak)} of {judges}"
     if facts.coverage is not None and facts.coverage.unscored:
         items = f"{facts.items - facts.coverage.unscored:,} of {items}"
-    message = f"{judges} give one ranking of {items}; only labels could show a mistake that most of them share."
+    message = (
+        f"{judges} give one ranking of {items}; it holds only if what they share is quality, which labels can show."
+    )
     return "clear", _reason(message)
 
 
@@ -117,6 +119,7 @@ def _reason(message: str, detail: str = "", judges: tuple[str, ...] = ()) -> Rea
 def _concern(facts: FitFacts, concern: Concern) -> Reason:
     independent = len(facts.admitted) - sum(len(names) - 1 for names in facts.duplicates)
     by = "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
+    by = f", also without {_in_words(facts.not_quality)}{by}" if facts.not_quality else by
     groups = [listed(group, _NAMED) for group in facts.groups]
     feature = feature_in_words(str(facts.feature))
     message, detail = {
@@ -248,11 +251,11 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     if facts.gate_needs == "cut":
         missing, remedy = "gold and scores have different scales", f"Set a pass mark: `{remedies.cut}`"
     elif facts.labels is not None:
-        missing, remedy = "compare the judges with your labels", f"Run `{remedies.report}`"
+        missing, remedy = "compare the judges with your labels", capital(remedies.report)
     else:
         too_few, none = "too few items have labels of people", "there are no pass or fail labels"
         missing = too_few if facts.gate_needs == "labels" else none
-        remedy = f"Label random items with 1 (pass) and 0 (fail), then run `{remedies.report}`"
+        remedy = f"Label random items with 1 (pass) and 0 (fail), then {remedies.report}"
     value = "VALUE is the score above which an item passes"
     return [Reason("labels", f"May the panel or a judge gate a release? Not yet: {missing}. {remedy}; {value}.")]
 

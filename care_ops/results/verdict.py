@@ -181,14 +181,14 @@ class Verdict:
 class Remedies:
     """Next steps in the words of one user interface: label items, use the estimates, fit again, review a blocked fit.
 
-    ``report`` is the command that compares judges with labels of 0 and 1, and ``cut`` declares the pass mark.
+    ``report`` states how to compare judges with labels of 0 and 1, and ``cut`` declares the pass mark.
     """
 
     label: Step
     use: Step
     again: Step
     decide: Step
-    report: str = "care judges report SCORES --labels LABELS --cut VALUE"
+    report: str = "run `care judges report`"
     cut: str = "--cut VALUE"
 
 

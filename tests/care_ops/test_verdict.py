@@ -36,7 +36,7 @@ def topics(facts: FitFacts, topic: str) -> list[Reason]:
 @pytest.mark.parametrize(
     ("facts", "standing", "state", "pill", "names"),
     [
-        (CLEAR, {}, "clear", "Use", ("4 judges", "60 items", "labels")),
+        (CLEAR, {}, "clear", "Use", ("4 judges", "60 items", "only if", "quality", "labels")),
         (AMBIGUOUS, {}, "ambiguous", "Don't use yet", ("two groups",)),
         (replace(CLEAR, concerns=("alternatives",)), {}, "ambiguous", "Don't use yet", ("Two plausible ways",)),
         (replace(CLEAR, concerns=("opposed",)), {}, "ambiguous", "Don't use yet", ("other way round",)),
@@ -205,6 +205,11 @@ def test_the_next_steps_end_with_one_command(facts, first, last):
     steps = verdict_on(facts).first_steps
     assert steps[0].sentence.startswith(first)
     assert steps[-1] == Step(last, "care label")
+    assert ("`--feature COLUMN`" in " ".join(step.sentence for step in steps)) == (facts is CLEAR)
+
+
+def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
+    assert "also without the number of words," in verdict_on(replace(AMBIGUOUS, not_quality=("words",))).sentence
 
 
 @pytest.mark.parametrize(
