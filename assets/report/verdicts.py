@@ -181,6 +181,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         compare = f"Fix what is named, and `{run}` builds another fit; or publish this one, if it is right as it is."
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
+    with_labels = "" if workspace.labels_file(testset) else f" --labels {shlex.quote(str(labels))}"
     return Remedies(
         label=Step(
             f"Label ten to twenty items: {'the command asks about them, or ' if texts else ''}fill in {labels}. Then "
@@ -193,7 +194,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         ),
         again=Step("Bring the test set up to date; what fails reports why.", run),
         decide=Step(compare, f"care fits accept {name}{where}"),
-        report=f"care judges report SCORES --labels {shlex.quote(labels.name)} --cut VALUE",  # the same in a copy
+        report=f"run `care judges report {name}{where}{with_labels} --cut VALUE`",
         cut=f"cut: VALUE in testsets/{testset}.yaml",
     )
 

@@ -43,6 +43,7 @@ from warehouse.fits import now
 from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in
 from warehouse.sources.columns import perhaps_judges
 from warehouse.sources.reading import Reading
+from warehouse.sources.shapes import system_columns
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ IN_PYTHON = Remedies(
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
     again=Step("Solve the problem in the message, and fit again."),
     decide=Step("Look at the fit before you use it."),
+    report="give them as the column `gold` of `items`, not as `labels`, with `cut=VALUE`",
     cut="cut=VALUE",
 )
 """Next steps that a verdict recommends to users of the Python interface."""
@@ -330,6 +332,17 @@ def systems_of(table: ScoreTable, config: TableConfig) -> Named:
     records = table.records
     answers = [(record.response, record.response_2) for record in records]
     return systems_in([r.metadata for r in records], config.systems, f"items of {table.source}, systems", answers)
+
+
+def unnamed_systems(table: ScoreTable, config: TableConfig) -> str | None:
+    """Return a hint at the items' columns of systems if ``config.systems`` names none; None without such a column."""
+    metadata = [record.metadata for record in table.records]
+    columns = system_columns(list(dict.fromkeys(name for values in metadata for name in values)))
+    several = [name for name in columns if len({str(values.get(name)) for values in metadata}) > 1]
+    if config.systems or not several:
+        return None
+    options = [f"--system {name}" for name in several[: 2 if any(record.response_2 for record in table.records) else 1]]
+    return f"all systems count as one, although column {several[0]!r} distinguishes them; give {' '.join(options)}"
 
 
 def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:

@@ -12,7 +12,7 @@ import numpy as np
 from assets.labels import read_labels
 from assets.results.comparison import label_scale, recommended_estimate
 from assets.results.gold import aligned
-from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
+from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of, unnamed_systems
 from assets.table.reading import TableInputs, read_table, usual_item
 from assets.workspace import Workspace
 from care_ops.config import FitConfig
@@ -160,6 +160,8 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
         bounds,
     )
     if (k := options.get("pass_k", 1)) != 1:
+        if hint := unnamed_systems(table, config):
+            raise InputError(f"pass^{k} counts runs of one system: {hint}")
         if paired or sequential:
             raise InputError(
                 f"pass^{k} works only for single answers and one look; leave out --sequential, or name one system "
@@ -172,7 +174,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
 def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | None:
     """Split the variance of the scores; return None for pairs, or without several runs on a task."""
     tasks = item_columns(table).units()
-    if len(config.systems) == 2:
+    if len(config.systems) == 2 or unnamed_systems(table, config):
         return None
     owners = [names[0] if names else None for names in systems_of(table, config)]
     if len({*zip(owners, tasks, strict=True)}) == len(tasks) or len({*tasks}) < 2 or len(table.scores.judges) < 2:
@@ -183,10 +185,8 @@ def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | No
 def workspace_table(
     workspace: Workspace, testset: str, columns: tuple[str, ...] = ()
 ) -> tuple[ScoreTable, TableConfig]:
-    """Return a test set's panel as a table, and its settings; raise ``InputError`` if nothing names systems."""
+    """Return a test set's panel as a table, and its settings."""
     systems = workspace.systems_of(testset, columns)
-    if not systems:
-        raise InputError(f"test set {testset!r} has no column of systems; name it (--system, or `systems` in its file)")
     scores = workspace.fit_folder(testset).read_panel()
     records = {record.item_id: record for record in workspace.parts.read_items(testset)}
     config = TableConfig(workspace.fit_config(testset), workspace.admission, systems=systems)

@@ -14,7 +14,6 @@ import numpy as np
 from care_ops.errors import InputError, capital, counted, listed
 from care_ops.metrics import is_binary
 from care_ops.minimum_sizes import MIN_LABELS
-from care_ops.samples import MOST_ITEMS
 from care_ops.scores import Array, ScoreMatrix, rows_of
 
 Measure = Literal["kappa", "weighted_kappa", "auc"]
@@ -94,8 +93,9 @@ class GateAdvice:
     """Advice whether a judge may gate a release, by the interval of its agreement with people.
 
     The outcome is "yes" if the interval is at or above the bar, "no" if it is below, and "not yet" otherwise.
-    ``more_labels`` is the number of further labels that would decide: 0 if decided, None if unknown or too large.
-    ``unlabelled`` counts the items without a label. ``leans`` is the decision if more labels confirm the statistic.
+    ``more_labels`` is the number of further labels that would decide: 0 if decided, None if unknown or if fewer items
+    are left. ``unlabelled`` counts the items without a label. ``leans`` is the decision if more labels confirm the
+    statistic.
     """
 
     judge: str
@@ -103,18 +103,17 @@ class GateAdvice:
     measure: Measure
     bar: float
     more_labels: int | None
-    unlabelled: int = MOST_ITEMS
+    unlabelled: int = 0
     leans: Literal["", "yes", "no"] = ""
 
     @property
     def remedy(self) -> str:
         """Message on the number of labels that would decide, or that too few items are left; empty otherwise."""
-        if not self.more_labels:
+        if self.outcome != "not yet" or not self.leans:
             return ""
-        if self.more_labels <= self.unlabelled:
-            so_far = f"; so far the labels lean to {self.leans}" if self.leans else ""
-            return f"about {counted(self.more_labels, 'more label')} would decide{so_far}"
-        return f"too close to the bar to decide with the {self.unlabelled:,} items that are left"
+        if self.more_labels is None:
+            return f"too close to the bar to decide with the {self.unlabelled:,} items that are left"
+        return f"about {counted(self.more_labels, 'more label')} would decide; so far the labels lean to {self.leans}"
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
@@ -146,8 +145,8 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
     if outcome == "not yet":
         half = statistic.value - statistic.lo if above else statistic.hi - statistic.value
         distance = abs(statistic.value - bar)
-        needed = math.ceil(found.labels * (half / distance) ** 2) if distance > 0 else MOST_ITEMS
-        more = needed - found.labels if needed < MOST_ITEMS else None
+        needed = found.labels * (half / distance) ** 2 if distance > 0 else math.inf
+        more = math.ceil(needed) - found.labels if needed <= found.labels + found.unlabelled else None
     return GateAdvice(found.judge, outcome, measure, bar, more, found.unlabelled, "yes" if above else "no")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from orchestration.cli.output import (
     Why,
     console,
     errors,
+    print_json,
     print_verdict,
     show,
     show_systems,
@@ -44,7 +46,7 @@ Features = Annotated[
 Shuffled = Annotated[
     bool, typer.Option("--shuffled", help="The rows are in random order: remove the judges' drift along the file.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON; the verdict is in fit.json.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the verdict and the aggregates as JSON.")]
 
 _WEIGHTS_SHOWN = 12
 
@@ -77,7 +79,7 @@ def fit(
     """Aggregate recorded scores; write aggregates, judges, fit.json and a report page; print the verdict."""
     from assets.report.to_label import FILE as TO_LABEL
     from assets.table.files import write_files
-    from assets.table.fitting import fit_table
+    from assets.table.fitting import fit_table, unnamed_systems
     from assets.table.label_effect import label_effect
     from assets.table.options import FitOptions, table_config
 
@@ -95,6 +97,8 @@ def fit(
     table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))
     if labels is not None and not len(table.labels):
         errors.print(f"{labels} holds no label yet; fill in its column `label`", style="yellow")
+    if any(record.response_2 for record in table.records) and (hint := unnamed_systems(table, config)):
+        errors.print(hint)
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     if other := write_files(result, folder):
@@ -123,7 +127,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
         use=Step(f"Use the scores: the column `estimate` of {answer}, where `aggregator` is `care`."),
         again=again,
         decide=again,
-        report=report.replace(" fit ", " judges report ", 1),
+        report=f"run `{report.replace(' fit ', ' judges report ', 1)}`",
         cut=typed_again(context, cut="VALUE"),
     )
 
@@ -134,8 +138,10 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
 
     page = result.page
     rows = aggregate_rows(page)
-    if as_json or everything:
-        show(rows if as_json else in_words(rows), page.title, as_json=as_json)
+    if as_json:
+        print_json({"verdict": asdict(result.verdict), "aggregates": rows})
+    elif everything:
+        show(in_words(rows), page.title, as_json=False)
     if page.systems.systems and not as_json:
         show_systems(page, f"systems, by {page.systems.aggregator}")
     for name, why in page.failures.items():

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from care_ops.errors import InputError
+from orchestration.cli import rate as of_rates
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, errors, show
-from orchestration.cli.rate import NOT_ENOUGH, REGRESSION, Drawn, FitLabels, Labels, Level, read_with_labels
+from orchestration.cli.rate import NOT_ENOUGH, REGRESSION, Drawn, FitLabels, Labels, Level, ScoresOrName
 
 if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
@@ -24,8 +25,8 @@ _HEADINGS = (
 
 @tables.with_form
 def judge_report(
-    scores: tables.Scores,
-    labels: Labels,
+    scores: ScoresOrName,
+    labels: Labels = None,
     drawn: Drawn = None,
     of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
     items: Annotated[Path | None, typer.Option(help="Table with item_id and split_unit.")] = None,
@@ -36,6 +37,7 @@ def judge_report(
         Path | None,
         typer.Option(help="Table with item_id, judge, order, score of pairs in both orders, for position bias."),
     ] = None,
+    workspace: of_rates.Folder = None,
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
     bar: Annotated[
@@ -62,7 +64,13 @@ def judge_report(
             "--by auc needs --bar, because the default of .6 is for kappas; give a minimum AUC, such as --bar 0.9"
         )
     bar = DEFAULT_BAR if bar is None else bar
-    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form, cut)
+    if workspace is not None:
+        tables.refuse_given(of_rates.OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
+        table, given, config = of_rates.of_workspace(workspace, str(scores), labels, drawn, None, rates=False)
+        config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
+    else:
+        of_fit = judges, fit_labels
+        table, given, config = of_rates.read_with_labels(scores, labels, drawn, items, None, *of_fit, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
         errors.print(f"{found.ties} tie(s) are left out: the report uses only labels that prefer one of two answers")
@@ -72,7 +80,8 @@ def judge_report(
         rows = {report.judge: asdict(report) for report in found.reports}
         if found.panel is not None:
             rows = {PANEL: {"judge": PANEL, "people": asdict(found.panel)}, **rows}
-        show([{**row, "gate": asdict(advice[judge])} for judge, row in rows.items()], "", as_json=True)
+        gates = {judge: {**asdict(each), "remedy": each.remedy} for judge, each in advice.items()}
+        show([{**row, "gate": gates[judge]} for judge, row in rows.items()], "", as_json=True)
     else:
         for each in people:
             console.print(gate_sentence(advice[each.judge], each))

@@ -110,10 +110,15 @@ class _ConsoleHandler(logging.Handler):
         errors.print(text, style=style)
 
 
+def print_json(document: object) -> None:
+    """Print a document as JSON on standard output."""
+    sys.stdout.write(json.dumps(document, indent=1, default=str) + "\n")
+
+
 def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> None:
     """Print rows on standard output, as a table or as JSON."""
     if as_json:
-        sys.stdout.write(json.dumps(list(rows), indent=1, default=str) + "\n")
+        print_json(rows)
         return
     table = Table(title=title, title_justify="left", title_style="bold")
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -225,7 +230,6 @@ def show_systems(page: ReportData, title: str) -> None:
             "behind the best by": row.behind.difference if row.behind else None,
             "lo": row.behind.lo if row.behind else None,
             "hi": row.behind.hi if row.behind else None,
-            "labels": row.behind.labels_used if row.behind else None,
         }
         for row in page.system_rows()
     ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from care_ops.results.rates import Rate
     from care_ops.results.repeats import VarianceSplit
 
-_OF_TABLES = "applies to tables, but --workspace reads the file of the test set; leave out one of the two options"
+OF_TABLES = "applies to tables, but --workspace reads the file of the test set; leave out one of the two options"
 
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
 """Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
@@ -88,11 +88,11 @@ def rate(
     if sequential and width is not None:
         raise InputError("--width applies only to intervals for one look; leave out either --width or --sequential")
     if workspace is not None:
-        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
+        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         if labels is None:
             _compare(workspace, str(scores), system, as_json=json)
             return
-        table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, None)
+        table, given, config = of_workspace(workspace, str(scores), labels, drawn, system)
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     _print_checks(table, given, config)
@@ -119,9 +119,9 @@ def rate(
 
 
 def _print_checks(table: ScoreTable, labels: LabelRecord, config: TableConfig) -> None:
-    from assets.table.rating import contradiction_of_labels, pair_reading
+    from assets.table.rating import contradiction_of_labels, pair_reading, unnamed_systems
 
-    if message := pair_reading(table, config):
+    if message := pair_reading(table, config) or unnamed_systems(table, config):
         errors.print(message)
     if message := contradiction_of_labels(table, labels, config):
         errors.print(f"warning: {message}", style="yellow")
@@ -157,8 +157,8 @@ def gate(
     from care_ops.results.gate import TooFewLabelsError
 
     if workspace is not None:
-        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
-        table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_fit, gate=True)
+        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
+        table, given, config = of_workspace(workspace, str(scores), labels, drawn, system, against_fit, gate=True)
     elif labels is None or not system or against_fit is not None:
         raise InputError("a gate over a table needs --labels and --system; --against-fit needs a --workspace")
     else:
@@ -208,17 +208,21 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
         show_systems(data, f"{testset}: {compared.kind} by {compared.aggregator}")
 
 
-def _of_workspace(
+def of_workspace(
     root: Path,
     testset: str,
-    system: list[str] | None,
     labels: Path | None,
     drawn: Drawn,
-    fit_version: str | None,
+    system: list[str] | None,
+    fit_version: str | None = None,
     *,
     gate: bool = False,
+    rates: bool = True,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's scores, labels and settings; exit if a change of judges or labels forbids a comparison."""
+    """Return a test set's scores, labels and settings; exit if a change of judges or labels forbids a comparison.
+
+    ``rates`` need a column of systems.
+    """
     from assets.judging.retests import changed_judges
     from assets.labels import read_labels
     from assets.table.rating import workspace_table
@@ -230,6 +234,8 @@ def _of_workspace(
         console.print(f"not compared until the test set has new labels: {' '.join(of_judges(judges))}")
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
+    if rates and not config.systems:
+        raise InputError(f"test set {testset!r} has no column of systems; name it (--system, or `systems` in its file)")
     file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no labels in care.yaml; give --labels")

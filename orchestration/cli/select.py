@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from care_ops.config import DEFAULT_AGGREGATORS, FitConfig
 from orchestration.cli import tables
-from orchestration.cli.output import Json, console, show, typed_again, watching
+from orchestration.cli.output import Json, console, print_json, show, typed_again, watching
 
 if TYPE_CHECKING:
     from assets.table.selecting import Choice
@@ -58,8 +57,6 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
     ]
     settings = {"gamma": choice.gamma, "tau": choice.tau}
     if as_json:
-        import json
-
         document = {
             "aggregator": selection.aggregator,
             "criterion": selection.criterion,
@@ -68,7 +65,7 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
             "grid": grid,
             "measured_on_the_rest": measured,
         }
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        print_json(document)
         return
     show(grid, f"{selection.aggregator} by {selection.criterion}, {selection.labels_used} labels", as_json=False)
     from assets.table.rows import in_words

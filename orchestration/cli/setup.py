@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +11,7 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli import tables
-from orchestration.cli.output import console
+from orchestration.cli.output import console, print_json
 
 _RECORDED_YAML = """\
 # `care admin schema` prints the settings that this file may have, with their defaults.
@@ -117,4 +115,4 @@ def schema(
     kinds = {"judge": JudgeSpec.model_json_schema, "testset": TestsetSpec.model_json_schema}
     document = kinds.get(file, schema_of_care_yaml)()
     document["required"] = [name for name in document.get("required", ()) if name != "name"]  # it is the file's
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    print_json(document)

@@ -82,13 +82,14 @@ def test_what_has_one_value_has_no_kappa():
 
 def test_a_bar_decides_once_labels_are_enough(rng):
     """The number of labels that is named decides in most draws; before it nothing is decided."""
-    few = agreement(*graded(np.random.default_rng(3), 40, noise=0.6))
+    few = replace(agreement(*graded(np.random.default_rng(3), 40, noise=0.6)), unlabelled=200)
     bar = few.kappa.value - 0.5 * (few.kappa.value - few.kappa.lo)
     advice = may_gate(few, bar)
     assert advice.outcome == "not yet"
     assert advice.more_labels == pytest.approx(120, abs=2), "half the width takes four times the labels"
-    assert "too close to the bar" in advice.remedy, "every item has a label"
-    assert "; so far the labels lean to yes" in replace(advice, unlabelled=200).remedy
+    assert "; so far the labels lean to yes" in advice.remedy
+    fewer = may_gate(replace(few, unlabelled=100), bar)
+    assert (fewer.more_labels, "with the 100 items that are left" in fewer.remedy) == (None, True)
     assert may_gate(few, few.kappa.lo).outcome == "yes"
     assert may_gate(few, few.kappa.hi + 0.01).outcome == "no"
     assert may_gate(few, 0.9, "auc").measure == "auc"

@@ -75,8 +75,9 @@ def test_fit_writes_the_documented_files(tmp_path, scores):
     assert difference["lo"] < difference["difference"] < difference["hi"]
     # two items share a split unit: three labels leave out four items
     assert {e["n"] for e in fit["evaluation"].values()} == {56}
-    table = json.loads(result.stdout)
-    assert [row["labels"] for row in table] == [3, 0, 0, 0, 3, 3]
+    printed = json.loads(result.stdout)
+    assert printed["verdict"] == fit["verdict"]
+    assert [row["labels"] for row in printed["aggregates"]] == [3, 0, 0, 0, 3, 3]
 
 
 def test_select_evaluates_on_the_items_that_did_not_affect_the_choice(tmp_path, scores):

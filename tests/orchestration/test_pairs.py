@@ -101,7 +101,10 @@ def test_a_fit_reports_judges_that_prefer_the_left_side(here, tmp_path):
     assert int(found[1]) >= 4
     assert int(found[2]) == pytest.approx(100 * share, abs=3)
     assert "each system stood on both sides" in printed
-    assert "by the side, unless better answers stand there" in care(*fit, "--out", tmp_path / "no", "--why")[1]
+    unnamed = care(*fit, "--out", tmp_path / "no", "--why")[1]
+    assert "by the side, unless better answers stand there" in unnamed
+    hint = "all systems count as one, although column 'model_a' distinguishes them; give --system model_a --system"
+    assert [f"{hint} model_b" in text for text in (printed, unnamed)] == [False, True]
 
 
 def test_the_library_returns_what_the_commands_print(here):
