@@ -52,7 +52,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def misspelt(names: Iterable[str], expected: Iterable[str]) -> list[str]:
-    """Return a question for each expected name that is missing and resembles one of the names.
+    """Return a question for each expected name that is missing from the names of columns and resembles one of them.
 
     Examples
     --------
@@ -60,9 +60,7 @@ def misspelt(names: Iterable[str], expected: Iterable[str]) -> list[str]:
     ["no column is called 'drawn': is 'drwan' a misspelling?"]
     """
     near = {name: get_close_matches(name, [n for n in names if not n.startswith(name)], 1, 0.75) for name in expected}
-    return [
-        f"no column is called {name!r}: is {n[0]!r} a misspelling?" for name, n in near.items() if n and n[0] != name
-    ]
+    return [f"no column is called {name!r}: is {n[0]!r} a misspelling?" for name, n in near.items() if n]
 
 
 def how_to_install(extra: str) -> str:

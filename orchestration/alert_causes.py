@@ -120,19 +120,14 @@ def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
     causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
     for cause in _grouped_by_reason(causes):
         why, reported = cause.what.partition(_UNMADE)[2], notifier.open.values()
-        alike = [
-            alert for alert in reported if _unnamed(why.removeprefix(f"{alert.testset}: ")) in _unnamed(alert.what)
-        ]
+        alike = [a for a in reported if _unnamed(why.removeprefix(f"{a.testset}: ")) in _unnamed(a.what)]
+        failed = {judge for a in reported if a.kind == "judge failed" for judge in (a.judge, *a.shared_by)}
         if cause.kind == "judge failed" and alike:
             judges = {str(cause.judge), *cause.shared_by, *alike[0].shared_by} - {alike[0].judge}
             if alike[0].kind == cause.kind:
                 notifier.report(replace(alike[0], shared_by=tuple(sorted(judges))))
-        elif cause.kind != "scores failed" or not any(cause.judge in _failed_judges(alert) for alert in reported):
+        elif cause.kind != "scores failed" or cause.judge not in failed:
             notifier.report(cause)
-
-
-def _failed_judges(alert: Alert) -> tuple[str | None, ...]:
-    return (alert.judge, *alert.shared_by) if alert.kind == "judge failed" else ()
 
 
 def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:

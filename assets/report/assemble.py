@@ -31,9 +31,7 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Return the two rival estimates of ``care``, or nothing if ``care`` gave no estimate.
-
-    With labels, they are the estimate by the labels and the plain average.
+    """Return the two rival estimates of ``care`` (with labels: its estimate and the plain average); none without care.
 
     The values are in the order of ``data.scores``. If a page shows only a sample of many items (``sampled``), the
     estimates are computed on the sample and are NaN for all other items.

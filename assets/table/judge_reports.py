@@ -1,6 +1,5 @@
 """Agreement of a table's judges with labels by people."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +14,8 @@ from care_ops.fit_labels import FitLabels
 from care_ops.labels import Labels
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people, people_sentences
-from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.results.judge_report import JudgeReport, Share, report_of
+from care_ops.scores import Array
 
 _TIE = 0.5
 
@@ -134,20 +133,4 @@ def sentences(report: JudgeReport) -> list[str]:
 def _share(share: Share | None) -> str:
     return (
         "unknown, because there are none" if share is None else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
-    )
-
-
-def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float) -> str | None:
-    """Return a sentence on a judge's position bias; None with fewer than ten pairs scored in both orders."""
-    (first, one), (second, other) = orders.items()
-    if judge not in one.judges or judge not in other.judges:
-        return None
-    by_item = dict(zip(other.item_ids, other.values[:, other.judges.index(judge)].tolist(), strict=True))
-    again = np.array([by_item.get(item, np.nan) for item in one.item_ids], dtype=np.float64)
-    effect = position_effect(one.values[:, one.judges.index(judge)], again, cut)
-    if effect is None:
-        return None
-    return (
-        f"on {_share(effect.turned)} of {effect.turned.count:.0f} pairs its verdict depends on the order; it scores "
-        f"{effect.difference:+.3f} ({effect.lo:+.3f} to {effect.hi:+.3f}) in the order {first}, compared with {second}"
     )

@@ -9,11 +9,6 @@ from care_ops.results.fit_facts import FitFacts
 from care_ops.results.reasons import feature_in_words, reasons_of, refused, state_of
 from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict, condition_in
 
-_NAME_IT = (
-    "If judges may reward something else too, such as a tone, give it as a numeric column of the items and fit again: "
-    "`--feature COLUMN` (`features` in Python and in a test set)."
-)
-
 
 @dataclass(frozen=True)
 class FitStatus:
@@ -122,7 +117,11 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
         return Step(f"{more}, and fit again."), _after("Or", remedies.label)
     all_labelled = facts.labels is not None and facts.labels.labels >= facts.items
     if state == "clear" and not all_labelled:
-        return remedies.use, Step(_NAME_IT), _after("To be surer,", remedies.label)
+        name = Step(
+            "If judges may reward something else too, such as a tone, give it as a numeric column of the items and fit "
+            "again: `--feature COLUMN` (`features` in Python and in a test set)."
+        )
+        return remedies.use, name, _after("To be surer,", remedies.label)
     return (remedies.use,)
 
 

@@ -93,9 +93,8 @@ class GateAdvice:
     """Advice whether a judge may gate a release, by the interval of its agreement with people.
 
     The outcome is "yes" if the interval is at or above the bar, "no" if it is below, and "not yet" otherwise.
-    ``more_labels`` is the number of further labels that would decide: 0 if decided, None if unknown or if fewer items
-    are left. ``unlabelled`` counts the items without a label. ``leans`` is the decision if more labels confirm the
-    statistic.
+    ``more_labels`` is the number of further labels that would decide: 0 if decided, None if unknown or more than the
+    ``unlabelled`` items. ``leans`` is the decision if more labels confirm the statistic.
     """
 
     judge: str

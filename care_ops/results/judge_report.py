@@ -1,4 +1,4 @@
-"""Report on a judge from labels of a probability sample: error rates, and the effect of position in pairs.
+"""Report on a judge from labels of a probability sample: error rates and agreement with people.
 
 Shares have Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from care_ops.errors import FitError
-from care_ops.minimum_sizes import MIN_ITEMS, MIN_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people
 from care_ops.results.rates import LEVEL
 from care_ops.scores import Array
@@ -23,31 +23,6 @@ class Share:
     lo: float
     hi: float
     count: float
-
-
-@dataclass(frozen=True)
-class PositionEffect:
-    """Difference of a judge's mean scores of pairs in two orders, and the share of pairs whose verdict changes."""
-
-    difference: float
-    lo: float
-    hi: float
-    turned: Share
-
-
-def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) -> PositionEffect | None:
-    """Compare a judge's scores of pairs in two orders by a paired t interval; None with fewer than ten scored pairs."""
-    from scipy.stats import t as student
-
-    both = ~np.isnan(one) & ~np.isnan(other)
-    count = int(both.sum())
-    if count < MIN_ITEMS:
-        return None
-    difference = one[both] - other[both]
-    mean = float(difference.mean())
-    half = float(student.ppf((1 + level) / 2, count - 1) * difference.std(ddof=1) / np.sqrt(count))
-    turned = _certain(_share(np.ones(count), ((one[both] > cut) != (other[both] > cut)).astype(np.float64), level))
-    return PositionEffect(mean, mean - half, mean + half, turned)
 
 
 @dataclass(frozen=True)

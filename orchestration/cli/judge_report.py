@@ -33,10 +33,6 @@ def judge_report(
     cut: Annotated[
         float | None, typer.Option(help="Scores and grades above it pass; needed unless they have only two values.")
     ] = None,
-    orders: Annotated[
-        Path | None,
-        typer.Option(help="Table with item_id, judge, order, score of pairs in both orders, for position bias."),
-    ] = None,
     workspace: of_rates.Folder = None,
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
@@ -85,7 +81,7 @@ def judge_report(
     else:
         for each in people:
             console.print(gate_sentence(advice[each.judge], each))
-        _print_reports(found, orders)
+        _print_reports(found)
     for name, why in found.left_out.items():
         errors.print(f"no report of {name}: {why}", style="yellow")
     if gate:
@@ -94,13 +90,11 @@ def judge_report(
             raise typer.Exit(REGRESSION if decided is not None and decided.outcome == "no" else NOT_ENOUGH)
 
 
-def _print_reports(found: Reports, orders: Path | None) -> None:
-    from assets.table.judge_reports import PANEL, position_sentence, sentences
+def _print_reports(found: Reports) -> None:
+    from assets.table.judge_reports import PANEL, sentences
     from care_ops.results.judge_gate import people_sentences
-    from warehouse.sources.files import read_orders
 
     console.print(_HEADINGS)
-    by_order = None if orders is None else read_orders(orders, report=tables.print_reading)
     if found.panel is not None:
         console.print(f"{PANEL}:", style="bold")
         for sentence in people_sentences(found.panel):
@@ -109,6 +103,3 @@ def _print_reports(found: Reports, orders: Path | None) -> None:
         console.print(f"{report.judge}:", style="bold")
         for sentence in sentences(report):
             console.print(f"  {sentence}")
-        position = None if by_order is None else position_sentence(by_order, report.judge, report.cut)
-        if position is not None:
-            console.print(f"  {position}")

@@ -1,10 +1,10 @@
-"""A judge's report: planted rates inside their intervals, weights, position."""
+"""A judge's report: planted rates inside their intervals, weights."""
 
 import numpy as np
 import pytest
 
 from care_ops.errors import FitError
-from care_ops.results.judge_report import position_effect, report_of
+from care_ops.results.judge_report import report_of
 
 TPR, TNR, BASE = 0.6, 0.8, 0.7
 
@@ -54,17 +54,3 @@ def test_a_label_counts_by_its_weight():
     scores, labels = np.tile([1.0, 0.0], 10), np.ones(20)
     weights = np.where(scores > 0, 1.0, 3.0)
     assert report_of("j", scores, labels, weights, 0.5).passed_of_passed.value == pytest.approx(0.25)
-
-
-def test_a_judge_that_prefers_what_is_shown_first():
-    rng = np.random.default_rng(2)
-    quality = rng.normal(size=300)
-    one, other = (quality + shift + 0.2 * rng.normal(size=300) for shift in (0.3, -0.3))
-    other[:5] = np.nan
-    effect = position_effect(one, other, 0.0)
-    assert effect.lo <= 0.6 <= effect.hi
-    assert effect.turned.count == 295
-    assert 0.15 < effect.turned.value < 0.35
-    assert position_effect(one[:9], other[:9], 0.0) is None
-    fair = position_effect(quality, quality + 0.2 * rng.normal(size=300), 0.0)
-    assert fair.lo <= 0.0 <= fair.hi

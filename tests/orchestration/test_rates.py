@@ -270,13 +270,6 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     for row in rows[1:]:
         assert row["labels"] == 120
         assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
-    ids = [row.split(",")[0] for row in (folder / "items.csv").read_text().splitlines()[1:]]
-    orders = [(i, "a", how, (k + how.startswith("r")) % 3) for how in ("given", "reversed") for k, i in enumerate(ids)]
-    write(folder / "orders.csv", ("item_id", "judge", "order", "score"), orders)
-    assert "pairs its verdict depends on the order" in care(*given, "--orders", folder / "orders.csv")[1]
-    write(folder / "one.csv", ("item_id", "judge", "order", "score"), orders[:9])
-    code, _, output = care(*given, "--orders", folder / "one.csv")
-    assert (code, "must have exactly two values" in output) == (2, True), output
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
         ("--by", "nothing"): "use kappa, weighted_kappa, auc",

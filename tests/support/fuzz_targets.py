@@ -124,7 +124,6 @@ def _read(source: object, rng: random.Random) -> None:
             lambda: files.read_items(source, options=options),
             lambda: read_labels(source, options=options),
             lambda: files.read_families(source, options=options),
-            lambda: files.read_orders(source),
         ]
     )()
 

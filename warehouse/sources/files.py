@@ -119,28 +119,6 @@ def recorded_judges(
 
 
 @guarded_reader
-def read_orders(source: TableSource, report: Report = ignore_reading) -> dict[str, ScoreMatrix]:
-    """Read the scores of pairs, and return one score matrix for each order in which the texts were shown.
-
-    The table has the columns item, judge, order and score. A score has the same meaning in both orders.
-    """
-    input_table = read_input_table(source, lambda names: WantedColumns(frozenset(names)))
-    orders = identifiers(input_table, named(input_table.name, input_table.names, "order"))
-    if len(orders.names) != 2:
-        raise InputError(
-            f"{input_table.name}: the column order must have exactly two values, because a pair is shown in two "
-            f"orders, got {len(orders.names)}"
-        )
-    matrices, readings = dict[str, ScoreMatrix](), list[Reading]()
-    for k, name in enumerate(orders.names):
-        rows = np.flatnonzero(orders.codes == k)
-        shown = replace(input_table, table=input_table.table.drop_columns("order").take(rows))
-        matrices[name] = read_scores(shown, report=readings.append).scores
-        report(readings[-1].noting([f"shown in the order {name}"]))
-    return matrices
-
-
-@guarded_reader
 def read_items(
     source: TableSource,
     columns: ItemColumns | None = None,
