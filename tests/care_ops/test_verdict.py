@@ -205,7 +205,7 @@ def test_the_next_steps_end_with_one_command(facts, first, last):
     steps = verdict_on(facts).first_steps
     assert steps[0].sentence.startswith(first)
     assert steps[-1] == Step(last, "care label")
-    assert ("`--feature COLUMN`" in " ".join(step.sentence for step in steps)) == (facts is CLEAR)
+    assert ("`--feature COLUMN`" in " ".join(step.sentence for step in steps)) == (verdict_on(facts).state == "clear")
 
 
 def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
