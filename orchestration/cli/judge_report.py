@@ -23,6 +23,14 @@ _HEADINGS = (
 )
 
 
+Cut = Annotated[
+    float | None, typer.Option(help="Scores and grades above it pass; needed unless they have only two values.")
+]
+Bar = Annotated[
+    float | None, typer.Option(help="Minimum agreement to gate; .6 for kappas, which is commonly called substantial.")
+]
+
+
 @tables.with_form
 def judge_report(
     scores: ScoresOrName,
@@ -30,16 +38,11 @@ def judge_report(
     drawn: Drawn = None,
     of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
     items: Annotated[Path | None, typer.Option(help="Table with item_id and split_unit.")] = None,
-    cut: Annotated[
-        float | None, typer.Option(help="Scores and grades above it pass; needed unless they have only two values.")
-    ] = None,
+    cut: Cut = None,
     workspace: of_rates.Folder = None,
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
-    bar: Annotated[
-        float | None,
-        typer.Option(help="Minimum agreement to gate; .6 for kappas, which is commonly called substantial."),
-    ] = None,
+    bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge or the panel may gate.")
