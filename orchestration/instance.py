@@ -277,7 +277,7 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
     Dagster deletes a run together with its materialisations. A run is kept while one of its materialisations has the
     data version of its partition's latest materialisation, which Dagster needs to find stale assets downstream.
     """
-    done_on, today = f"care old_runs_deleted {workspace.root}", f"{datetime.now(UTC):%F}"
+    done_on, today = f"care/old_runs_deleted {workspace.root}", f"{datetime.now(UTC):%F}"
     if instance.daemon_cursor_storage.get_cursor_values({done_on}).get(done_on) == today:
         return 0
     status = dg.DagsterRunStatus

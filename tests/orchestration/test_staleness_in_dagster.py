@@ -105,7 +105,7 @@ def test_dagster_and_care_name_the_same_stale_partitions(folder):
             assert delete_old_runs(workspace, instance, days=-1) > 0
             assert instance.get_runs_count() < before
             assert delete_old_runs(workspace, instance, days=-1) == 0, "once a day"
-            instance.daemon_cursor_storage.set_cursor_values({f"care old_runs_deleted {workspace.root}": "2026-01-01"})
+            instance.daemon_cursor_storage.set_cursor_values({f"care/old_runs_deleted {workspace.root}": "2026-01-01"})
             assert delete_old_runs(workspace, instance, days=-1) == 0, "the others hold a current version"
         assert shown(address) == ours(folder) == set(), "old runs are deleted"
         assert run(folder).materialised == []
