@@ -207,13 +207,13 @@ class Workspace:
     def testset(self, name: str) -> TestsetSpec:
         """Return a test set by name; raise ``InputError`` if there is none."""
         if name not in self.testsets:
-            raise InputError(f"no test set {name!r} in {self.root}; there are {', '.join(self.testsets) or 'none'}")
+            raise InputError(f"no test set {name!r} in {self.root}; it has {', '.join(self.testsets) or 'none'}")
         return self.testsets[name]
 
     def judge(self, name: str) -> JudgeSpec:
         """Return a judge by name; raise ``InputError`` if there is none."""
         if name not in self.judges:
-            raise InputError(f"no judge {name!r} in {self.root}; there are {', '.join(self.judges) or 'none'}")
+            raise InputError(f"no judge {name!r} in {self.root}; it has {', '.join(self.judges) or 'none'}")
         return self.judges[name]
 
     def testsets_of(self, judge: str) -> list[str]:
@@ -236,7 +236,7 @@ class Workspace:
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
             return self.two_directions(testset)
-        return f"families names {unknown[0]!r}, which is not a judge of test set {testset!r}; there are {listed(known)}"
+        return f"families names {unknown[0]!r}, but the judges of test set {testset!r} are {listed(known)}"
 
     def two_directions(self, testset: str) -> str | None:
         """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""

@@ -131,7 +131,7 @@ class FitResult:
             columns = {name: nullable(self.aggregates[name].estimate) for name in names}
             return in_kind(pa.table({"item_id": pa.array(self.items, pa.string()), **columns}), self.kind)
         if aggregator not in self.aggregates:
-            raise InputError(f"there is no aggregate {aggregator!r}; there are {', '.join(self.aggregates)}")
+            raise InputError(f"there is no aggregate {aggregator!r}; choose from {', '.join(self.aggregates)}")
         rows = aggregates_table(self.table.fit).filter(pc.field("aggregator") == aggregator)
         return in_kind(rows.drop_columns(["aggregator"]), self.kind)
 

@@ -57,7 +57,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether a reversed scale explains the scores as well as misaligned rows, or misalignment is uncertain."""
+        """Whether the scale may be reversed: misaligned rows are uncertain, or explain the scores hardly better."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 

@@ -110,7 +110,7 @@ class CareEstimator:
         scores = self._matrix(X)
         if scores.shape[0] < 2 or scores.shape[1] < MIN_COLUMNS:
             raise ArrayError(
-                f"a panel needs two items and two judges; found array with {scores.shape[0]} sample(s) and "
+                f"a panel needs at least two items and two judges; found array with {scores.shape[0]} sample(s) and "
                 f"{scores.shape[1]} feature(s)"
             )
         config = FitConfig.of({**self.get_params(), "aggregators": (self.aggregator,)})

@@ -69,8 +69,8 @@ def to_common_scale(
     scale : (low, high), optional
         Scale of the panel; by default it is inferred from the ranges of most judges.
     declared : mapping judge -> (low, high), optional
-        Scales of single judges. The scale of any other judge is inferred from its range, if this is clearly of another
-        kind than the panel's (per cent among grades, for example).
+        Scales of single judges. The scale of any other judge is inferred from its range, if this clearly differs in
+        kind from the panel's (for example, per cent among grades).
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """Return a judge's own scale by its range, if it is clearly of another kind than the panel's; else None.
+    """Return a judge's own scale by its range, if it clearly differs in kind from the panel's; else None.
 
     A smaller scale needs ``MIN_SCORES_TO_DESCRIBE`` scores. If most of these lie on the declared scale, as those of a
     severe judge do, some must not be whole numbers.

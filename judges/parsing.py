@@ -1,6 +1,6 @@
 """Parser of scores in models' texts, for models without log probabilities.
 
-An ambiguous answer is a missing score: a number on another scale, a range of scores, or two different verdicts.
+An ambiguous answer (a number on another scale, a range of scores, or two different verdicts) gives a missing score.
 """
 
 import re

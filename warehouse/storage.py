@@ -2,9 +2,9 @@
 
 A file is written under a temporary name and then renamed: a reader sees all of it or nothing. A Parquet file has a
 checksum for each page and one for its metadata, a JSON document one for its content. A file that cannot be read is
-*quarantined*: moved to the folder ``damaged`` in its own folder, under its name and the time, with a note (``.why``) on
-the reason. Its content is then missing, and is built again if that costs nothing. The notes stay until a person has
-seen them (``care doctor --repair``).
+*quarantined*: moved to a folder ``damaged`` next to it, with the time in its name and a note (``.why``) that gives the
+reason. Its content is then missing, and is built again if that costs nothing. The notes stay until a person has seen
+them (``care doctor --repair``).
 
 If a folder is a copy of a remote store (``remote``), the store is its *record*: files are written and deleted in the
 record first.

@@ -1,4 +1,4 @@
-"""Experiment that adds programs to a panel one by one, chosen by a few labels."""
+"""Experiment that adds program judges to a panel one by one, in an order chosen with a few labels."""
 
 from dataclasses import replace
 from functools import partial

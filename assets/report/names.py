@@ -29,7 +29,7 @@ def items_name(page: str) -> str:
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Raise ``InputError`` if names are too long for a file, or differ only by capitals or by Unicode form.
+    """Raise ``InputError`` if names are too long for a file, or differ only in case or in Unicode form.
 
     The message names the ``kind`` of thing, such as ``judge``, and the file or folder (``where``).
     """
@@ -40,8 +40,8 @@ def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
         other = seen.setdefault(unicodedata.normalize("NFC", name.casefold()), name)
         if other != name:
             raise InputError(
-                f"{'' if where is None else f'{where}: '}{kind} names {other!r} and {name!r} differ only by capitals "
-                "or by the form of an accented letter, and some systems would keep both in one file; rename one"
+                f"{'' if where is None else f'{where}: '}{kind} names {other!r} and {name!r} differ only in case "
+                "or in the form of an accented letter, and some file systems would store both in one file; rename one"
             )
 
 

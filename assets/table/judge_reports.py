@@ -60,7 +60,7 @@ def judge_reports(
     check_labels(table, labels)
     every, labels = labels, _decided(table, labels, config.fit.cut)
     if only not in (None, PANEL, *table.scores.judges):
-        raise InputError(f"no judge {only!r}; there are {', '.join(table.scores.judges)}, and {PANEL!r}")
+        raise InputError(f"no judge {only!r}; choose from {', '.join(table.scores.judges)}, and {PANEL!r}")
     answer = recommended_estimate(admit(table, config)[0], config.fit, table.labels)
     item_ids = table.scores.item_ids
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in item_ids], dtype=np.float64)

@@ -227,7 +227,7 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     unknown = [item for item in labels.values if item not in scored]
     if unknown:
         called = f"; use the ids of items with scores, such as {table.scores.item_ids[0]!r}"
-        raise InputError(f"{len(unknown)} label(s) are of items without scores, such as {unknown[0]!r}{called}")
+        raise InputError(f"{len(unknown)} label(s) belong to items without scores, such as {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.labels.labels]
     if twice:
         raise InputError(

@@ -23,8 +23,8 @@ OF_SCORES = ("correlation", "scale", "standardised", "filled", "panel_mean", "en
 """Cached properties of a ``Problem`` that depend only on its scores and its configuration, not on the aggregator."""
 
 TOO_SPARSE = (
-    "most judges scored less than half of the items, and two of them share too few for their correlation; use care, "
-    "factor_analysis or dawid_skene, which need no pairs of judges"
+    "most judges scored less than half of the items, and two of them share too few for their correlation; use `care`, "
+    "`factor_analysis` or `dawid_skene`, which need no pairs of judges"
 )
 """Reason why an aggregator that uses correlations of judges gives no estimate on a sparse panel."""
 

@@ -174,7 +174,7 @@ def weighted(scores: Array, weights: Array) -> Array:
     """
     total = float(weights.sum())
     if total <= 1e-6 * float(np.abs(weights).sum()):
-        raise FitError("care_svd: literal weights cancel and cannot have the sum one; use `placement: panel`")
+        raise FitError("care_svd: literal weights cancel and cannot sum to one; use `placement: panel`")
     return scores @ (weights / total)
 
 

@@ -84,7 +84,7 @@ class States:
 
     @property
     def log_odds(self) -> Array:
-        """Log odds of Q = 1 given the scores, shape (n,), if Q of every state is 0 or 1."""
+        """Log odds of Q = 1 given the scores, shape (n,), for states that have Q = 0 or Q = 1."""
         positive = self.quality > self.quality.min()
         return softmax(self.log_joint[:, positive])[1] - softmax(self.log_joint[:, ~positive])[1]
 
@@ -290,5 +290,5 @@ def _check_different_rows(values: Array) -> None:
         if different >= STATES:
             return
     raise FitError(
-        f"care_tensor: {STATES} states need as many different rows of scores, there are {different}; add items"
+        f"care_tensor: {STATES} states need as many different rows of scores, but there are {different}; add items"
     )

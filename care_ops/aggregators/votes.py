@@ -18,8 +18,8 @@ def majority_vote(problem: Problem) -> Aggregate:
     values = problem.scores.values
     if scales_are_unlike(values):
         raise FitError(
-            "mv: scores cannot be counted as votes, because the judges use different scales; use care, or bring the "
-            "scores to one scale"
+            "mv: scores cannot be counted as votes, because the judges use different scales; use `care`, or convert "
+            "the scores to one scale"
         )
     if problem.cut is None:
         return Aggregate("mv", modal_grade(values))
@@ -55,7 +55,7 @@ def best_judge(problem: Problem) -> Aggregate:
     best = int(np.argmax(agreements)) if agreements else 0
     if not agreements or agreements[best] <= 0:
         raise FitError(
-            f"best_judge: no judge correlates positively with the {len(labels)} label(s); give more labels that differ"
+            f"best_judge: no judge correlates positively with the {len(labels)} label(s); add labels with other values"
         )
     judge = problem.scores.judges[best]
     return Aggregate(

@@ -60,7 +60,7 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
     Returns
     -------
     weights : (k,) array
-        Positive, with the sum one.
+        Positive; they sum to one.
     means : (k, p) array
         In the order of the judges' columns.
 
@@ -70,14 +70,14 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
         A view has fewer than k - 1 judges, or the moment does not carry k components.
     """
     if min(tensor.shape) < k:
-        raise FitError(f"tensor: {k} components need {k - 1} judges in each view, sizes are {_sizes(views)}")
+        raise FitError(f"tensor: {k} components need {k - 1} judges in each view, but the views have {_sizes(views)}")
     singular = np.linalg.svd(tensor[:, :, 0], compute_uv=False)
     condition = float(singular[0] / max(singular[k - 1], 1e-300))
     if condition > 1e10:
         raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
     factor = _jennrich(tensor, k, rng)
     if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
-        raise FitError("tensor: a component has no constant coordinate; the moment is unusable, items are too few")
+        raise FitError("tensor: a component has no constant coordinate, because there are too few items; add items")
     first = factor / factor[0]  # the constant coordinate of every mean is one
     inverse = np.linalg.pinv(first)
     second, third = inverse @ tensor[:, :, 0], inverse @ tensor[:, 0, :]
@@ -161,7 +161,7 @@ def mixture_by_least_squares(
     Returns
     -------
     weights : (k,) array
-        Positive, with the sum one.
+        Positive; they sum to one.
     means : (k, p) array
         In the order of the judges' columns.
     misfit : float
@@ -174,7 +174,7 @@ def mixture_by_least_squares(
         weights.
     """
     if sum(min(size, k) for size in tensor.shape) < 2 * k + 2:
-        raise FitError(f"tensor: views of {_sizes(views)} judges do not make {k} components unique; add judges")
+        raise FitError(f"tensor: {k} components are not unique with views of {_sizes(views)} judges; add judges")
     back = _unwhitening(tensor, k)
     core = np.einsum("abc,ai,bj,cl->ijl", tensor, *(np.linalg.pinv(root).T for root in back), optimize=True)
     whitened = by_tensorly(core, k, rng, _ATTEMPTS)

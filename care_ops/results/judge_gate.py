@@ -107,7 +107,7 @@ class GateAdvice:
 
     @property
     def remedy(self) -> str:
-        """Message on the number of labels that would decide, or that too few items are left; empty otherwise."""
+        """Number of further labels that would decide, or a note that too few items are left; else empty."""
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:

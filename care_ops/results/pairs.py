@@ -95,7 +95,7 @@ class Duels(Labelled):
     def _never_met(self, system: str, opponent: str | None) -> str:
         for name in (system, opponent):
             if name is not None and name not in self.met:
-                return f"no pair has the system {name!r}; there are {', '.join(self.met) or 'none'}"
+                return f"no pair has the system {name!r}; pairs have {', '.join(self.met) or 'none'}"
         return f"no pair has both {system} and {opponent}, so labels of pairs cannot compare these systems"
 
 

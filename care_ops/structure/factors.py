@@ -95,7 +95,7 @@ def extract(low_rank: Array, correlation: Array) -> Factors:
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > _RELATIVE_RANK_TOLERANCE * max(float(np.trace(low_rank)), 1e-300)
     if not kept.any() or values[0] <= 1e-10:
-        raise FitError("factors: judges share no factor, because the low-rank part is zero; use care")
+        raise FitError("factors: judges share no factor, because the low-rank part is zero; use `care`")
     values, vectors = values[kept], vectors[:, kept]
     vectors = np.column_stack([_oriented(u, correlation) for u in vectors.T])
     agreements = np.array([_agreement(u, correlation) for u in vectors.T])

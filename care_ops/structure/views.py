@@ -30,7 +30,7 @@ def partition(sparse: Array) -> Views:
     """
     p = len(sparse)
     if p < 3:
-        raise FitError(f"views: three views need at least three judges, there are {p}")
+        raise FitError(f"views: three views need at least three judges, but there are {p}; add judges")
     strength = np.abs(sparse)
     edges = np.unique(strength[np.triu_indices(p, 1)])
     low, high = 0, len(edges) - 1  # at the largest edge every judge is a component

@@ -63,7 +63,7 @@ def forget(
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages again")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
-    console.print(f"CARE does not change your own files, so these may still contain {item}: {own_files}; backups")
+    console.print(f"CARE does not change your own files; these may still contain {item}: {own_files}, and your backups")
     labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
         console.print(f"{labels} still has labels of {item}, which CARE ignores; delete these rows yourself")

@@ -137,7 +137,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """Add options to a command, which gets ``together`` of their values as the argument ``name``."""
+    """Replace a command's parameter ``name`` by options; ``together`` builds its argument from their values."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:

@@ -207,7 +207,7 @@ def test_a_table_without_families_prints_where_to_declare_them(tables):
     declare(file, {"gpt-a": "openai", "qwen": "qwen"})
     assert load_workspace(folder).judge("gpt-a").family == "openai"
     file.write_text(file.read_text().replace("qwen:", "qwem:"))
-    wrong = "families names 'qwem', which is not a judge of test set 'scores'; there are claude, gpt-a"
+    wrong = "families names 'qwem', but the judges of test set 'scores' are claude, gpt-a"
     assert wrong in " ".join(care("doctor", "--workspace", folder, code=1).replace("│", "").split())
 
 
@@ -264,4 +264,4 @@ def test_families_declared_after_the_first_run_cause_a_new_fit(tables):
     families = load_workspace(folder).fit_folder("scores").read_panel().families
     assert families == {"gpt-a": "openai", "gpt-b": "openai"}
     file.write_text(file.read_text().replace("gpt-a: openai", "gpt: openai"))
-    assert "families names 'gpt', which is not a judge" in "".join(run(folder).failures.values())
+    assert "families names 'gpt', but the judges" in "".join(run(folder).failures.values())

@@ -90,7 +90,7 @@ def test_a_workspace_with_two_names_that_could_share_a_file_is_rejected(kind, pa
     content = {"judges": {"engine": {"kind": "program", "program": "length"}}, "testsets": {"source": {"kind": "demo"}}}
     for place, name in enumerate(pair):
         (tmp_path / kind / f"{place}.yaml").write_text(yaml.safe_dump({"name": name, **content[kind]}))
-    with pytest.raises(InputError, match="differ only by capitals or by the form of an accented letter"):
+    with pytest.raises(InputError, match="differ only in case or in the form of an accented letter"):
         load_workspace(tmp_path)
 
 

@@ -61,7 +61,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
         (["--panel", "../panels/demo"], "no judge preset '../panels/demo'"),
         (["../../x", "--program", "length"], "'../../x' has a slash"),
         (["..\\x", "--program", "length"], "has a slash"),
-        (["Length", "--program", "length"], "'length' and 'Length' differ only by capitals"),
+        (["Length", "--program", "length"], "'length' and 'Length' differ only in case"),
     ],
 )
 def test_a_judge_that_cannot_be_written_is_reported(folder, arguments, words):

@@ -165,7 +165,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
             "--system",
             "maker",
         ): "have one answer each; give one column",
-        (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; there are new, old",
+        (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; pairs have new, old",
         ("rate", *of_outside): "a label of a pair must lie between 0",
         ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items applies to tables",
     }

@@ -218,7 +218,7 @@ def test_what_is_wrong_is_named(folder):
     write(folder / "picked.csv", ("item_id", "label", "drawn"), [("new-000", 1, "chosen"), ("old-200", 0, "chosen")])
     write(folder / "chance.csv", ("item_id", "label", "chance"), [("new-000", 1, 1.5)])
     cases = {
-        ("--labels", folder / "strange.csv"): "label(s) are of items without scores, such as 'nobody'",
+        ("--labels", folder / "strange.csv"): "label(s) belong to items without scores, such as 'nobody'",
         ("--labels", folder / "chance.csv"): "the probability of item 'new-000' is 1.5; give one in (0, 1]",
         ("--labels", folder / "picked.csv"): "all 2 labelled items were chosen with an unknown probability",
         (
@@ -271,7 +271,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         assert row["labels"] == 120
         assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
     cases = {
-        ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
+        ("--of", "nobody"): "no judge 'nobody'; choose from a, b, c, d, e",
         ("--by", "nothing"): "use kappa, weighted_kappa, auc",
         ("--fit-labels", folder / "few.csv"): "--fit-labels",
     }

@@ -158,7 +158,7 @@ def _encoded() -> list[WildFile]:
         WildFile("counter.csv", "counted", counted.encode(), read_counted, ("'number of row' (counts the rows)",)),
         WildFile("unknown_words.csv", "words, some unknown", words.encode(), refused=unread_words),
         WildFile("lines.jsonl.gz", "JSON lines, compressed", gzip.compress(lines)),
-        WildFile("parquet.csv", "Parquet", _parquet({"item_id": ["x"]}), refused="starts like a Parquet file"),
+        WildFile("parquet.csv", "Parquet", _parquet({"item_id": ["x"]}), refused="parquet.csv is a Parquet file"),
     ]
 
 

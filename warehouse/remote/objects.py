@@ -75,7 +75,7 @@ class Objects:
         return None
 
     def fetch(self, key: str, target: Path) -> str:
-        """Download an object into a file in chunks, and return the tag of the object."""
+        """Download an object into a file in chunks, and return the object's ETag."""
         with self._asking(f"give {key}"), target.open("wb") as file:
             result = self._store.get(key)
             file.writelines(result.stream(min_chunk_size=2**20))

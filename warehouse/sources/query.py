@@ -56,7 +56,7 @@ def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
             raise InputError(
                 f"{path}: the file must have exactly one statement that returns a table; write one SELECT"
             ) from error
-        hint = "; a query reads files in its own folder and below" if "Permission Error" in str(error) else ""
+        hint = "; a query may only read files in its own folder or below" if "Permission Error" in str(error) else ""
         raise InputError(f"{path}: the query fails: {error}{hint}") from error
     table = pa.ipc.open_stream(answer).read_all()
     table.validate(full=True)

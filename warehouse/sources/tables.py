@@ -125,7 +125,7 @@ def _refuse_another_kind(path: Path, suffix: str) -> None:
         start = file.read(8)
     for first, (what, suffixes) in _FIRST_BYTES.items():
         if start.startswith(first) and suffix not in suffixes:
-            raise InputError(f"{path}: starts like {what}, not like {suffix}; let its name end in {suffixes[0]}")
+            raise InputError(f"{path} is {what}, but its name ends in {suffix}; change the ending to {suffixes[0]}")
 
 
 def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
