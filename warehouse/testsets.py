@@ -431,7 +431,7 @@ def _without_effect(source: Source) -> dict[str, Any]:
 def resolve(path: str, base: Path) -> Path:
     """Return the absolute form of a path relative to ``base``, and replace each ``${NAME}`` by an environment variable.
 
-    Raises ``InputError`` if such a variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
+    Raises ``InputError`` if such a variable is not set, or the path is a URL such as ``s3://bucket/items.csv``.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -442,7 +442,7 @@ def resolve(path: str, base: Path) -> Path:
 
     complete = _VARIABLE.sub(value, path)
     if names_an_address(complete):
-        raise InputError(f"{complete} is an address; give a path of this machine, or one that is mounted here")
+        raise InputError(f"{complete} is a URL; give a local path, or the path of a mounted folder")
     found = (base / complete).absolute()
     return found.parent.resolve() / found.name if ".." in found.parent.parts else found  # a link keeps its name
 

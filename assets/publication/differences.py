@@ -118,12 +118,12 @@ class Moved:
 def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggregator: str) -> Moved:
     """Compare the fits of one aggregator in two fit versions.
 
-    Raises ``InputError`` if the versions are of different test sets, or one lacks the aggregator.
+    Raises ``InputError`` if the versions belong to different test sets, or one lacks the aggregator.
     """
     if before.testset != after.testset:
         raise InputError(
-            f"fit {before.fit_version} is of {before.testset!r}, but {after.fit_version} is of {after.testset!r}; "
-            "choose two fits of the same test set"
+            f"fit {before.fit_version} belongs to test set {before.testset!r}, but {after.fit_version} belongs to "
+            f"{after.testset!r}; choose two fits of the same test set"
         )
     fits = [kept_fit(workspace, version, aggregator) for version in (before, after)]
     old, new = (fit.weights for fit in fits)

@@ -54,7 +54,7 @@ class StalePartition:
     changed : tuple of str
         Names of changed inputs; empty if the partition is missing.
     reason : str
-        Sentence on the reason, if it is not a changed input.
+        The reason, in a sentence, if it is not a changed input.
     testsets : tuple of str
         Test sets with missing scores, if the asset is a judge.
     only_waits : bool

@@ -63,7 +63,7 @@ class Problem:
     def require_structure(self) -> Structure:
         """Return the structure; raise ``FitError`` if the panel has none."""
         if self.structure is None:
-            raise FitError("the panel has no sparse + low-rank structure to read quality from")
+            raise FitError("the panel has no sparse + low-rank structure to estimate quality from")
         return self.structure
 
     @cached_property

@@ -70,11 +70,11 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
         A view has fewer than k - 1 judges, or the moment does not carry k components.
     """
     if min(tensor.shape) < k:
-        raise FitError(f"tensor: {k} components need {k - 1} judges in each view, but the views have {_sizes(views)}")
+        raise FitError(f"tensor: {k} components need {k - 1} judges in each view, not {_sizes(views)}; add judges")
     singular = np.linalg.svd(tensor[:, :, 0], compute_uv=False)
     condition = float(singular[0] / max(singular[k - 1], 1e-300))
     if condition > 1e10:
-        raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
+        raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e}); use `care`")
     factor = _jennrich(tensor, k, rng)
     if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
         raise FitError("tensor: a component has no constant coordinate, because there are too few items; add items")
@@ -87,7 +87,7 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
     for group, moved in zip(views[1:], (second, third), strict=True):
         means[:, group] = moved[:, 1:] / np.maximum(moved[:, :1], _LEAST_WEIGHT)
     if not np.isfinite(means).all():
-        raise FitError("tensor: the decomposition gave means that are not finite; the moment is unusable")
+        raise FitError("tensor: the decomposition gave means that are not finite; use `care`")
     return weights / weights.sum(), means
 
 
@@ -189,7 +189,7 @@ def mixture_by_least_squares(
             means[:, group] = (factor[1:] / constant).T
         misfit = float(np.linalg.norm(rebuilt(factors) - tensor) / np.linalg.norm(tensor))
         return weights / weights.sum(), means, misfit
-    raise FitError(f"tensor: none of {_ATTEMPTS} decompositions has {k} components of positive weight")
+    raise FitError(f"tensor: none of {_ATTEMPTS} decompositions has {k} components of positive weight; use `care`")
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
@@ -198,7 +198,7 @@ def _unwhitening(tensor: Array, k: int) -> list[Array]:
     third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
     back = [(first, singular), (second.T, singular), (third, third_singular)]
     if min(float(values[:k].min()) for _, values in back) < 1e-10 * float(singular[0]):
-        raise FitError(f"tensor: a pair moment of the views has rank below {min(k, *tensor.shape)}")
+        raise FitError(f"tensor: a pair moment of the views has rank below {min(k, *tensor.shape)}; use `care`")
     return [vectors[:, : min(k, len(values))] * np.sqrt(values[:k]) for vectors, values in back]
 
 

@@ -57,7 +57,7 @@ def refusal(judges: Sequence[str]) -> str:
 
 
 def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Return a message on why fewer than three judges are admitted, and what to do; see ``why_left_out``."""
+    """Return the reason why fewer than three judges are admitted, and what to do; see ``why_left_out``."""
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"

@@ -211,7 +211,7 @@ def _shrink_psd(a: Array, threshold: float) -> Array:
     """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone, to the lower triangle."""
     values, vectors, failed = dsyevd(a)
     if failed:
-        raise FitError("structure: an eigenvalue computation did not converge; are the scores finite?")
+        raise FitError("structure: an eigenvalue computation did not converge; check that the scores are finite")
     first = int(np.searchsorted(values, threshold, side="right"))
     root = vectors[:, first:] * np.sqrt(values[first:] - threshold)
     return root @ root.T

@@ -196,7 +196,7 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     data, published = gather(loaded, testset), loaded.fits.published(testset)
     assert data.fit_version is not None  # every test set of a workspace has one
     if published is None:
-        errors.print(f"these numbers are of fit {data.fit_version.id}, which is not published", style="yellow")
+        errors.print(f"these numbers belong to fit {data.fit_version.id}, which is not published", style="yellow")
     aside = published is not None and published[1].fit_version != data.fit_version.id
     if columns or aside or not data.systems.systems:  # `compared_in` raises with the reason if nothing can be compared
         fits = published[1].fits if published is not None else None
@@ -248,7 +248,7 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, fit_version: 
     kept = find(loaded, fit_version)
     if kept.testset != testset:
         raise InputError(
-            f"fit {kept.fit_version} is of {kept.testset!r}, not of {testset!r}; name a fit of this test set"
+            f"fit {kept.fit_version} belongs to {kept.testset!r}, not to {testset!r}; name a fit of this test set"
         )
     judges, items = changed_since(loaded, kept, labels.values)
     reasons = [

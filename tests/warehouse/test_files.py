@@ -378,7 +378,7 @@ def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch):
     """Joined to a folder, ``s3://bucket/items.csv`` would name a file in a folder that is called ``s3:``."""
     monkeypatch.setenv("CARE_TEST_STORE", "gs://bucket")
     for path in ("s3://bucket/items.csv", "${CARE_TEST_STORE}/items.csv"):
-        with pytest.raises(InputError, match=r"://bucket/items\.csv is an address; give a path of this machine"):
+        with pytest.raises(InputError, match=r"://bucket/items\.csv is a URL; give a local path"):
             resolve(path, tmp_path)
     assert resolve("a folder/items.csv", tmp_path) == tmp_path / "a folder" / "items.csv"
 
