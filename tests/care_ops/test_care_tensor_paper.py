@@ -71,7 +71,7 @@ def test_least_squares_and_jennrich_find_the_planted_components(rng):
 
 def test_too_few_judges_for_unique_components_are_reported(rng):
     views = (np.array([0, 1]), np.array([2, 3]), np.array([4, 5]))
-    with pytest.raises(FitError, match="do not make 4 components unique"):
+    with pytest.raises(FitError, match="4 components are not unique"):
         cp.mixture_by_least_squares(np.ones((3, 3, 3)), views, 4, rng)
 
 
