@@ -4,6 +4,7 @@ If only the verdict has changed, CARE replaces it on the page and does not rende
 """
 
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -181,7 +182,8 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         compare = f"Fix what is named, and `{run}` builds another fit; or publish this one, if it is right as it is."
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
-    with_labels = "" if workspace.labels_file(testset) else f" --labels {shlex.quote(str(labels))}"
+    file = os.path.relpath(workspace.root / labels, workspace.root)  # the reason is the same in a copy of the workspace
+    with_labels = "" if workspace.labels_file(testset) else f" --labels {shlex.quote(file)}"
     return Remedies(
         label=Step(
             f"Label ten to twenty items: {'the command asks about them, or ' if texts else ''}fill in {labels}. Then "
@@ -194,7 +196,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         ),
         again=Step("Bring the test set up to date; what fails reports why.", run),
         decide=Step(compare, f"care fits accept {name}{where}"),
-        report=f"run `care judges report {name}{where}{with_labels} --cut VALUE`",
+        report=f"run `care judges report {name} --workspace .{with_labels} --cut VALUE` in the workspace's folder",
         cut=f"cut: VALUE in testsets/{testset}.yaml",
     )
 

@@ -86,7 +86,7 @@ INSTEAD = {
     "care init mine --template empty": "care init new --template empty",
     "care judges new --panel NAME": "care judges new --panel programs",
     "care judges new NAME --program PROGRAM": "care judges new another --program readability",
-    f"{REPORT} FILLED_IN FILLED_IN FILLED_IN --cut VALUE": f"{REPORT} one --workspace . --labels people.csv --cut 5",
+    f"{REPORT} FILLED_IN --workspace .FILLED_IN --cut VALUE": f"{REPORT} one --workspace . --labels people.csv --cut 5",
     "care judges retest NAME": "care judges retest own",
     "care label FILLED_IN FILLED_IN": "care label one --workspace .",
     f"care rate scores.jsonl {PAIRS} labels.csv": f"care rate scores.jsonl {PAIRS} of_pairs.csv",
