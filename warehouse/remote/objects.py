@@ -79,6 +79,9 @@ class Objects:
         with self._asking(f"give {key}"), target.open("wb") as file:
             result = self._store.get(key)
             file.writelines(result.stream(min_chunk_size=2**20))
+            file.flush()
+            if target.stat().st_size != result.meta["size"]:
+                raise ConnectionError("the connection ended before the object did")
             return str(result.meta["e_tag"] or "")
 
     def put(self, key: str, content: Path | bytes, mode: Version | str = "overwrite") -> Version | None:
@@ -110,7 +113,7 @@ class Objects:
             ) from None
         try:
             yield
-        except (BaseError, FileNotFoundError, PermissionError, TimeoutError) as error:
+        except (BaseError, FileNotFoundError, ConnectionError, PermissionError, TimeoutError) as error:
             kind = "NotFoundError" if isinstance(error, FileNotFoundError) else type(error).__name__
             text = f"{type(error).__name__} {error}"
             if kind in expected and not re.search(_NO_BUCKET, text, re.IGNORECASE):
