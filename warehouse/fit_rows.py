@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -22,23 +23,24 @@ def load_fits(
     store: FitStore,
     testset: str,
     again: Collection[str] = (),
-    fits: Mapping[str, FitRecord] | None = None,
+    fits: Mapping[str, FitRecord] = MappingProxyType({}),
 ) -> None:
     """Update a test set's fits, fit versions and publications in the database from the files.
 
     Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole
-    version is left out, and `care run` builds it again. The fits in ``again`` are reloaded, because they were rebuilt.
-    Those in ``fits`` are given by id, and not read from their files.
+    version is left out, and `care run` builds it again. The fits in ``again`` are reloaded, because they were rebuilt;
+    so are those in ``fits``, by their ids, without reading their files.
     """
     versions = store.fit_versions(testset)
     wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
-    for fit_id in known - wanted | known & set(again):
+    rebuilt = {*again, *fits}
+    for fit_id in known - wanted | known & rebuilt:
         _drop(connection, ("fits", "weights", "aggregates", "evaluations"), "fit_id", fit_id)
     lacking: set[str] = set()
     numbers = _ItemNumbers(connection, testset)
-    for fit_id in sorted(wanted - known | wanted & set(again)):
+    for fit_id in sorted(wanted - known | wanted & rebuilt):
         try:
-            _load_fit(connection, store, (fits or {}).get(fit_id) or store.read_fit(testset, fit_id), numbers)
+            _load_fit(connection, store, fits.get(fit_id) or store.read_fit(testset, fit_id), numbers)
         except WarehouseError as error:
             _log.warning("%s", error)
             lacking.add(fit_id)

@@ -83,12 +83,6 @@ class FitRecord:
         weights = self.answer.weights
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
-    @property
-    def estimates(self) -> dict[str, float | None]:
-        """Estimate of each item, where None marks a missing estimate."""
-        values = self.answer.estimate.tolist()
-        return {item: None if v != v else v for item, v in zip(self.item_ids, values, strict=True)}
-
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
         """Return the estimate in another order of items and judges, with NaN for unknown items and judges."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)

@@ -47,7 +47,12 @@ class ItemColumnsRead:
 
     def units(self) -> list[str]:
         """Return the split unit of each item, which is the item id if no split unit is declared."""
-        return [unit or item for unit, item in zip(self.split_units, self.item_ids, strict=True)]
+        return units_of(self.split_units, self.item_ids)
+
+
+def units_of(declared: Iterable[str | None], item_ids: Iterable[str]) -> list[str]:
+    """Return the split unit of each item, which is the item id if no split unit is declared."""
+    return [unit or item for unit, item in zip(declared, item_ids, strict=True)]
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:

@@ -54,7 +54,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
             workspace.fits.write_fit(record)
             records[record.fit_id] = record
         fit_version = workspace.fits.write_fit_version(FitVersion(version[:16], testset, fit_ids, made_of))
-        load_fits(connection, workspace.fits, testset, records, records)
+        load_fits(connection, workspace.fits, testset, fits=records)
     failures = {**document.failures, **failures}
     made_from = (scores.fingerprint(), settings, code)
     folder.write(FitDocument(tuple(fit_ids.items()), failures, fit_version.fit_version, *made_from))

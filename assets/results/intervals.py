@@ -18,6 +18,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from assets.fit.kept import read_fitted
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_intervals
+    from warehouse.items import units_of
 
     testset, folder = context.partition_key, workspace.fit_folder(context.partition_key)
     config, labels = workspace.fit_config(testset), workspace.labels_of(testset)
@@ -28,9 +29,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=False) for name, fit_id in fit_ids.items()}
     whole = {name: record.in_order((), scores.judges) for name, record in kept.items()}
     declared = workspace.parts.read_items_of(testset, scores.item_ids, ("split_unit",))[0]
-    units = None
-    if declared.null_count < len(declared):
-        units = [unit or item for unit, item in zip(declared.to_pylist(), scores.item_ids, strict=True)]
+    units = units_of(declared.to_pylist(), scores.item_ids)
     try:
         intervals_by_name = weight_intervals(scores, config, labels, units, whole=whole)
     except InputError as error:  # too few split units

@@ -15,6 +15,7 @@ from assets.publication.documents import ReviewDocument
 from care_ops.errors import CareError
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, care_json, make, query, run, score_rows, write_items, write_judge
+from warehouse.documents import plain
 from warehouse.storage import write_document
 
 STRICT = (
@@ -177,7 +178,7 @@ def in_files(folder, version, aggregator="care"):
     fits = load_workspace(folder).fits
     kept = next(e for e in fits.fit_versions("one") if e.fit_version == version)
     fit = fits.read_fit("one", kept.fits[aggregator])
-    return sorted(fit.estimates.items())
+    return sorted(zip(fit.item_ids, plain(fit.answer.estimate), strict=True))
 
 
 @pytest.mark.slow
@@ -218,7 +219,7 @@ def test_new_items_are_scored_with_a_stored_fit(nightly_runs, tmp_path):
         csv.writer(out).writerows([("item_id", "judge", "score"), *rows])
     scored = care_json(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "avg")
     estimate_of = {row["item_id"]: row["estimate"] for row in scored}
-    expected = known.estimates
+    expected = dict(zip(known.item_ids, plain(known.answer.estimate), strict=True))
     for item in [i for i in expected if i in estimate_of]:
         assert estimate_of[item] == pytest.approx(expected[item], abs=1e-6)
     refused = care(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "mv", code=1)

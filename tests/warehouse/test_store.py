@@ -15,6 +15,7 @@ from care_ops.scores import ScoreMatrix
 from warehouse import panel_rows
 from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
+from warehouse.documents import plain
 from warehouse.fit_rows import load_fits
 from warehouse.fits import (
     FitRecord,
@@ -353,7 +354,7 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
     assert read() == [("i0", 1.0), ("i1", 2.0), ("i2", None), ("i3", 4.0), ("i4", 5.0)]
     assert kept.published("set one")[1] == old
     again = kept.read_fit("set one", "g")
-    assert list(again.estimates.values()) == [1.0, 2.0, None, 4.0, 9.0]
+    assert plain(again.answer.estimate) == [1.0, 2.0, None, 4.0, 9.0]
     assert (again.weights, again.fitted_at) == ({"a": 1.0}, kept.read_fit("set one", "g").fitted_at)
 
     with warehouse.writer() as connection:
