@@ -4,7 +4,7 @@ Each message has three parts: what is wrong, where, and what to do.
 """
 
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import wraps
@@ -51,7 +51,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def misspelt(names: Iterable[str], expected: Iterable[str]) -> list[str]:
+def misspelt(names: Collection[str], expected: Iterable[str]) -> list[str]:
     """Return a question for each expected name that is missing from the names of columns and resembles one of them.
 
     Examples

@@ -81,12 +81,12 @@ def label_rows(data: ReportData) -> list[LabelRow]:
     """Return a row for each of the items whose ranks differ most between the two rival estimates."""
     if not data.rivals:
         return []
-    ranks = [_share_below(estimate) for estimate in data.rivals.values()]
-    differ = np.nan_to_num(np.abs(ranks[0] - ranks[1]))
+    shares = [_share_below(estimate) for estimate in data.rivals.values()]
+    differ = np.nan_to_num(np.abs(shares[0] - shares[1]))
     return [
         LabelRow(
             data.scores.item_ids[k],
-            [float(rank[k]) for rank in ranks],
+            [float(share[k]) for share in shares],
             plain(data.scores.values[k, data.judge_order]),
             plain(data.gold[k]),
             data.responses[k],

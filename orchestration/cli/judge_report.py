@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import InputError
-from orchestration.cli import rate as of_rates
-from orchestration.cli import tables
+from orchestration.cli import rate, tables
 from orchestration.cli.output import Json, console, errors, show
-from orchestration.cli.rate import NOT_ENOUGH, REGRESSION, Drawn, FitLabels, Labels, Level, ScoresOrName
 
 if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
@@ -33,21 +31,21 @@ Bar = Annotated[
 
 @tables.with_form
 def judge_report(
-    scores: ScoresOrName,
-    labels: Labels = None,
-    drawn: Drawn = None,
+    scores: rate.ScoresOrName,
+    labels: rate.Labels = None,
+    drawn: rate.Drawn = None,
     of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
     items: Annotated[Path | None, typer.Option(help="Table with item_id and split_unit.")] = None,
     cut: Cut = None,
-    workspace: of_rates.Folder = None,
+    workspace: rate.Folder = None,
     judges: tables.Judges = None,
-    fit_labels: FitLabels = None,
+    fit_labels: rate.FitLabels = None,
     bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
         bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge or the panel may gate.")
     ] = False,
-    level: Level = 0.9,
+    level: rate.Level = 0.9,
     json: Json = False,
     *,
     form: tables.Form,
@@ -64,12 +62,12 @@ def judge_report(
         )
     bar = DEFAULT_BAR if bar is None else bar
     if workspace is not None:
-        tables.refuse_given(of_rates.OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
-        table, given, config = of_rates.of_workspace(workspace, str(scores), labels, drawn, None, rates=False)
+        tables.refuse_given(rate.OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
+        table, given, config = rate.of_workspace(workspace, str(scores), labels, drawn, None, rates=False)
         config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
     else:
         of_fit = judges, fit_labels
-        table, given, config = of_rates.read_with_labels(scores, labels, drawn, items, None, *of_fit, form, cut)
+        table, given, config = rate.read_with_labels(scores, labels, drawn, items, None, *of_fit, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
         errors.print(f"{found.ties} tie(s) are left out: the report uses only labels that prefer one of two answers")
@@ -90,7 +88,7 @@ def judge_report(
     if gate:
         decided = advice.get(of or PANEL)
         if decided is None or decided.outcome != "yes":
-            raise typer.Exit(REGRESSION if decided is not None and decided.outcome == "no" else NOT_ENOUGH)
+            raise typer.Exit(rate.REGRESSION if decided is not None and decided.outcome == "no" else rate.NOT_ENOUGH)
 
 
 def _print_reports(found: Reports) -> None:

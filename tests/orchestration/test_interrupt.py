@@ -124,7 +124,7 @@ def test_costs_of_other_judges_are_complete_when_one_judge_fails(tmp_path, monke
         monkeypatch.setattr(PartStore, "write_scores", write)
         begun, bills = [], []
 
-        def progress(label, *_):  # before each run of Dagster: what is told right after the one that broke
+        def progress(label, *_):  # called before each run of Dagster
             if "judge_inference" in begun and not bills:
                 bills.append(query(folder, "SELECT judge, requests FROM bills WHERE judge IN ('breaks', 'sound')"))
                 bills.append(len(server.bodies))
