@@ -13,7 +13,7 @@ from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.results.interpret import FEATURES, feature_correlations, text_features
 from care_ops.scores import Array, ScoreMatrix, content_seed
-from care_ops.structure.bounds import identifiability
+from care_ops.structure.bounds import eigengaps
 from care_ops.structure.factors import choose_by_balance, extract
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
     shown = slice(0, _MOST_FACTORS)
     correlations = feature_correlations(filled @ factors.directions[:, shown], features)
     of_judges = feature_correlations(ordered.values, features)
-    gaps = identifiability(solved.low_rank, len(factors.strengths)).gaps / factors.strengths
+    gaps = eigengaps(solved.low_rank, len(factors.strengths)) / factors.strengths
     numbers = zip(factors.mass[shown], factors.agreements[shown], factors.breadth[shown], gaps[shown], strict=True)
     return FactorsDocument(
         features=tuple(FEATURES),

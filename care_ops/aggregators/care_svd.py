@@ -14,10 +14,8 @@ from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array
-from care_ops.structure.bounds import directions_error, identifiability, misspecification
 from care_ops.structure.conic import sharpen
 from care_ops.structure.factors import (
-    Factors,
     choose_by_labels,
     effective_judges,
     extract,
@@ -138,7 +136,6 @@ def care_svd(problem: Problem) -> Aggregate:
         "mass": factors.mass.tolist(),
         "effective_judges": effective_judges(factors, correlation),
         "orientation": factors.orientation,
-        "theory": theory_of(structure, factors),
         "certificate": asdict(structure.certificate),
         "scale": placement,
     }
@@ -176,36 +173,3 @@ def weighted(scores: Array, weights: Array) -> Array:
     if total <= 1e-6 * float(np.abs(weights).sum()):
         raise FitError("care_svd: literal weights cancel and cannot sum to one; use `placement: panel`")
     return scores @ (weights / total)
-
-
-def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool | list[float] | None]:
-    """Evaluate the paper's theorems with the fitted factors in place of the true ones (``structure.bounds``).
-
-    Parameters
-    ----------
-    factors : Factors
-        Factors of the structure's L.
-
-    Returns
-    -------
-    dict
-        ``eigengaps``: the distance of each factor's strength from the nearest other one (thm:exact).
-        ``identified``: whether all eigengaps are positive, so that L determines its directions.
-        ``direction_condition``: largest error of the direction of quality, as a distance of unit vectors, over the
-        relative error of L in spectral norm (thm:sample, step 2); None if the factor is not identified.
-        ``one_factor_bound``: largest distance between the directions of a one-factor model and of quality, as unit
-        vectors (thm:misspecification); None if confounders are too strong for the theorem.
-    """
-    quality = factors.quality
-    order = [quality, *(r for r in range(len(factors.strengths)) if r != quality)]
-    determined = identifiability(structure.low_rank, len(order))
-    turned = misspecification(factors.directions[:, order], 1.0 / factors.strengths[order])
-    condition_number = None
-    if determined.identified:
-        condition_number = float(directions_error(float(determined.strengths[0]), determined.gaps)[quality])
-    return {
-        "eigengaps": determined.gaps.tolist(),
-        "identified": determined.identified,
-        "direction_condition": condition_number,
-        "one_factor_bound": turned.bound if turned.holds else None,
-    }

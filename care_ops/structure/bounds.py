@@ -7,29 +7,6 @@ import numpy as np
 from care_ops.errors import InputError
 from care_ops.scores import Array
 
-_DISTINCT = 1e-8
-"""Relative gap below which two eigenvalues count as equal."""
-
-
-@dataclass(frozen=True)
-class Identifiability:
-    """Eigengaps of L, which state whether L determines its directions (prop:ident-stable, thm:exact).
-
-    Attributes
-    ----------
-    strengths : (h,) array
-        Eigenvalues of L, strongest first.
-    gaps : (h,) array
-        Full-spectrum eigengaps of thm:approx, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``.
-    identified : bool
-        Whether all gaps are positive. Orthogonal columns of K_JH (Assumption 2) are then the eigenvectors of L up to
-        sign and order.
-    """
-
-    strengths: Array
-    gaps: Array
-    identified: bool
-
 
 @dataclass(frozen=True)
 class Misspecification:
@@ -77,8 +54,10 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
     return (connection / latent_precision) @ connection.T
 
 
-def identifiability(low_rank: Array, factors: int) -> Identifiability:
-    """Compute the eigengaps of L, and whether they determine its directions.
+def eigengaps(low_rank: Array, factors: int) -> Array:
+    """Compute the eigengaps of L, which are all positive if L determines its directions (prop:ident-stable, thm:exact).
+
+    Orthogonal columns of K_JH (Assumption 2) are then the eigenvectors of L up to sign and order.
 
     Parameters
     ----------
@@ -86,6 +65,12 @@ def identifiability(low_rank: Array, factors: int) -> Identifiability:
         L, positive semi-definite.
     factors : int
         Number h of leading eigenvectors.
+
+    Returns
+    -------
+    (h,) array
+        Full-spectrum eigengaps of thm:approx, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, for the largest
+        eigenvalue first.
 
     Raises
     ------
@@ -97,25 +82,7 @@ def identifiability(low_rank: Array, factors: int) -> Identifiability:
         raise InputError(f"bounds: factors must be between 1 and {len(values)}, got {factors}")
     strengths = values[:factors].astype(np.float64, copy=False)
     distances = np.abs(strengths[:, None] - strengths[None, :]) + np.diag(np.full(factors, np.inf))
-    gaps = np.minimum(strengths, distances.min(axis=1))
-    return Identifiability(strengths, gaps, bool((gaps > _DISTINCT * max(strengths[0], 1e-300)).all()))
-
-
-def directions_error(spectral_error: float, gaps: Array) -> Array:
-    """Bound the error ||u^_i - s_i u_i|| of each direction by the error ||L^ - L||, shape (h,).
-
-    The bound is ``2^{3/2} ||L^ - L|| / delta_i`` (Yu, Wang and Samworth, "A useful variant of the Davis-Kahan theorem
-    for statisticians", Biometrika 2015, corollary 3), step 2 of thm:sample. With ||L^ - L|| <= ||K_HH^{-1}|| (2 ||E|| +
-    ||E||^2) it gives thm:approx, whose constant 4 holds for the sine of the angle.
-
-    Parameters
-    ----------
-    spectral_error : float
-        ||L^ - L|| in spectral norm.
-    gaps : (h,) array
-        Positive eigengaps of L (``Identifiability.gaps``).
-    """
-    return 2**1.5 * spectral_error / gaps
+    return np.minimum(strengths, distances.min(axis=1))
 
 
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
