@@ -167,25 +167,15 @@ class DemoSource(_Declared):
 class GoldRule(_Declared):
     """Gold label computed as the mean of the columns or paths in ``mean_of``; ``values`` maps words to numbers.
 
-    With ``above``, gold is 1 if the mean is greater than this number and 0 otherwise. With ``at_least``, gold is also 1
-    if the mean equals the number.
+    With ``at_least``, gold is 1 if the mean is at least this number and 0 otherwise.
     """
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     values: dict[str, float] = {}
-    above: float | None = None
     at_least: float | None = None
-
-    @model_validator(mode="after")
-    def _one_threshold(self) -> GoldRule:
-        if self.above is not None and self.at_least is not None:
-            raise ValueError("gold has both above and at_least; remove one of them")
-        return self
 
     def of(self, mean: float) -> float:
         """Return the gold label of an item whose numbers have the given mean."""
-        if self.above is not None:
-            return float(mean > self.above)
         return mean if self.at_least is None else float(mean >= self.at_least)
 
 
