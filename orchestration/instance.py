@@ -6,7 +6,7 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Container, Generator, Sequence
+from collections.abc import Container, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,11 +22,7 @@ from assets.mount import UNMOUNTED, Mount
 from assets.partitions import JUDGES, TESTSETS, slice_key
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
-from orchestration.dagster_internals import (
-    daemon_is_alive,
-    end_run_as_failed,
-    materialisations,
-)
+from orchestration.dagster_internals import daemon_is_alive, end_run_as_failed
 from orchestration.launcher import WatchedRunLauncher
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
@@ -198,11 +194,26 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
             continue
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
-        unreported |= planned_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
+        unreported |= unreported_by(run.run_id, planned_by(run, instance, workspace.mount), instance, workspace.mount)
         end_run_as_failed(instance, run, "the process that launched this run was killed")
         if workspace.warehouse.usable():  # a rebuild loads all costs
             with workspace.warehouse.writer() as connection:  # the killed run may not have loaded its costs
                 workspace.bills.load(connection)
+    return unreported
+
+
+def unreported_by(
+    run_id: str, planned: Iterable[tuple[str, str | None]], instance: dg.DagsterInstance, mount: Mount = UNMOUNTED
+) -> set[tuple[str, str | None]]:
+    """Return the planned partitions of a run whose latest materialisation in Dagster is not by this run.
+
+    SQLite stores an event in the run's own log first. A kill or a full disk may lose it for Dagster's UI.
+    """
+    unreported: set[tuple[str, str | None]] = set()
+    for asset, partition in planned:
+        latest = dg.AssetRecordsFilter(mount.key(asset), [partition] if partition else None)
+        if run_id not in [one.run_id for one in instance.fetch_materializations(latest, limit=1).records]:
+            unreported.add((asset, partition))
     return unreported
 
 

@@ -41,6 +41,7 @@ from orchestration.instance import (
     partitions_under_way,
     report_unchanged,
     unfinished_runs,
+    unreported_by,
     workspace_instance,
 )
 from orchestration.plan import (
@@ -160,13 +161,16 @@ def _steps(
 ) -> Iterator[list[dg.RunRequest]]:
     """Yield the runs of each step until no partition is stale or all were tried once; complete the outcome.
 
-    Partitions that a killed run may have written without an event in Dagster (``lost``) are materialised again.
+    Partitions that a killed or failed run has written without an event in Dagster are materialised again; ``lost``
+    holds those of killed runs.
     """
     tried, first = Cursor(most=1), _requested(again, "a command requested it")
     left = _requested([key for key in lost if key[1] is not None], "the run that was to materialise it was killed")
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
-        stale = left | find_stale(workspace, outcome.known, canaries=True)
+        stale = find_stale(workspace, outcome.known, canaries=True)
+        left |= _requested(outcome.failures.keys() - stale.keys(), "its run failed after it was written")
+        stale = left | stale
         wanted = first or {key: one for key, one in stale.items() if wants(one, assets)}
         asked = tried.request(workspace, wanted, () if first else partitions_under_way(instance))
         first = {}
@@ -256,6 +260,9 @@ class _Executor:
         )
         materialised = [one for one in materialisations(self._instance, result.run_id) if one in planned]
         failures: dict[Partition, str] = {}
+        if not result.success:
+            unreported = unreported_by(result.run_id, materialised, self._instance)
+            materialised = [one for one in materialised if one not in unreported]
         for event in result.all_events:
             if event.is_step_failure and event.step_key is not None and not is_blocked(event.step_failure_data):
                 message, reasons = failure_message(event), reasons_of(event.step_failure_data)

@@ -8,7 +8,7 @@ import pytest
 
 from assets.report.staleness import StalePartition
 from care_ops.errors import WarehouseError
-from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations
 from orchestration.definitions import build_defs
 from orchestration.instance import (
     daemon_is_alive,
@@ -121,6 +121,48 @@ def test_partitions_written_without_an_event_are_materialised_again(workspace_af
         )
     assert run(workspace_after_run).materialised == [("judge_inference", "length")]
     assert not run(workspace_after_run).materialised, "once"
+
+
+def test_partitions_whose_event_is_only_in_the_log_of_their_run_are_materialised_again(workspace_after_run):
+    """Dagster's SQLite storage writes an event into the run's own file, then into the file that the UI reads."""
+    workspace = load_workspace(workspace_after_run)
+    with workspace_instance(workspace) as instance:
+        left = instance.create_run_for_job(
+            build_defs(workspace.root, workspace).resolve_job_def(IMPLICIT_ASSET_JOB),
+            asset_selection={dg.AssetKey("panel")},
+            status=dg.DagsterRunStatus.STARTED,
+            tags={LAUNCHED_BY: CARE_RUN, "dagster/partition": "one"},
+        )
+        event = instance.fetch_materializations(dg.AssetKey("panel"), limit=1).records[0].event_log_entry.dagster_event
+        assert event is not None
+        instance.report_dagster_event(event, left.run_id)
+        instance.wipe_assets([dg.AssetKey("panel")])  # from the shared file only
+        assert materialisations(instance, left.run_id) == [("panel", "one")]
+    assert run(workspace_after_run).materialised == [("panel", "one")]
+
+
+def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_path, monkeypatch):
+    """One error of the disk while Dagster stores an event leaves a written file that Dagster does not know."""
+    folder = make(tmp_path / "ws")
+    with workspace_instance(load_workspace(folder)) as instance:
+        storage = type(instance.event_log_storage)
+    store, failed = storage._store_asset_event, []
+
+    def fails_once(self, connection, event, event_id):
+        written = event.asset_materialization
+        if written and written.asset_key == dg.AssetKey("panel") and not failed:
+            failed.append(event)
+            raise OSError("disk full")
+        return store(self, connection, event, event_id)
+
+    monkeypatch.setattr(storage, "_store_asset_event", fails_once)
+    outcome = run(folder)
+    assert failed
+    assert not outcome.failures
+    assert outcome.materialised.count(("panel", "one")) == 1
+    with workspace_instance(load_workspace(folder)) as instance:
+        assert instance.get_materialized_partitions(dg.AssetKey("panel")) == {"one"}
+    assert not run(folder).materialised
 
 
 @pytest.mark.parametrize("has_run", [False, True])
