@@ -1,7 +1,7 @@
 """Causes of alerts: failed runs, fits that await review, changed judges and late nightly runs.
 
-``care run`` reports all causes when it ends. Runs of Dagster's daemon end at different times, so sensors report their
-failures and the state of the workspace.
+``care run`` reports all causes when it ends. The daemon's runs end at different times, so sensors report the failures
+of these runs and the state of the workspace.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ _KIND_OF = {
 _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 """Assets of each Dagster step whose name differs from the names of its assets."""
 
-_UNMADE = " could not be made: "
-_LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
+_UNMADE = " could not be built: "
+_LOST = "the process of its run was killed, or its machine was lost; `care run` builds it"
 
 
 def partition_of(run: dg.DagsterRun) -> str:
@@ -78,7 +78,7 @@ def testset_of_failure(asset: str, partition: str | None) -> str | None:
 
 
 def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
-    """Store the failures of a Dagster run, which the verdicts on the failed test sets then mention."""
+    """Store the failures of a Dagster run, to show the failures in the verdicts on the test sets."""
     from assets.report.verdicts import note_failure
 
     for cause in causes:
@@ -114,7 +114,7 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
     """Report failures, except the consequences of a failure that has an open alert.
 
-    A failure of scores is omitted if their judge failed. A judge's failure is added to an open alert with the same
+    A failure to load scores is omitted if the judge failed. A judge's failure is added to an open alert with the same
     reason.
     """
     causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
@@ -206,7 +206,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
     """Yield an alert if the deadline of the nightly run after time ``last`` (seconds since 1970) has passed."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
-        yield Alert("night late", f"The last nightly run began {(time.time() - last) / 3600:.0f} hours ago.")
+        yield Alert("night late", f"The nightly run is late: the last began {(time.time() - last) / 3600:.0f} h ago.")
 
 
 def report_conditions(
@@ -216,7 +216,7 @@ def report_conditions(
     current: Mapping[str, Verdict],
     nightly: NightlySettings | None,
 ) -> None:
-    """Report late nightly runs, blocked fits and changed judges, and resolve alerts whose cause no longer exists."""
+    """Report late nightly runs, blocked fits and changed judges; resolve alerts whose cause no longer exists."""
     from orchestration.instance import last_nightly_run
     from orchestration.plan import find_stale
 

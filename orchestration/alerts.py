@@ -37,17 +37,17 @@ KINDS: dict[str, tuple[Severity, str]] = {
         "critical",
         "Check that the daemon and its machine are running; `care run` builds what is missing.",
     ),
-    "run lost": ("error", "Find out why its process ended (memory, a lost machine); `care run` continues its work."),
+    "run lost": ("error", "Find out why the process ended, such as lack of memory; `care run` continues the work."),
     "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
     "judge failed": ("error", "Fix the server, file or limit that the message names; fits omit this judge until then."),
-    "scores failed": ("error", "Find the items without a score of this judge; `care run` asks about them again."),
-    "fit failed": ("error", "Correct what the message names; until then readers see the former fit."),
-    "page failed": ("error", "Correct what the message names; until then readers see the former page."),
-    "run failed": ("error", "Correct what the message names; `care run` tries it again."),
-    "held back": ("warning", "Look at the new fit and accept it, or correct what its checks name."),
+    "scores failed": ("error", "See `care status`; `care run` asks the judge again about the items without a score."),
+    "fit failed": ("error", "Correct what the message names and run `care run`; until then pages show the former fit."),
+    "page failed": ("error", "Correct what the message names and run `care run`; until then the former page remains."),
+    "run failed": ("error", "Correct what the message names, then run `care run`."),
+    "held back": ("warning", "See `care fits diff`; accept the new fit, or correct what its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the published fit until then."),
     "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
-    "experiment failed": ("warning", "Correct what the message names; no fit waits for an experiment."),
+    "experiment failed": ("warning", "Correct what the message names; fits do not depend on experiments."),
 }
 """Severity and default advice for each kind of alert."""
 
@@ -67,7 +67,7 @@ class Alert:
     kind : str
         Key of ``KINDS``.
     what, what_to_do : str
-        Sentences about the cause, and advice.
+        Sentences that describe the cause, and sentences with advice.
     testset, judge : str or None
         Names of the test set and the judge that the alert concerns.
     link : str or None
@@ -77,7 +77,8 @@ class Alert:
     shared_by : tuple of str
         Other judges that failed for the same reason.
     workspace, severity, since, key : str
-        Name of the workspace's folder; critical, error or warning; time in ISO 8601; identifier of the cause.
+        Name of the workspace's folder; critical, error or warning; time of the first report in ISO 8601; identifier of
+        the cause.
     state : {"open", "resolved"}
         Whether the cause still exists.
     """
@@ -102,12 +103,12 @@ class Alert:
         """Text of the alert in one line, for a chat or an email."""
         if self.state == "resolved":
             return f"CARE: {self.workspace}: resolved: {self.what}"
-        return f"CARE: {self.workspace} needs a person. {self.what} {self.what_to_do}"
+        return f"CARE: {self.workspace} needs attention. {self.what.rstrip('.')}. {self.what_to_do}"
 
 
 @dataclass
 class AlertLog:
-    """Contents of ``alerts.json``: open alerts and unsent states by key, and start of the last run with a heartbeat."""
+    """Contents of ``alerts.json``: open alerts, states still to be sent, and start of the last run with a heartbeat."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
     unsent: dict[str, str] = field(default_factory=dict[str, str])
@@ -205,7 +206,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve the open alerts for which ``is_over`` returns True, without messages about alerts never sent."""
+        """Resolve open alerts for which ``is_over`` returns True; if an alert was never sent, nothing is sent."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -214,12 +215,12 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a run without open failures and blocked fits has not yet sent its heartbeat."""
+        """Return whether a run must send its heartbeat: it has sent none, and no failure or blocked fit is open."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
     def send_heartbeat(self, began: float, bill: str = "") -> None:
-        """Send a message about a successful run and the cost of its judges to the heartbeat URL."""
+        """Send the start of a successful run and the cost of its judges to the heartbeat URL."""
         document = {"workspace": self._root.name, "night": began, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
         with self._changed() as log:
@@ -296,7 +297,7 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
         failed = AlertError(
-            f"the {setting} at {host} did not accept the message ({type(error).__name__}); check `alerts.{setting}`"
+            f"the {setting} at {host} refused the message ({type(error).__name__}); check it and `alerts.{setting}`"
         )
         failed.answered = isinstance(error, httpx.HTTPStatusError)
         raise failed from None

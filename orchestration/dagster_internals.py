@@ -45,7 +45,7 @@ def sqlite_storages() -> tuple[Any, Any, Any]:
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
     """Return the function that an asset's decorator wraps.
 
-    Mounting with a key prefix needs it, to rename the asset's step as well as its key. No upstream issue is known.
+    Mounting with a key prefix renames the asset's step, so it needs this function. No upstream issue is known.
     """
     compute: Any = asset.op.compute_fn
     return compute.decorated_fn

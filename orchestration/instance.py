@@ -169,7 +169,7 @@ def _unusable(home: Path, reason: str, *, deployed: bool = False) -> str:
         "check that its database runs and that its URL and password are correct, and run `dagster instance migrate` "
         "after an upgrade"
         if deployed
-        else "`care doctor --repair` moves it away and `care run` creates a new storage; no score is lost"
+        else "`care doctor --repair` moves it away, then `care run` creates a new storage; no score is lost"
     )
     return f"{home}: Dagster's storage cannot be used ({reason}); {advice}"
 

@@ -143,7 +143,6 @@ def run_stale(
 
 
 def _wants(one: StalePartition, assets: Collection[str], testset: str | None, judge: str | None) -> bool:
-    """Return whether a partition is of the given assets and, unless these are None, of the test set and the judge."""
     of_judge, of_testset = split_partition(*one.key)
     is_of_judge = judge is None or of_judge in (None, judge)
     is_of_testset = testset is None or testset in (of_testset, *one.testsets)

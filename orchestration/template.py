@@ -12,7 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 from care_ops.config import explained
 from orchestration.workspace import DECLARED_BY_TEST_SETS, GROUPS_OF_FIT, Settings
 
-_HEAD = "# A CARE workspace. Every setting has the value that is given here; delete what you do not change.\n"
+_HEAD = "# Settings of a CARE workspace. The values are the defaults; delete the lines that you do not change.\n"
 _WIDTH = 110
 
 

@@ -110,7 +110,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
     unlabelled, known = workspace.unread_labels(testset), known_failures(workspace, testset)
     failed = {asset: why for asset, why in known.items() if not (unlabelled and asset == "aggregates")}
     failures = [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
-    failures += [f"`{asset}` could not be made: {why}" for asset, why in failed.items()]
+    failures += [f"`{asset}` could not be built: {why}" for asset, why in failed.items()]
     failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
     several = () if unlabelled else workspace.labels_of(testset).repeats
     notes += [Reason("labels", f"{capital(sentence.removeprefix('warning: '))}.") for sentence in several]

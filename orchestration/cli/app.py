@@ -58,7 +58,7 @@ _FIRST = """\
 One trustworthy score per item out of many biased judges.
 
   care fit scores.csv --items items.csv     one score per item, and whether you can trust it
-  care label --items items.csv              label a few answers: they settle what scores cannot
+  care label --items items.csv              label a few answers, to decide what scores cannot
   care rate --help                          pass rates of systems from few labels; care gate decides on a release
   care init panel                           a workspace whose judges run every night: care run
 

@@ -127,19 +127,19 @@ def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def refuse_without_terminal(export: str, take_back: str) -> None:
-    """Raise ``InputError`` if there is no terminal, because piped labels are not of a person who has read the item.
+    """Raise ``InputError`` if standard input is not a terminal, because nobody has read the items of piped labels.
 
     The message names the commands that need no terminal.
     """
     if not sys.stdin.isatty():
         raise InputError(
-            f"nothing was asked, because standard input is no terminal; write the items to a table with `{export}`, "
-            f"fill in its column `label`, and import it with `{take_back}`"
+            "standard input is not a terminal, so no person can answer; write the items to a table with "
+            f"`{export}`, fill in its column `label`, and import it with `{take_back}`"
         )
 
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
-    """Ask the rater for the missing labels, last for items that were skipped in earlier sessions."""
+    """Ask the rater for the missing labels; items that were skipped in earlier sessions come last."""
     from warehouse.fits import now
 
     passed: list[int] = []

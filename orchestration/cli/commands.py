@@ -19,7 +19,7 @@ class _Command(TyperCommand):
 
     @errors_as_messages()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        args = _one_word_a_scale(args)
+        args = _join_scale_ends(args)
         if not ctx.resilient_parsing:  # true while a shell completes a word
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for option, count in Counter(order).items():
@@ -33,8 +33,8 @@ class _Command(TyperCommand):
         return super().invoke(ctx)
 
 
-def _one_word_a_scale(words: list[str]) -> list[str]:
-    """Rewrite ``--scale 1 10`` as ``--scale 1:10``, because a second ``--scale`` may be ``JUDGE=0:100``."""
+def _join_scale_ends(words: list[str]) -> list[str]:
+    """Rewrite ``--scale 1 10`` as ``--scale 1:10``, because each ``--scale`` takes one value, as in ``JUDGE=0:100``."""
     joined: list[str] = []
     for word in words:
         if joined[-2:-1] == ["--scale"] and _NUMBER.fullmatch(joined[-1]) and _NUMBER.fullmatch(word):

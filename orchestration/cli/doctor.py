@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.errors import CareError, how_to_install
+from care_ops.errors import CareError, counted, how_to_install
 from orchestration.cli.output import Json, Root, show
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
         loaded = read_workspace(folder)
     except CareError as error:
         return [_row("workspace", "fails", str(error))]
-    rows = [_row("workspace", "ok", f"{len(loaded.testsets)} test sets, {len(loaded.judges)} judges")]
+    size = f"{counted(len(loaded.testsets), 'test set')}, {counted(len(loaded.judges), 'judge')}"
+    rows = [_row("workspace", "ok", size)]
     rows += [_row("labels", "fails", wrong)] if (wrong := loaded.labels_of_nobody()) else []
     existing = next(p for p in (loaded.data, *loaded.data.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 1e9
@@ -144,13 +145,13 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
 
 def _ray(loaded: Workspace) -> dict[str, str]:
     cluster = loaded.ray.cluster()
-    embedded = "no cluster is named; judging with mode ray starts an embedded cluster"
-    return _row("ray cluster", "ok", embedded if cluster is None else f"{cluster}, by {loaded.ray.source()}")
+    embedded = "care.yaml names no cluster; judging with `mode: ray` starts an embedded cluster"
+    return _row("ray cluster", "ok", embedded if cluster is None else f"{cluster}, from {loaded.ray.source()}")
 
 
 def _store(loaded: Workspace) -> list[dict[str, str]]:
     if loaded.copy is None:
         return []
     lease, _ = loaded.copy.lease()
-    at_work = f"written by {lease['who']}" if lease else "nobody writes to it"
-    return [_row("store", "ok", f"{loaded.store} holds the data, {loaded.data} is a copy of them; {at_work}")]
+    writer = f"{lease['who']} writes to it" if lease else "no process writes to it"
+    return [_row("store", "ok", f"{loaded.data} is the local copy of {loaded.store}; {writer}")]

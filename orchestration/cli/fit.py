@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path | None,
-    typer.Option(help="Folder to write to; by default one named after the scores: scores-fit for scores.csv."),
+    typer.Option(help="Output folder; by default named after the table of scores: scores-fit for scores.csv."),
 ]
 Items = Annotated[Path | None, typer.Option(help="Table with item_id and any of response, gold, split_unit.")]
-Labels = Annotated[Path | None, typer.Option(help="Table with item_id, label: labels by people that the fit uses.")]
+Labels = Annotated[Path | None, typer.Option(help="Table with item_id and label: people's labels, which the fit uses.")]
 Aggregators = Annotated[
-    list[str] | None, typer.Option(help="Aggregator to run; repeatable, in order. By default the recommended ones.")
+    list[str] | None, typer.Option(help="Aggregator to run; repeatable. By default, the recommended aggregators.")
 ]
-Calibrate = Annotated[str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), anchors.")]
-Resamples = Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")]
+Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own, uniform (fills --scale), anchors (--labels).")]
+Resamples = Annotated[int, typer.Option(help="Resamples for the intervals of weights, 20 or more; 0 for no intervals.")]
 Features = Annotated[
     list[str] | None,
     typer.Option("--feature", help="Numeric column of --items that may bias judges, such as a length; repeatable."),
 ]
 Shuffled = Annotated[
-    bool, typer.Option("--shuffled", help="The rows are in random order: remove the judges' drift along the file.")
+    bool, typer.Option("--shuffled", help="Declare that the rows are in random order, to remove drift along the file.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the verdict and the aggregates as JSON.")]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from orchestration.cli import tables
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 fits = Commands(help="Compare, publish and roll back the kept fits of a test set.", no_args_is_help=True)
 
-Fit = Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")]
+Fit = Annotated[str, typer.Argument(help="Fit version, from `care fits list TESTSET`.")]
 ByAggregator = Annotated[str, typer.Option("--aggregator", help="Aggregator whose scores are compared or used.")]
 Why = Annotated[str, typer.Option(help="Reason, stored with the decision.")]
 
@@ -56,7 +56,7 @@ def _end(outcome: Outcome, published: str) -> None:
         errors.print("the pages still show the former fit; a Dagster run in progress updates them", style="yellow")
     elif pages:
         errors.print(
-            "fails: the fit is published, but its pages still show the former one; correct what failed, then run "
+            "fails: the fit is published, but its pages still show the former fit; correct the failure, then run "
             "`care run`",
             style="red",
         )
@@ -97,7 +97,7 @@ def list_fits(
 @fits.command()
 def diff(
     before: Annotated[
-        str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them; or a test set, for its last two.")
+        str, typer.Argument(help="Fit version, from `care fits list TESTSET`; or a test set, for its last two fits.")
     ],
     after: Annotated[
         str | None, typer.Argument(help="A later fit; omit it if the first argument is a test set.")
@@ -131,8 +131,8 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
     published = loaded.fits.published(testset)
     if len(versions) < 2 or now is None:
         raise InputError(
-            f"nothing to compare: test set {testset!r} has {len(versions)} kept fit(s); run `care run` after a change "
-            "of judges, items or labels"
+            f"nothing to compare: test set {testset!r} has {counted(len(versions), 'kept fit')}; run `care run` after "
+            "a change of judges, items or labels"
         )
     if published is not None and published[1].fit_version != now.fit_version:
         return published[1], now
@@ -184,7 +184,7 @@ def rollback(
 @tables.with_form
 def score(
     scores: tables.Scores,
-    fit: Annotated[str, typer.Option(help="A fit, as `care fits list TESTSET` lists them.")],
+    fit: Annotated[str, typer.Option(help="Fit version, from `care fits list TESTSET`.")],
     workspace: Root = Path(),
     aggregator: ByAggregator = "care",
     out: Annotated[
@@ -205,7 +205,7 @@ def score(
     matrix = read_scores(scores, form.columns, options=form.reading, report=tables.print_reading).scores
     rows = score_with(loaded, find(loaded, fit), aggregator, matrix)
     if out is None:
-        show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)
+        show(rows, f"{len(rows)} items, scored with {aggregator} of {fit}", as_json=json)
         return
     write_bytes(out, csv_of(list(rows[0]), [list(row.values()) for row in rows]))
-    console.print(f"{len(rows)} items: {out}")
+    console.print(f"scores of {counted(len(rows), 'item')} written to {out}")

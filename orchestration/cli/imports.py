@@ -10,19 +10,19 @@ from orchestration.cli.output import console, errors, watching
 Kind = Annotated[
     str,
     typer.Argument(
-        help="inspect_ai, lm_eval, alpaca_eval, promptfoo, deepeval, phoenix, langfuse, or care_release (the released "
-        "code's judge outputs)."
+        help="Tool: inspect_ai, lm_eval, alpaca_eval, promptfoo, deepeval, phoenix, langfuse, or care_release (judge "
+        "outputs of the paper's released code)."
     ),
 ]
-Out = Annotated[Path, typer.Option(help="Parquet or CSV file of item_id, judge, score.")]
+Out = Annotated[Path, typer.Option(help="Parquet or CSV file for the table of scores (item_id, judge, score).")]
 Items = Annotated[
-    Path | None, typer.Option(help="File of the items: texts, labels as gold, the system; for `care fit --items`.")
+    Path | None, typer.Option(help="Parquet or CSV file for texts, gold and systems, for `care fit --items`.")
 ]
 
 
 def import_(
     kind: Kind,
-    path: Annotated[Path, typer.Argument(help="A file of the tool, or a folder of them.")],
+    path: Annotated[Path, typer.Argument(help="File of the tool, or a folder of such files.")],
     out: Out,
     items: Items = None,
 ) -> None:

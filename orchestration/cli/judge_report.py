@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from orchestration.cli import rate, tables
 from orchestration.cli.output import Json, console, errors, show
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
 
 _HEADINGS = (
-    "kappa: agreement on which answers pass, 1 is full and 0 is chance. AUC: probability that an answer that people "
-    "passed gets the higher score. bias: judge minus people. Intervals are in brackets."
+    "kappa: agreement on which answers pass; 1 is full agreement, 0 is chance. AUC: probability that an answer that "
+    "people pass scores higher than one that they fail. bias: mean of judge minus people. Brackets: intervals."
 )
 
 
 Cut = Annotated[
-    float | None, typer.Option(help="Scores and grades above it pass; needed unless they have only two values.")
+    float | None, typer.Option(help="Scores and grades above this value pass; needed unless they have only two values.")
 ]
 Bar = Annotated[
-    float | None, typer.Option(help="Minimum agreement to gate; .6 for kappas, which is commonly called substantial.")
+    float | None,
+    typer.Option(help="Minimum agreement for a gate; 0.6 for kappas, commonly called substantial."),
 ]
 
 
@@ -34,7 +35,7 @@ def judge_report(
     scores: rate.ScoresOrName,
     labels: rate.Labels = None,
     drawn: rate.Drawn = None,
-    of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
+    of: Annotated[str | None, typer.Option(help="Judge to report; by default, all judges.")] = None,
     items: Annotated[Path | None, typer.Option(help="Table with item_id and split_unit.")] = None,
     cut: Cut = None,
     workspace: rate.Folder = None,
@@ -55,7 +56,7 @@ def judge_report(
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 
     if by not in MEASURES:
-        raise InputError(f"--by is {by!r}; use {', '.join(MEASURES)}")
+        raise InputError(f"--by {by!r} is not a measure; choose {', '.join(MEASURES)}")
     if by == "auc" and bar is None:
         raise InputError(
             "--by auc needs --bar, because the default of .6 is for kappas; give a minimum AUC, such as --bar 0.9"
@@ -70,7 +71,7 @@ def judge_report(
         table, given, config = rate.read_with_labels(scores, labels, drawn, items, None, *of_fit, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
-        errors.print(f"{found.ties} tie(s) are left out: the report uses only labels that prefer one of two answers")
+        errors.print(f"{counted(found.ties, 'tie')} left out: the report uses only labels that prefer one answer")
     people = [*([] if found.panel is None else [found.panel]), *(report.people for report in found.reports)]
     advice = {each.judge: may_gate(each, bar, by) for each in people}
     if json:

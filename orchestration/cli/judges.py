@@ -19,30 +19,28 @@ if TYPE_CHECKING:
     from assets.report.staleness import Partition
     from assets.workspace import Workspace
 
-judges = Commands(help="Write, try and report judges.", no_args_is_help=True)
+judges = Commands(help="Write, pin, test, retest and report judges.", no_args_is_help=True)
 
 
 @judges.command("new")
 def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
-    panel: Annotated[str | None, typer.Option(help="Write every judge of this panel, instead of a single one.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="A model: its repository or folder, or its name at an endpoint.")
-    ] = None,
+    panel: Annotated[str | None, typer.Option(help="Panel preset; write all its judges.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model: a repository, a folder, or a name at an endpoint.")] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
     base_url: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible endpoint.")] = None,
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable that holds the endpoint's key; OPENAI_API_KEY by default.")
     ] = None,
-    template: Annotated[str | None, typer.Option(help="Prompt template; by default the test set's.")] = None,
+    template: Annotated[str | None, typer.Option(help="Prompt template; by default, the test set's template.")] = None,
     program: Annotated[str | None, typer.Option(help="Name of a built-in program.")] = None,
     file: Annotated[str | None, typer.Option(help="Python file with program_judge(query, response).")] = None,
     family: Annotated[str | None, typer.Option(help="Base model, vendor or prompt family.")] = None,
     profile: Annotated[
         Literal["care", "paper", "paper-raw"],
-        typer.Option(help="paper: prompt models and read answers as in the paper; panels only on its test sets."),
+        typer.Option(help="paper: use the paper's prompts and parsing; a panel scores only the paper's test sets."),
     ] = "care",
 ) -> None:
     """Write the file of a judge, or of each judge of a panel; existing files are unchanged."""
@@ -111,7 +109,7 @@ def try_judge(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     workspace: Root = Path(),
     testset: Annotated[
-        str | None, typer.Option(help="Test set whose scale and prompt are used; by default the first it scores.")
+        str | None, typer.Option(help="Test set whose scale and prompt are used; by default, the judge's first.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -128,7 +126,7 @@ def try_judge(
     if loaded.judge(name).engine.needs.recordings:
         raise InputError(f"judge {name!r} is recorded and cannot score new texts; test another judge")
     if testset is None and not its_testsets:
-        raise InputError(f"judge {name!r} scores no test set; give --testset")
+        raise InputError(f"judge {name!r} scores no test set; name a test set with --testset")
     spec = effective_spec(loaded, name, loaded.testset(testset or its_testsets[0]).name)
     account = Account(loaded, name, purses(loaded))
     account.begin(testset or its_testsets[0], "trial")
@@ -186,7 +184,7 @@ def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
 def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
     """Ask a judge again about a few items that it has scored, and show how far its scores moved.
 
-    Exits with 6 if another model seems to answer, as `care gate` does.
+    Exits with 6, as `care gate` does, if another model seems to answer.
     """
     from assets.report.retests import last_retest
     from judges.items import FROM_A_FILE

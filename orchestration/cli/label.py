@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from orchestration.cli import tables
 from orchestration.cli.asking import Answers, answers_for, ask, labelling_progress, refuse_without_terminal
 from orchestration.cli.output import Root, console, typed_again
@@ -46,24 +46,24 @@ class _Subject:
 
 def label(
     context: typer.Context,
-    testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; or give --items.")] = None,
+    testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; omit it with --items.")] = None,
     workspace: Root = Path(),
-    items: Annotated[Path | None, typer.Option(help="Table of items, without a workspace.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Table of their scores, for grades and label effects.")] = None,
+    items: Annotated[Path | None, typer.Option(help="Table of items, to label items without a workspace.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Scores of --items, for the scale and the label effect.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of items in the file; by default 10, about three minutes."),
+        typer.Option(min=1, help="Number of items in the file of labels; by default 10, about three minutes."),
     ] = None,
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,
-        typer.Option(help="Keys and labels, such as y=1,n=0, or a range, such as 1-5; by default by the scale."),
+        typer.Option(help="Keys and labels, such as y=1,n=0, or a range, such as 1-5; the scale sets the default."),
     ] = None,
     rater: Annotated[
-        str | None, typer.Option(help="Who labels, if a table does not name the rater; by default the user's name.")
+        str | None, typer.Option(help="Name of the rater, unless the table names it; by default, your user name.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and exit.")] = None,
     html: Annotated[
@@ -74,7 +74,7 @@ def label(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
-    """Draw items and ask a person to label each by a key or a number; a second call continues."""
+    """Draw items, and ask a person to label each item with a key or a number; a second call continues."""
     from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, out)
@@ -133,8 +133,8 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int,
     item_ids = list(subject.items)
     if not any(map(texts_of, subject.items.values())):
         raise InputError(
-            "no item has a text to show; name the columns of the items prompt and response (for pairs: prompt, "
-            "response_a and response_b)"
+            "no item has a text to show; rename the columns of the table of items to prompt and response (for pairs: "
+            "prompt, response_a and response_b)"
         )
     count = min(_COUNT, len(item_ids)) if count is None else count
     added = rows_to_label(file.rows, item_ids, count=count, seed=seed)
@@ -155,7 +155,8 @@ def _take(subject: _Subject, file: LabelFile, table: Path, answers: Answers, rat
             f"({answers.written()}), or give other --answers"
         )
     filled, repeated = file.merge(labels.given, rater, now())
-    console.print(f"{filled} labels and {repeated} second labels imported; {labelling_progress(file)}")
+    done = f"{counted(filled, 'label')} and {counted(repeated, 'second label')} imported"
+    console.print(f"{done}; {labelling_progress(file)}")
     _print_effect(subject, file)
 
 
@@ -193,7 +194,7 @@ def _write_out(
         todo = f"fill in `label` ({answers.written()}), and import the table with: "
     file.write()
     take_back = _typed_with(context, imported=returned(path) if page else path)
-    console.print(f"{len(waiting)} items written to {path}; {todo}{take_back}")
+    console.print(f"{counted(len(waiting), 'item')} written to {path}; {todo}{take_back}")
 
 
 def _typed_with(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from care_ops.errors import CareError, InputError
+from care_ops.errors import CareError, InputError, counted
 from orchestration.cli.output import Root, console, errors
 
 _OF = {"model": "judge", "dataset": "test set"}
-"""Noun, for messages, for the file that names a repository of each kind."""
+"""Word for messages: judges name models, and test sets name data sets."""
 
 
 def pin(
@@ -69,13 +69,13 @@ def _pin(
         console.print(f"{path.stem}: {repository} at {revision}")
         if gated:
             console.print(
-                f"  its terms must be accepted before the {_OF[kind]} is used: accept them on the page of {repository} "
-                "on the hub with your account, and set HF_TOKEN to a token of that account"
+                f"  its terms must be accepted before the {_OF[kind]} is used: log in to the hub, accept them on the "
+                f"page of {repository}, and set HF_TOKEN to a token of the same account"
             )
     unknown = sorted(set(names) - {path.stem for path in folder.glob("*.yaml")})
     if unknown:
         raise InputError(f"no {_OF[kind]} {', '.join(map(repr, unknown))} in {folder}; correct the name")
-    console.print(f"{pinned} {_OF[kind]} file(s) pinned")
+    console.print(f"{counted(pinned, _OF[kind])} pinned")
     if failed:
         raise typer.Exit(1)
 

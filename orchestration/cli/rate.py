@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from assets.table.reading import TableInputs
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, errors, show, show_systems, watching
 
@@ -27,26 +27,26 @@ OF_TABLES = "applies to tables, but --workspace reads the file of the test set; 
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
 """Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
 
-ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")]
+ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace, the name of a test set.")]
 Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, instead of tables.")]
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="Table with item_id, label; drawn (random or chosen) and probability state how items were drawn. The gate "
-        "of a workspace uses the labels of the test set by default."
+        help="Table with item_id and label; the columns drawn (random or chosen) and probability state how items were "
+        "drawn. With --workspace, a gate uses the test set's labels by default."
     ),
 ]
 Drawn = Annotated[
     Literal["random"] | None,
-    typer.Option(help="How items were drawn if their labels do not state it; only random ones represent the others."),
+    typer.Option(help="How items were drawn, if --labels does not state it; only a random sample represents the rest."),
 ]
 Items = Annotated[
     Path | None, typer.Option(help="Table with item_id, the column that names the system, and split_unit.")
 ]
-FitLabels = Annotated[Path | None, typer.Option(help="Table with item_id, label: other labels, which the fit uses.")]
-Level = Annotated[float, typer.Option(help="Level of the intervals.")]
+FitLabels = Annotated[Path | None, typer.Option(help="Table with item_id and label: separate labels for the fit.")]
+Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Sequential = Annotated[
-    bool, typer.Option("--sequential", help="Wider intervals that are valid at every look while labels arrive.")
+    bool, typer.Option("--sequential", help="Compute wider intervals, valid at every look while labels arrive.")
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
@@ -54,7 +54,7 @@ LabelBounds = Annotated[
 ]
 PassK = Annotated[
     int,
-    typer.Option(min=1, help="Rate pass^k: all of this many runs of a system on a task (split_unit) must pass."),
+    typer.Option(min=1, help="k of pass^k: a task (split_unit) passes if all of k runs of the system pass."),
 ]
 
 
@@ -69,7 +69,7 @@ def rate(
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
     population: Annotated[bool, typer.Option("--population", help="Estimate rates for future items.")] = False,
-    width: Annotated[float | None, typer.Option(help="Also print the labels needed for +- this.")] = None,
+    width: Annotated[float | None, typer.Option(help="Also print the number of labels for +- this value.")] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
@@ -80,7 +80,7 @@ def rate(
 ) -> None:
     """Print each system's pass rate or mean label, with an interval, from judges' scores corrected by labels.
 
-    For a workspace's test set without --labels: print each system's difference from the best, as on its page.
+    With --workspace and without --labels: print each system's difference from the best system, as on the page.
     """
     from assets.table.rating import rate_table, score_variance
     from care_ops.results.rates import KINDS, labels_needed
@@ -130,8 +130,8 @@ def _print_checks(table: ScoreTable, labels: LabelRecord, config: TableConfig) -
 @tables.with_form
 def gate(
     scores: ScoresOrName,
-    new: Annotated[str, typer.Argument(help="The system to be released.")],
-    against: Annotated[str, typer.Option(help="The system to compare with.")],
+    new: Annotated[str, typer.Argument(help="System to release.")],
+    against: Annotated[str, typer.Option(help="System to compare with.")],
     labels: Labels = None,
     drawn: Drawn = None,
     items: Items = None,
@@ -140,7 +140,7 @@ def gate(
     workspace: Folder = None,
     against_fit: Annotated[
         str | None,
-        typer.Option(help="Kept fit (`care fits list TESTSET`) whose labels and judges must be unchanged."),
+        typer.Option(help="Fit version (`care fits list TESTSET`); its labels and judges must be unchanged."),
     ] = None,
     judges: tables.Judges = None,
     fit_labels: FitLabels = None,
@@ -160,7 +160,7 @@ def gate(
         tables.refuse_given(OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         table, given, config = of_workspace(workspace, str(scores), labels, drawn, system, against_fit, gate=True)
     elif labels is None or not system or against_fit is not None:
-        raise InputError("a gate over a table needs --labels and --system; --against-fit needs a --workspace")
+        raise InputError("without --workspace, give --labels and --system, and leave out --against-fit")
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     _print_checks(table, given, config)
@@ -192,7 +192,7 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
 
     loaded, columns = read_workspace(root), tuple(system or ())
     if not loaded.systems_of(testset, columns):
-        raise InputError(f"test set {testset!r} declares no systems; name their column with --system, or in its YAML")
+        raise InputError(f"test set {testset!r} declares no systems; name their column with --system, or in its file")
     data, published = gather(loaded, testset), loaded.fits.published(testset)
     assert data.fit_version is not None  # every test set of a workspace has one
     if published is None:
@@ -232,10 +232,10 @@ def of_workspace(
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     if rates and not config.systems:
-        raise InputError(f"test set {testset!r} has no column of systems; name it (--system, or `systems` in its file)")
+        raise InputError(f"test set {testset!r} has no systems; name their column (--system, or `systems` in its file)")
     file = labels or loaded.labels_file(testset)
     if file is None:
-        raise InputError(f"test set {testset!r} has no labels in care.yaml; give --labels")
+        raise InputError(f"test set {testset!r} has no labels in care.yaml; name a table with --labels")
     given = read_labels(file, report=tables.print_reading, unstated=drawn)
     if fit_version is not None:
         _end_where_measured_otherwise(loaded, testset, fit_version, given)
@@ -248,12 +248,12 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, fit_version: 
     kept = find(loaded, fit_version)
     if kept.testset != testset:
         raise InputError(
-            f"fit {kept.fit_version} belongs to {kept.testset!r}, not to {testset!r}; name a fit of this test set"
+            f"fit {kept.fit_version} belongs to test set {kept.testset!r}; name a fit of test set {testset!r}"
         )
     judges, items = changed_since(loaded, kept, labels.values)
     reasons = [
-        f"{len(names)} {what} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
-        for names, what in ((judges, "judge(s)"), (items, "label(s)"))
+        f"{counted(len(names), what)} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+        for names, what in ((judges, "judge"), (items, "label"))
         if names
     ]
     if reasons:
@@ -276,7 +276,7 @@ def read_with_labels(
     from assets.table.rating import read_rated_table
 
     if labels is None:
-        raise InputError("no labels to compare with: give --labels, a table of item_id and label")
+        raise InputError("there are no labels to compare with; give --labels, a table with item_id and label")
     inputs = TableInputs(scores, items, judges, fit_labels)
     how = form.columns, form.reading, tables.print_reading
     return read_rated_table(inputs, labels, *how, drawn=drawn, systems=system or (), cut=cut)

@@ -48,8 +48,8 @@ def gc(
 
 
 def forget(
-    item: Annotated[str, typer.Argument(help="The item_id of the item.")],
-    testset: Annotated[str, typer.Option(help="The test set it belongs to.")],
+    item: Annotated[str, typer.Argument(help="Value of item_id.")],
+    testset: Annotated[str, typer.Option(help="Test set of the item.")],
     workspace: Root = Path(),
 ) -> None:
     """Remove an item from items, scores, fits, database and pages, and never read it again."""
@@ -61,16 +61,16 @@ def forget(
     with locked_workspace(workspace, "care admin forget") as loaded:
         removed = remove_item(loaded, testset, item)
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
-    console.print(f"{item} is forgotten: {counts}. `care run` writes the pages again")
+    console.print(f"{item} is removed: {counts}. Run `care run` to write the pages again")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
-    console.print(f"CARE does not change your own files; these may still contain {item}: {own_files}, and your backups")
+    console.print(f"your own files and backups may still contain {item}; delete it there yourself: {own_files}")
     labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
         console.print(f"{labels} still has labels of {item}, which CARE ignores; delete these rows yourself")
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; an existing file is replaced.")],
+    file: Annotated[Path, typer.Argument(help="Tar file to write, on another disk; an existing file is replaced.")],
     workspace: Root = Path(),
 ) -> None:
     """Copy the workspace into one file: settings, your files, scores and fits, without files that CARE rebuilds."""
@@ -97,8 +97,8 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that `care admin backup` wrote.")],
-    folder: Annotated[Path | None, typer.Argument(help="The empty folder that becomes the workspace.")] = None,
+    file: Annotated[Path, typer.Argument(help="File from `care admin backup`.")],
+    folder: Annotated[Path | None, typer.Argument(help="Empty folder for the workspace.")] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -122,8 +122,8 @@ def restore(
             rows = read_back(load_workspace(Path(target)))
         except InputError as error:
             raise WarehouseError(
-                f"{error}. A backup has only the files in the workspace's folder; copy your other files back yourself"
+                f"{error}. A backup has only the files in the workspace's folder; copy the other files back yourself"
             ) from None
-    show(rows, f"{files} files, read whole", as_json=False)
+    show(rows, f"{files} files, all read and checked", as_json=False)
     made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` continues with it"
     console.print(f"{file} can be restored" if check else made)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from care_ops.errors import InputError, WarehouseError
+from care_ops.errors import InputError, WarehouseError, counted
 from orchestration.cli.output import (
     Json,
     Root,
@@ -40,7 +40,7 @@ def run(
     workspace: Root = Path(),
     testset: Annotated[str | None, typer.Option(help="Bring only this test set up to date.")] = None,
     judge: Annotated[str | None, typer.Option(help="Run only this judge, and load only its scores.")] = None,
-    select: Annotated[str | None, typer.Option(help="Only these assets, in Dagster's selection syntax.")] = None,
+    select: Annotated[str | None, typer.Option(help="Build only these assets (Dagster's selection syntax).")] = None,
     experiments: Annotated[bool, typer.Option("--experiments", help="Run the paper's experiments, too.")] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Run experiments at the paper's size, which takes hours.")
@@ -80,7 +80,7 @@ def run(
         if outcome.unselected:
             raise InputError(
                 f"nothing was materialised: the selected assets need {outcome.unselected[0]}, which is stale and not "
-                "selected; run once without --select"
+                "selected; run `care run` without --select first"
             )
         verdicts = _update_verdicts(loaded, outcome, narrowed=any((select, testset, judge)))
     seconds = time.perf_counter() - started
@@ -147,7 +147,7 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
     if wrong := loaded.labels_of_nobody():
         errors.print(f"warning: {wrong}", style="yellow")
     for testset in sorted(name for name in loaded.testsets if not loaded.judges_of(name)):
-        errors.print(f"note: {testset}: no judge scores it, so it has no panel")
+        errors.print(f"note: {testset}: no judge scores this test set; add a judge with `care judges new`")
 
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
@@ -155,15 +155,15 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
     if outcome.left_to_daemon:
         errors.print(
-            f"some assets are still stale: {outcome.left_to_daemon} Dagster run(s) wait for this workspace; the daemon "
-            "builds these assets after this command",
+            "some assets are still stale, because other Dagster runs wait for this workspace; the daemon builds these "
+            "assets after this command",
             style="yellow",
         )
     for sentence in batch_messages(loaded):
         errors.print(sentence)
-    count = len(outcome.materialised)
     nothing = "nothing could be materialised" if outcome.failures else "nothing to do"
-    errors.print(f"{f'{count} asset partitions materialised' if count else nothing} in {seconds:.1f} s")
+    done = f"{counted(len(outcome.materialised), 'asset partition')} materialised"
+    errors.print(f"{done if outcome.materialised else nothing} in {seconds:.1f} s")
     index = loaded.report_folder / "index.html"
     if index.exists() and not as_json:
         console.print(f"report: {index}")
@@ -256,10 +256,10 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     def printed(row: Forecast) -> dict[str, Any]:
         unmeasured = "" if row.measured or not row.tokens else "about "
         dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
-        nobody = "asks no judge: recorded, or answered for another test set" if row.items and not row.questions else ""
+        nobody = "asks no judge: recorded, or shared with another test set" if row.items and not row.questions else ""
         notes = [row.message or nobody] if row.message or nobody else []
         if row.given_up:
-            notes.append(f"{row.given_up:,} given up; raise `attempts` in the judge's file to ask again")
+            notes.append(f"gave up on {row.given_up:,}; raise `attempts` in the judge's file to ask again")
         return {
             "judge": row.judge,
             "test set": row.testset,
@@ -280,16 +280,15 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     console.print(
         f"in all: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
         f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
-        + (f" plus the cost of {', '.join(unpriced)} (set price_in and price_out in its file)" if unpriced else "")
+        + (f" plus the cost of {', '.join(unpriced)} (set price_in and price_out of the judge)" if unpriced else "")
         + f", {duration(sum(known))} if one judge runs after another"
-        + ("" if len(known) == len(rows) else ", plus the time of judges that were never measured here")
+        + ("" if len(known) == len(rows) else ", plus the time of judges not measured yet")
     )
     for sentence in _limits_passed(workspace, rows):
         console.print(sentence)
 
 
 def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[str]:
-    """Yield a sentence about each spend limit that the forecast exceeds."""
     from assets.judging.bill import purses
 
     dollars = defaultdict[str, float](float)

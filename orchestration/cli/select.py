@@ -23,10 +23,10 @@ def select(
     context: typer.Context,
     scores: tables.Scores,
     items: Annotated[Path, typer.Option(help="Table with item_id and gold; split_unit keeps items together.")],
-    aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
-    criterion: Annotated[str, typer.Option(help="order or error.")] = "order",
+    aggregator: Annotated[str, typer.Option(help="Name: care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
+    criterion: Annotated[str, typer.Option(help="order: AUC or Kendall's tau; error: accuracy or MAE.")] = "order",
     share: Annotated[float, typer.Option(help="Share of the items whose gold is used to choose the penalties.")] = 0.15,
-    cut: Annotated[float | None, typer.Option(help="A score above it is a vote for Q = 1.")] = None,
+    cut: Annotated[float | None, typer.Option(help="Value above which a score is a vote for Q = 1.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
     json: Json = False,
     *,
@@ -51,7 +51,7 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
             "tau": c.tau,
             selection.criterion: c.value,
             "chosen": "<" if c is selection.best else "",
-            "could not answer": c.why_not or "",
+            "failed because": c.why_not or "",
         }
         for c in selection.candidates
     ]

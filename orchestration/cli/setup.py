@@ -20,7 +20,7 @@ data: data
 
 From = Annotated[Path | None, typer.Option("--from", help="Table of recorded scores; no judge is asked.")]
 ONLY_FROM = "applies to a table of scores; name the table with --from"
-Items = Annotated[Path | None, typer.Option(help="With --from: table of the items' texts, gold, split_unit, system.")]
+Items = Annotated[Path | None, typer.Option(help="With --from: table of items (texts, gold, split_unit, system).")]
 
 
 @tables.with_form
@@ -30,7 +30,7 @@ def init(
         Literal["demo", "empty"] | None,
         typer.Option(
             show_default=False,
-            help="demo (the default): programs judge simulated answers; empty: no judge and no test set.",
+            help="demo (default): simulated judges and answers; empty: no judge and no test set.",
         ),
     ] = None,
     scores: From = None,

@@ -144,14 +144,14 @@ def ui(
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
     read_only: Annotated[bool, typer.Option("--read-only", help="Forbid launches and changes in the UI.")] = False,
 ) -> None:
-    """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
+    """Serve Dagster's UI for the workspace on localhost and run its daemon, until interrupted."""
     environment = _as_daemon(workspace)
-    errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
+    errors.print(f"http://127.0.0.1:{port} (press Ctrl-C to stop)")
     _become_daemon(environment, *(["--read-only"] if read_only else []), "-h", "127.0.0.1", "-p", str(port))
 
 
 def daemon(workspace: Root = Path()) -> None:
-    """Run Dagster's daemon over the workspace without the UI, until interrupted."""
+    """Run Dagster's daemon for the workspace without the UI, until interrupted."""
     _become_daemon(_as_daemon(workspace))
 
 
@@ -168,7 +168,7 @@ def _as_daemon(folder: Path) -> dict[str, str]:
 
     loaded = read_workspace(folder)
     if deployed_home(loaded) is not None:
-        raise WarehouseError(f"{loaded.root} is served by a deployment, which has its own daemon and UI; use those")
+        raise WarehouseError(f"{loaded.root} is served by a deployment; use the deployment's own daemon and UI")
     home = dagster_home(loaded)
     hold_daemon_lock(loaded)
     return {**os.environ, "DAGSTER_HOME": str(home), "CARE_WORKSPACE": str(loaded.root)}

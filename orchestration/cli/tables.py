@@ -41,7 +41,7 @@ System = Annotated[
         "means that the left one is better.",
     ),
 ]
-Judges = Annotated[Path | None, typer.Option(help="Table with judge, family.")]
+Judges = Annotated[Path | None, typer.Option(help="Table with the columns judge and family.")]
 Scale = Annotated[
     list[str] | None,
     typer.Option(
@@ -51,11 +51,11 @@ Scale = Annotated[
     ),
 ]
 OF_FILES = {
-    "item": (str, "Column of item ids; by default found by its name."),
-    "judge": (list[str], "Column that names the judge of each row; or, repeated, the column of each judge."),
+    "item": (str, "Column of item ids; by default, CARE recognises its name."),
+    "judge": (list[str], "Column that names the judge of each row; or, repeated, one column for each judge."),
     "score": (str, "Column of scores, in a table with one row for each score."),
     "drop": (list[str], "Column that is not a judge, in a table with a column for each judge; repeatable."),
-    **{name: (str, f"{words} By default found.") for name, words in explained(ReadingOptions).items()},
+    **{name: (str, f"{words} By default, CARE detects it.") for name, words in explained(ReadingOptions).items()},
     "decimal": (str, "Decimal mark of numbers in a text file: '.' or ','."),
 }
 """Options for the columns and the format of a table, each with its type and help text."""
@@ -129,7 +129,7 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
 HelpAll = Annotated[
     bool,
     typer.Option(
-        "--help-all", is_eager=True, callback=_show_all, help="Show the settings of the methods, too, and exit."
+        "--help-all", is_eager=True, callback=_show_all, help="Show also the settings of the methods, and exit."
     ),
 ]
 
@@ -137,7 +137,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """Replace a command's parameter ``name`` by options; ``together`` builds its argument from their values."""
+    """Replace a command's parameter ``name`` by options; ``together`` combines their values into its argument."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:

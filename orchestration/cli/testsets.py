@@ -46,7 +46,7 @@ def add_testset(
     workspace: Root = Path(),
     every: Annotated[bool, typer.Option("--all", help="Add every catalog entry that the workspace lacks.")] = False,
     released: Annotated[
-        Path | None, typer.Option(help="The paper's published scores: a clone of its repository.")
+        Path | None, typer.Option(help="Clone of the paper's repository, to add the published scores.")
     ] = None,
     scores: setup.From = None,
     items: setup.Items = None,
@@ -68,13 +68,13 @@ def add_testset(
                 "leave out one of the options"
             )
         for path in add_released(released, workspace, folder) or [folder]:
-            console.print(f"wrote {path}" if path != folder else "these test sets exist already")
+            console.print(f"wrote {path}" if path != folder else "nothing was added: these test sets exist already")
         return
     if scores is not None and not every:
         setup.testset_of(workspace, scores, items, judges, system or (), scale or (), form, name)
         return
     if every == (name is not None) or scores is not None:
-        raise InputError("nothing was added: give a name in the catalog, or --all, or a table of your own with --from")
+        raise InputError("nothing was added: give a name from the catalog, --all, or your own table with --from")
     tables.refuse_given(setup.ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
     for each in catalog.names() if name is None else [name]:
         text, path = catalog.text(each), folder / f"{each}.yaml"

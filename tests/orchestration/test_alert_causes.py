@@ -123,7 +123,7 @@ def test_a_failed_stage_is_retried_once_and_shown_in_the_verdict_until_it_succee
 
     assert assets_of(daemon.look()) == ["report_index"], "the items have been tried twice"
     assert daemon.run("report_index").success
-    assert daemon.reported().startswith("`items` could not be made: ")
+    assert daemon.reported().startswith("`items` could not be built: ")
     assert daemon.look() == []
 
     implicit = daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB)
@@ -226,7 +226,7 @@ def test_an_alert_names_failed_partitions_of_a_range_but_none_that_are_retried(d
     (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
     reported = json.loads(alert)
     assert (reported["kind"], reported["judge"], reported["partition"]) == ("judge failed", "oracle", "oracle")
-    assert judges[0] not in reported["what"].partition(" could not be made: ")[0], "the first of the range is innocent"
+    assert judges[0] not in reported["what"].partition(" could not be built: ")[0], "the first of the range is innocent"
     daemon.tick("workspace_sensor")
     assert len((daemon.folder / "told.jsonl").read_text().splitlines()) == 1, "it is stale, and told already"
     (daemon.folder / "judges" / "oracle.yaml").unlink()
@@ -300,7 +300,7 @@ def test_a_run_that_fails_without_a_failed_step_is_shown_in_the_verdict_until_re
     daemon.hear("alert_on_failure", run.run_id)
     assert assets_of(daemon.look()) == ["report_index"]
     assert daemon.run("report_index").success
-    assert daemon.reported().startswith("`panel` could not be made: the process of its run was killed")
+    assert daemon.reported().startswith("`panel` could not be built: the process of its run was killed")
     assert daemon.look() == []
 
     assert daemon.run_together({"panel"}, {"dagster/partition": "one"}).success
@@ -329,7 +329,7 @@ def test_a_killed_run_is_alerted(daemon):
     daemon.hear("alert_on_failure", record.dagster_run.run_id)
     assert assets_of(daemon.look()) == ["items", "gold"], "it is made again"
     assert daemon.run("report_index").success
-    assert daemon.reported().startswith("`items` could not be made: the process of its run was killed")
+    assert daemon.reported().startswith("`items` could not be built: the process of its run was killed")
 
 
 def _materialise_elsewhere(daemon: Daemon) -> subprocess.Popen[bytes]:

@@ -100,7 +100,9 @@ def test_each_kind_of_alert_is_sent_once_and_resolved_once(hook, tmp_path):
         assert each["link"] == (page.as_uri() if cause.testset == "one" else None)
         assert each["what_to_do"] == (cause.what_to_do or KINDS[cause.kind][1])
         assert datetime.fromisoformat(each["since"]) <= datetime.now(UTC)
-        assert each["text"] == f"CARE: {tmp_path.name} needs a person. {each['what']} {each['what_to_do']}"
+        assert (
+            each["text"] == f"CARE: {tmp_path.name} needs attention. {each['what'].rstrip('.')}. {each['what_to_do']}"
+        )
     again = Notifier(settings, tmp_path, tmp_path / "data")  # another process, later
     assert [again.report(cause) for cause in CAUSES] == [False] * 10
     again.send()

@@ -161,7 +161,7 @@ def test_from_cannot_be_combined_with_another_source(tables):
     assert not (tables / "mine").exists()
     care("init", tables / "mine", "--template", "empty")
     refused = care("testsets", "add", "--all", *given, "--workspace", tables / "mine", code=2)
-    assert "or --all, or a table" in " ".join(refused.split())
+    assert "--all, or your own table" in " ".join(refused.split())
 
 
 def test_an_unreadable_table_creates_no_workspace(tables):

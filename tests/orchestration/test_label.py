@@ -209,7 +209,7 @@ def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
     command = [sys.executable, "-m", "orchestration.cli", "label", *map(str, words)]
     piped = subprocess.run(command, input="y\n", capture_output=True, text=True, check=False)
     assert (piped.returncode, piped.stdout) == (2, "")
-    assert "standard input is no terminal" in piped.stderr
+    assert "standard input is not a terminal" in piped.stderr
     assert not (folder / "labels.csv").exists()
     typed = re.findall(r"`(care label[^`]*)`", piped.stderr)
     for k, line in enumerate(typed):
@@ -302,7 +302,7 @@ def test_a_table_of_labels_is_merged_once(folder):
     assert [row["labelled_at"][:23] for row in rows_of(folder / "labels.csv")] == [row[5][:23] for row in message]
     care(folder, "--repeat", 1, "--count", 2, "--html", folder / "again.html")
     assert "0 labels and 0 second labels imported; 2 of 3" in care(folder, *take, folder / "ann.csv")[1]
-    assert "1 labels and 1 second labels imported; 4 of 4" in care(folder, *take, folder / "bob.csv")[1]
+    assert "1 label and 1 second label imported; 4 of 4" in care(folder, *take, folder / "bob.csv")[1]
     assert sorted((label.rater, label.value) for label in read_labels(folder / "labels.csv").given) == [
         ("ann", 0),
         ("ann", 1),
@@ -379,14 +379,14 @@ def test_care_label_prints_the_line_for_care_yaml(tmp_path):
     waiting = [row["item_id"] for row in rows_of(folder / "labels" / "one.csv")]
     assert [row[0] for row in given_on(tmp_path / "page.html")["rows"]] == waiting
     result = CliRunner().invoke(app, command)
-    assert (result.exit_code, "standard input is no terminal" in result.output) == (2, True)
+    assert (result.exit_code, "standard input is not a terminal" in result.output) == (2, True)
 
 
 def test_what_is_wrong_is_named(folder):
     cases = {
         ("--answers", "q=1,n=0"): "--answers 'q=1,n=0' is not valid; give single keys",
         ("--answers", "12-1"): "--answers '12-1' is not a range: its first label must be the lowest",
-        (): "standard input is no terminal",
+        (): "standard input is not a terminal",
         ("--count", 50): "--count is 50, but there are only 40 items; lower --count",
         ("--html", folder / "out.csv"): "the page is an HTML file; use a name that ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported as CSV",

@@ -166,7 +166,7 @@ def test_failures_of_other_projects_steps_send_no_alert(two):
     event = SimpleNamespace(step_key="experiments", step_failure_data=data)
     (experiment,) = failures_of_run(workspace, NO_INSTANCE, dg.DagsterRun("a job"), [event])  # type: ignore[list-item]
     assert (experiment.asset, experiment.partition, experiment.testset) == ("theory_rates", None, None)
-    assert experiment.what == "theory_rates could not be made: the weights cancel"
+    assert experiment.what == "theory_rates could not be built: the weights cancel"
     (elsewhere,) = failures_of_run(
         replace(workspace, mount=TEAM_A),
         NO_INSTANCE,

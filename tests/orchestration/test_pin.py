@@ -58,14 +58,14 @@ def test_revisions_are_written_next_to_the_model_and_nothing_else_changes(tmp_pa
     (folder / "flow.yaml").write_text("engine: {kind: vllm, model: some/gated}\nfamily: x\n")
     (folder / "pinned.yaml").write_text(f"engine: {{kind: vllm, model: some/else, revision: {'f' * 40}}}\n")
     printed = care(tmp_path, "judges", "pin")
-    assert "2 judge file(s) pinned" in printed
+    assert "2 judges pinned" in printed
     assert "terms must be accepted" in printed
     assert (folder / "open.yaml").read_text() == (
         f"# ours\nengine:\n  kind: vllm\n  model: some/open\n  revision: {SHA}  # small\n  num_gpus: 0\n"
     )
     assert read_model(folder / "flow.yaml", JudgeSpec).engine.revision == SHA  # type: ignore[union-attr]
     assert read_model(folder / "pinned.yaml", JudgeSpec).engine.revision == "f" * 40  # type: ignore[union-attr]
-    assert "0 judge file(s) pinned" in care(tmp_path, "judges", "pin")
+    assert "0 judges pinned" in care(tmp_path, "judges", "pin")
 
 
 def test_a_missing_repository_exits_with_1_and_the_others_are_pinned(tmp_path, hub):
@@ -73,7 +73,7 @@ def test_a_missing_repository_exits_with_1_and_the_others_are_pinned(tmp_path, h
     (tmp_path / "care.yaml").write_text("{}\n")
     for name, model in (("a", "some/typo"), ("b", "some/open")):
         (tmp_path / "judges" / f"{name}.yaml").write_text(f"engine: {{kind: vllm, model: {model}}}\n")
-    assert "1 judge file(s) pinned" in care(tmp_path, "judges", "pin", code=1)
+    assert "1 judge pinned" in care(tmp_path, "judges", "pin", code=1)
     assert read_model(tmp_path / "judges" / "b.yaml", JudgeSpec).engine.revision == SHA  # type: ignore[union-attr]
     assert "no judge 'nobody'" in care(tmp_path, "judges", "pin", "nobody", code=2)
 
@@ -85,12 +85,12 @@ def test_data_sets_are_pinned_and_the_rest_of_the_file_is_unchanged(tmp_path, hu
     assert sorted(path.stem for path in folder.glob("*.yaml")) == catalog.names()
     assert "care testsets pin" in printed
     (tmp_path / "humans_llms_judgment_bias").mkdir()
-    assert "2 test set file(s) pinned" in care(tmp_path, "testsets", "pin", "asset", "chatbot_arena")
+    assert "2 test sets pinned" in care(tmp_path, "testsets", "pin", "asset", "chatbot_arena")
     for name in ("asset", "chatbot_arena"):
         assert load_testset(folder / f"{name}.yaml").source.revision == SHA  # type: ignore[union-attr]
         assert (folder / f"{name}.yaml").read_text().replace(f"  revision: {SHA}\n", "", 1) == catalog.text(name)
     printed = care(tmp_path, "testsets", "pin", code=1)
-    assert "0 test set file(s) pinned" in printed, "the two have theirs, and this hub knows no others"
+    assert "0 test sets pinned" in printed, "the two have theirs, and this hub knows no others"
     assert "no repository 'Yelp/yelp_review_full'" in " ".join(printed.split())
     assert "judgment_bias" not in printed, "it is a folder here"
     assert "rlvr_openings" not in printed, "it is made of another test set"
@@ -99,7 +99,7 @@ def test_data_sets_are_pinned_and_the_rest_of_the_file_is_unchanged(tmp_path, hu
     assert load_testset(folder / "asset.yaml").source.revision == SHA  # type: ignore[union-attr]
     assert (folder / "yelp.yaml").exists(), "what is missing is added, and nothing else is touched"
     for wrong in ((), ("asset", "--all")):
-        assert "give a name in the catalog" in " ".join(care(tmp_path, "testsets", "add", *wrong, code=2).split())
+        assert "give a name from the catalog" in " ".join(care(tmp_path, "testsets", "add", *wrong, code=2).split())
 
 
 def test_every_file_that_a_panel_writes_can_be_pinned():

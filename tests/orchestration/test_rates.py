@@ -202,11 +202,11 @@ def test_a_gate_against_a_stored_fit_reports_changed_labels_and_judges(tmp_path)
     assert care(*command)[0] == 0
     label(["i0,0.5,random", *passed[1:]])
     code, printed, _ = care(*command)
-    assert (code, "1 label(s) changed since (i0)" in printed) == (5, True), printed
+    assert (code, "1 label changed since (i0)" in printed) == (5, True), printed
     label(passed)
     (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: readability}\n")
     code, printed, _ = care(*command)
-    assert (code, "1 judge(s) changed since (length)" in printed) == (6, True), printed
+    assert (code, "1 judge changed since (length)" in printed) == (6, True), printed
     (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: nonsense}\n")
     assert "length" not in keys_of_judges(load_workspace(folder), "one")
     code, _, output = care(*command[:-1], "nothing")
@@ -272,7 +272,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; choose from a, b, c, d, e",
-        ("--by", "nothing"): "use kappa, weighted_kappa, auc",
+        ("--by", "nothing"): "choose kappa, weighted_kappa, auc",
         ("--fit-labels", folder / "few.csv"): "--fit-labels",
     }
     for options, sentence in cases.items():

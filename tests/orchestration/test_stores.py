@@ -212,7 +212,7 @@ def test_a_run_writes_to_the_store_and_another_machine_has_nothing_to_do(workspa
     assert "40 / 40" in care(third, "status")
     assert "the first" in care(third, "fits", "list", "one")
     assert (third / "data" / "report" / "index.html").exists(), "a command that only looks fetches too"
-    assert "nobody writes to it" in " ".join(care(third, "doctor").split())
+    assert "no process writes to it" in " ".join(care(third, "doctor").split())
     file = third.with_name("mine.tar")
     care(third, "admin", "backup", str(file))
     restored = third.with_name("restored")
