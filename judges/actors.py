@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _BATCH_TIMEOUT_S = 600.0
 _REPORT_EVERY_S = 60.0
 _MAX_LOST = 3
-"""Maximum number of actors of a judge that may die before the judge stops."""
+"""Maximum number of dead actors of one judge; if another actor dies, the judge stops."""
 
 Numbered = tuple[int, Sequence[Item]]
-"""Number of a batch, and the items in the batch."""
+"""A batch: its number and its items."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Task:
 
 
 class _LostActorError(Exception):
-    """Error for a Ray actor whose process or node is gone."""
+    """Error raised when the process or the node of a Ray actor has died."""
 
 
 class Worker:
@@ -55,11 +55,11 @@ class Worker:
         self._engines: dict[int, Engine] = {}
 
     def load(self, task: Task) -> None:
-        """Load the model that the task needs."""
+        """Load the model that the task's judge needs."""
         self._engine(task)
 
     def score(self, task: Task, batch: Sequence[Item]) -> tuple[list[Score], str]:
-        """Score a batch, and return the scores and the engine's version."""
+        """Score a batch of items; return the scores and the engine's version."""
         try:
             engine = self._engine(task)
             return engine.score(batch), engine.version
@@ -98,7 +98,7 @@ class Actors:
             self._end(worker)
 
     def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
-        """Score all batches, and yield for each batch its number, its scores and the version of the engine.
+        """Score all batches; yield the number, the scores and the engine's version of each batch.
 
         Raises ``JudgeError`` if Ray has too few GPUs for one actor, too many actors die, or no batch is scored in time.
         """
@@ -120,13 +120,13 @@ class Actors:
                 reported_at = now
                 _must_fit(ray, spec)  # a node may have left the cluster
                 _log.info(
-                    "Judge %r is waiting until Ray has assigned %g GPU(s) and an actor has loaded the model.",
+                    "Judge %r waits until Ray assigns GPUs (needed: %g) and an actor has loaded the model.",
                     *(spec.name, spec.engine.gpus),
                 )
             if now - answered_at > _BATCH_TIMEOUT_S:
                 raise JudgeError(
-                    f"judge {spec.name!r} scored no batch of {spec.batch_size} items in {_BATCH_TIMEOUT_S:.0f} s; "
-                    "lower batch_size, or read the actor's log for the reason"
+                    f"judge {spec.name!r} scored no batch (batch_size: {spec.batch_size}) in {_BATCH_TIMEOUT_S:.0f} s; "
+                    "lower batch_size in its file, or read the reason in the Ray actor's log"
                 )
             for reference in ready:
                 worker = self._running[reference][0] if reference in self._running else self._coming[reference]
@@ -145,10 +145,10 @@ class Actors:
                     self._lost += 1
                     if self._lost > _MAX_LOST:
                         raise JudgeError(
-                            f"judge {spec.name!r} stopped because {self._lost} of its actors died ({error}); CARE "
-                            "keeps the finished batches, so run again to continue"
+                            f"judge {spec.name!r} stopped because {self._lost} of its Ray actors died ({error}); CARE "
+                            "has stored the finished batches, so read the actors' logs, then run again to continue"
                         ) from error
-                    _log.warning("Judge %r: an actor died (%s); CARE sends its batches again.", spec.name, error)
+                    _log.warning("Judge %r: a Ray actor died (%s); CARE sends its batches again.", spec.name, error)
                     self._end(worker)
 
     def _start(self, ray: Any, spec: JudgeSpec, wanted: int, task: Any) -> None:
@@ -181,7 +181,7 @@ def _must_fit(ray: Any, spec: JudgeSpec) -> None:
     if gpus > available:
         raise JudgeError(
             f"judge {spec.name!r} needs {gpus:g} GPU(s), but Ray has {available:g}; set num_gpus: 0 in its engine to "
-            "run it on the CPU, or name a cluster in RAY_ADDRESS or care.yaml"
+            "run it on the CPU, or set RAY_ADDRESS or ray.address in care.yaml to a cluster with more GPUs"
         )
 
 
@@ -196,8 +196,8 @@ def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
             raise error.cause from error
         reason = str(error).strip().splitlines()[-1]
         raise JudgeError(
-            f"judge {spec.name!r} failed in its actor ({reason}); read the actor's log, and if its memory was too "
-            "small, raise num_gpus or lower max_length in its engine"
+            f"judge {spec.name!r} failed in its Ray actor ({reason}); read the actor's log. If GPU memory ran out, "
+            "raise num_gpus or lower max_length in the judge's engine"
         ) from error
     except ray.exceptions.RayError as error:
         raise _LostActorError(str(error).strip().splitlines()[-1]) from error

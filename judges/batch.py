@@ -1,4 +1,4 @@
-"""Records of batches, which are files of requests for an endpoint's Batch API."""
+"""Records of batches: files of requests that CARE sends to an endpoint's Batch API."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from judges.bill import Bill
 
 @dataclass(frozen=True)
 class Batch:
-    """Record of a batch, which is kept from before the batch is sent until its answers are stored.
+    """Record of one batch; CARE writes it before it sends the batch, and deletes it after it has stored the answers.
 
     Attributes
     ----------
@@ -21,17 +21,17 @@ class Batch:
     since : str
         Time at which the batch was created, in UTC.
     items, questions : int
-        Number of items that wait for the batch, and number of distinct questions about these items.
+        Number of items that the batch asks about, and number of distinct questions about these items.
     lines : tuple of str
-        Names of the batch's requests, one for each prompt.
+        Ids (``custom_id``) of the batch's requests, one for each prompt.
     body : dict
-        Fields that all requests of the batch share.
+        Fields of the request body that are equal in all requests of the batch.
     worst : float
         Maximum cost of the batch in US dollars.
     batch_id : str
         Id of the batch at the endpoint; empty until the id is known.
     done : int
-        Number of requests that were answered at the last check.
+        Number of answered requests at the last check.
     run_date : str
         Date of the cost record (YYYY-MM-DD): the first day on which a run found that the batch had ended.
     """
@@ -64,7 +64,7 @@ class BatchStore:
     keep, remove : callable
         Functions that write and delete a batch record.
     paid : callable
-        Function that records the cost of a batch once, even if it is called again after the process was killed.
+        Function that records the cost of a batch; a second call for the same batch adds no cost.
     """
 
     key: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from judges.items import Score
 
 _MOST_LATENCIES = 512
-"""Size of the random sample of latencies that a cost record keeps."""
+"""Size of the random sample of latencies in a cost record."""
 
 
 @dataclass
@@ -20,19 +20,19 @@ class Bill:
     Attributes
     ----------
     questions : int
-        Number of questions that were answered or given up.
+        Number of questions that were answered or abandoned.
     requests, repeated, refused : int
-        Numbers of requests that were sent, that repeat a question, and that were rate-limited (HTTP 429).
+        Number of requests, number of retries among them, and number of rate-limited requests (HTTP 429 or 529).
     tokens_in, tokens_cached, tokens_out, tokens_reasoning : int
-        Tokens read, tokens read from the endpoint's cache, tokens written, and tokens written for reasoning.
+        Numbers of input tokens, of cached input tokens, of output tokens, and of reasoning tokens.
     dollars : float
         Cost in US dollars, computed from the token counts that the endpoint reports.
     unknown : float
         Maximum cost in US dollars of requests without reported token counts.
     settled : float
-        US dollars that were reserved for these requests.
+        Amount in US dollars that was reserved for the requests.
     latencies : list of (float, float)
-        Pairs of a random number and a latency in milliseconds; those with the smallest random numbers are kept.
+        Random sample of latencies in milliseconds, each after the random number by which it was sampled.
     """
 
     questions: int = 0
@@ -49,12 +49,12 @@ class Bill:
     latencies: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def answered(self, milliseconds: float) -> None:
-        """Record the latency of an answer in milliseconds."""
+        """Add the latency of one answer, in milliseconds, to the record."""
         self.latencies.append((random.random(), milliseconds))
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Bill:
-        """Return the cost record of questions that a judge on this machine answered with ``scores``."""
+        """Compute the cost record of a judge without an endpoint from its scores."""
         bill = cls(
             questions=len(scores),
             requests=len(scores),
@@ -83,7 +83,7 @@ class Purse:
     name : str
         Name of the setting that defines the limit, for messages.
     spent, perhaps : float
-        US dollars that were spent before, and the maximum cost of earlier requests whose cost is unknown.
+        Earlier spending in US dollars, and the maximum cost of earlier requests whose cost is unknown.
     """
 
     def __init__(self, limit: float, name: str, spent: float = 0.0, perhaps: float = 0.0) -> None:
@@ -92,21 +92,21 @@ class Purse:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> bool:
-        """Reserve the maximum cost of a request if the limit allows this, and return whether it does."""
+        """Reserve the maximum cost of a request, or return False if this would exceed the limit."""
         with self._lock:
             enough = self.spent + self.perhaps + self._reserved + worst <= self.limit
             self._reserved += worst if enough else 0.0
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace a reserved amount by the actual cost of a request and its possible additional cost."""
+        """Replace the reserved amount of a request by its cost; ``perhaps`` is a possible additional cost."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost
             self.perhaps += perhaps
 
     def __str__(self) -> str:
-        perhaps = f", and at most {self.perhaps:.4f} more for requests without a known answer"
+        perhaps = f", and at most {self.perhaps:.4f} more for requests whose cost is unknown"
         return f"{self.spent:.4f} of {self.limit} US dollars are spent{perhaps * (self.perhaps > 5e-5)} ({self.name})"
 
 
@@ -142,7 +142,7 @@ class Ledger:
             self._since.add(bill)
 
     def take(self) -> Bill:
-        """Return the sum of the cost records that were added since the last call."""
+        """Return the sum of all cost records that were added after the previous call of this method."""
         with self._lock:
             taken, self._since = self._since, Bill()
             return taken

@@ -15,7 +15,7 @@ def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tup
     try:
         hub: Any = importlib.import_module("huggingface_hub")
     except ImportError as error:
-        raise JudgeError(f"CARE needs huggingface_hub here; {how_to_install('huggingface')} ({error})") from error
+        raise JudgeError(f"huggingface_hub is not installed ({error}); {how_to_install('huggingface')}") from error
     errors: Any = importlib.import_module("huggingface_hub.errors")
     with guard(f"the hub's answer about {repository!r}", "try again later", JudgeError):
         try:

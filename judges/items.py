@@ -9,21 +9,21 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-FROM_A_FILE = "its scores were read from a file, so it cannot be asked again"
-"""Clause for messages with the reason why a recorded judge cannot score new items."""
+FROM_A_FILE = "its scores were read from a file, so it cannot be asked again; choose a judge that is not recorded"
+"""End of messages about a recorded judge that should score items."""
 
 ONE = "score"
-"""Key in ``p_json`` under which the score of each repeat is stored."""
+"""Key in ``p_json`` for the list of the scores of all repeats."""
 
 RAW_LIMIT = 500
-"""Maximum number of stored characters of the text that an engine returns."""
+"""Maximum number of characters that are stored of an engine's text."""
 
 TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 """Names of the text fields of an item."""
 
 
 class Status(StrEnum):
-    """Outcome of a judge on one item; the score is missing unless the outcome is ``ok``."""
+    """Status of a judge's score of one item; the score is missing unless the status is ``ok``."""
 
     OK = "ok"
     TOO_LONG = "too_long"
@@ -37,7 +37,7 @@ class Status(StrEnum):
 
 
 MAY_PASS = (Status.TIMEOUT, Status.ENGINE_ERROR)
-"""Failures of a language model that may be temporary; all other statuses are caused by the item itself."""
+"""Statuses of failures that may be temporary; the item itself causes all other failures of a language model."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Item:
     Attributes
     ----------
     prompt, response, response_2, reference, aspect : str, optional
-        The texts that a judge may read. ``response_2`` is the second response of a pair. ``aspect`` is the aspect to
-        assess, if it differs between items.
+        Texts that a judge may read. ``response_2`` is the second response of a pair. ``aspect`` is the quality aspect
+        to score, if it differs between items.
     """
 
     item_id: str
@@ -60,12 +60,12 @@ class Item:
 
     @cached_property
     def key(self) -> str:
-        """Content key: a hash of the id and the texts, 32 hexadecimal digits."""
+        """Content key: a hash of the id and the texts, with 32 hexadecimal digits."""
         return _hash_of(self.item_id, self.text_key)
 
     @cached_property
     def text_key(self) -> str:
-        """Content key of the texts without the id; a judge gets one question for all items with the same text key."""
+        """Content key of the texts without the id; items with equal text keys share one question to a judge."""
         return _hash_of(*self.texts)
 
     @property
@@ -82,20 +82,20 @@ class Score:
     Attributes
     ----------
     score : float or None
-        The score, or None unless the status is ``ok``.
+        The score; None unless the status is ``ok``.
     raw : str or None
-        The engine's text or error message, at most 500 characters.
+        Text or error message of the engine, at most 500 characters.
     latency_ms : float or None
         Time until the answer, in milliseconds.
     p_json : str or None
-        Probability of each allowed answer as JSON, if the engine gives it; one set for each order of a pair. With
-        repeats, ``ONE`` holds the score of each repeat or null.
+        Probability of each allowed answer as JSON, if the engine returns it; for a pair, once for each order. With
+        repeats, the JSON holds under ``ONE`` the score of each repeat, or null.
     valid_mass : float or None
         Total probability of the allowed answers, in [0, 1].
     order : str or None
         ``both`` if a pair was shown in both orders; the score is then half the difference of the two answers.
     tokens_in, tokens_out : int or None
-        Tokens that the model read and wrote.
+        Numbers of input tokens and of output tokens.
     """
 
     item_id: str
@@ -111,7 +111,7 @@ class Score:
     tokens_out: int | None = None
 
     def __post_init__(self) -> None:
-        """Shorten a long raw text, and replace lone surrogates, which files cannot hold."""
+        """Shorten a long raw text, and replace lone surrogates, because files cannot store them."""
         raw = (self.raw or "")[:RAW_LIMIT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         object.__setattr__(self, "raw", raw or None)
 
@@ -122,7 +122,7 @@ class Score:
         return replace(self, item_id=item_id, item_key=item_key)
 
     def as_row(self) -> dict[str, Any]:
-        """Return the score as a row of a Parquet file, which maps column names to values."""
+        """Return the score as a row of a Parquet file: a mapping of column names to values."""
         return {**vars(self), "status": str(self.status)}
 
 
@@ -135,7 +135,7 @@ def _hash_of(*texts: str | None) -> str:
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
-    """Return the score and status of a value; the score is None unless the value is a finite number within the scale.
+    """Check that a judge's value is a finite number within the scale; return the score or None, and its status.
 
     Without a score, the status is ``refused`` (the judge returned None), ``parse_error`` or ``out_of_range``.
     """

@@ -1,6 +1,6 @@
-"""Parser of scores in models' texts, for models without log probabilities.
+"""Parser that reads a score from a model's text, for models without log probabilities.
 
-An ambiguous answer (a number on another scale, a range of scores, or two different verdicts) gives a missing score.
+The score of an ambiguous answer is missing: a number on another scale, a range of scores, or two different verdicts.
 """
 
 import re
@@ -34,7 +34,7 @@ _REFUSAL = re.compile(
     re.IGNORECASE,
 )
 _MOST_CHARACTERS = 10_000
-"""Number of characters that are read at each end of a text."""
+"""Number of characters that are read at the beginning, and at the end, of a long text."""
 
 _WORDS = {
     word: str(value) for value, word in enumerate("zero one two three four five six seven eight nine ten".split())
@@ -59,7 +59,7 @@ def parse_answer(
     marker : str
         Words after which the answer is expected.
     first : bool
-        Take the first number, whether or not it lies on the scale, as the paper's released code does.
+        Whether to use the first number even if it is not on the scale, as the paper's released code does.
 
     Returns
     -------
@@ -112,10 +112,10 @@ def _number(
 
 
 def _candidates(text: str, low: float, high: float, *, last: bool = False) -> list[float]:
-    """Return the numbers that may be the answer, in order.
+    """Return the numbers in a text that may be the answer, in order.
 
-    The result is empty if the first number, or with ``last`` the last number, is part of a range such as 3-4 or
-    "3 or 4". It is also empty if the number is the score for one of several criteria.
+    The result is empty if the first number (with ``last``, the last number) is part of a range such as 3-4 or
+    "3 or 4". It is also empty if that number is the score for one of several criteria.
     """
     text = _INTERVAL.sub(" ", text)
     if not _BARE.search(text):
@@ -135,7 +135,7 @@ def _candidates(text: str, low: float, high: float, *, last: bool = False) -> li
 
 
 def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
-    """Return whether the last number, at ``place``, belongs to a range or to one of several criteria."""
+    """Return whether the last number, which starts at ``place``, is in a range or is the score for one criterion."""
     if any(match.end() > place for match in _RANGE.finditer(text)):
         return True
     parts = [(match, match[1] or match[4], *_values(match, 2, 3)) for match in _PART.finditer(text)]

@@ -1,7 +1,7 @@
 """Pool that runs judges on their pending items, in this process or on Ray actors.
 
-A batch is read when it is needed and dropped when its scores are stored. A long test set therefore needs only
-the memory of a few batches.
+The pool reads a batch when it needs it, and drops it after it has stored the scores. Therefore a long test set
+needs only the memory of a few batches.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ Sink = Callable[[Sequence[Score], str], None]
 """Function that stores a batch of scores; it receives the scores and the engine's version."""
 
 BATCHES_AHEAD = 2
-"""Number of batches that an engine holds at a time; their scores are lost if the process is killed."""
+"""Number of batches that an engine processes at the same time; a killed process loses their scores."""
 
 STORED_EVERY_S = 5.0
-"""Maximum number of seconds after which answers of an endpoint are stored, even if a batch is incomplete."""
+"""Maximum time in seconds until answers of an endpoint are stored, even if their batch is incomplete."""
 
 _log = logging.getLogger(__name__)
 
 
 class DownError(JudgeError):
-    """Error of a judge that was stopped because too large a share of a batch failed."""
+    """Error raised when a judge was stopped because too large a share of a batch failed."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Progress:
     done, total : int
         Number of scored items, and number of all pending items.
     seconds : float
-        Time since the judge got its first batch.
+        Seconds since the judge received its first batch.
     """
 
     done: int
@@ -81,15 +81,15 @@ class PoolConfig:
         ``inline`` runs judges in this process, ``ray`` in Ray actors. ``auto`` uses Ray for models that are loaded on
         this machine or cluster, and this process for all other judges.
     actors : int
-        Largest number of Ray actors for each judge, each with a copy of its model.
+        Maximum number of Ray actors for each judge. Each actor loads a copy of the judge's model.
     side_by_side : int
-        Number of judges without a GPU that run at the same time. Judges on GPUs run as soon as Ray has GPUs for them.
+        Maximum number of judges without a GPU that run at the same time. Judges on GPUs run when Ray has free GPUs.
     spend_limit : float, optional
-        US dollars that all judges together may spend in a day (UTC), in addition to the limits in their own files. If
-        it is set, endpoints without prices receive no requests.
+        Maximum amount in US dollars that all judges together may spend in a day (UTC), in addition to the limits in
+        their own files. With a limit, endpoints without prices receive no requests.
     leave_out_flagged : bool
-        Whether items are left out of their test sets if the response addresses the judge (``care_ops.injections``) or
-        has invisible characters.
+        Whether to leave items out of a test set if their response addresses the judge (``care_ops.injections``) or
+        contains invisible characters.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -109,21 +109,21 @@ class Stop:
         self._callbacks: list[Callable[[], None]] = []
 
     def request(self) -> None:
-        """Ask the pool to stop, from any thread; answers to questions that were already sent are still stored."""
+        """Stop the pool; answers to open requests are still stored. Any thread may call this method."""
         self.requested = True
         for callback in [*self._callbacks]:
             callback()
-        _log.info("Judging ends early; CARE sends no further requests.")
+        _log.info("CARE was asked to stop; it sends no further requests to judges.")
 
     def on_request(self, callback: Callable[[], None]) -> None:
-        """Register a callback that runs when the end is requested, or at once if it was already requested."""
+        """Register a callback for ``request``; it runs at once if the stop has already been requested."""
         self._callbacks.append(callback)
         if self.requested:
             callback()
 
 
 class Pool:
-    """Context manager that runs judges, and at the end shuts down Ray if the pool has started Ray.
+    """Context manager that runs judges and, at the end of the block, shuts down the Ray that it started.
 
     Ray (a cluster or embedded) is started when the first judge needs it, and serves all judges of the ``with`` block.
     If Ray was already running, it is not shut down.
@@ -148,10 +148,10 @@ class Pool:
 
     @contextmanager
     def session(self, gpus: float = 0.0) -> Generator[Session]:
-        """Open a session, in which a model remains loaded until a judge needs another model.
+        """Open a session that keeps a model loaded until a judge needs another model.
 
-        With ``gpus``, the session opens at once, and Ray decides when the judge gets its GPUs. Without ``gpus``, it
-        opens when fewer than ``side_by_side`` such sessions are open.
+        If ``gpus`` is positive, the session opens at once, and Ray decides when the judge gets its GPUs. Otherwise it
+        opens when fewer than ``side_by_side`` sessions without GPUs are open.
         """
         on_ray = gpus > 0 and self._config.mode != "inline"
         with nullcontext() if on_ray else self._without_gpu:
@@ -186,7 +186,7 @@ class Pool:
 
 
 class Session:
-    """Session of a pool, which runs judges one after another and keeps the last model loaded."""
+    """Session of a pool that runs judges one after another and keeps the last model loaded."""
 
     def __init__(self, config: PoolConfig, start_ray: Callable[[], None], stop: Stop) -> None:
         self._config, self._start_ray, self._stop = config, start_ray, stop
@@ -195,7 +195,7 @@ class Session:
         self._loaded: tuple[object, ...] = ()
 
     def close(self) -> None:
-        """Free the loaded model, and stop its Ray actors."""
+        """Release the loaded model and stop its Ray actors."""
         if self._actors is not None:
             self._actors.close()
         self._models, self._actors = {}, None
@@ -208,7 +208,7 @@ class Session:
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Score ``items``, pass each finished batch to ``sink`` in this process, and return the number of scored items.
+        """Score items; pass each finished batch to ``sink`` in this process, and return the number of scored items.
 
         Parameters
         ----------
@@ -217,15 +217,15 @@ class Session:
         sink : callable
             Function that stores a batch of scores; the batch is done when the function returns.
         context : Context, optional
-            Folders, spending and callbacks that the engine needs in addition to its specification.
+            Folders, costs and callbacks that the engine needs in addition to the judge's specification.
         progress : callable, optional
-            Function that is called after every batch.
+            Function that receives the progress after every batch.
 
         Raises
         ------
         JudgeError
-            If the judge cannot be built, an actor did not answer in time, too large a share of a batch failed, or the
-            spend limit is reached. The sink has already received every answered batch.
+            If the engine cannot be built, a Ray actor did not answer in time, too large a share of a batch failed, or
+            the spend limit is reached. The sink has already received every answered batch.
         """
         from judges.questions import Batches, ItemsInMemory, Questions
 
@@ -310,9 +310,9 @@ class Session:
     def _overlapping(
         self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        """Send concurrent questions to an endpoint, and yield scores for each batch or every few seconds.
+        """Send concurrent questions to an endpoint; yield the scores of each batch, or of every few seconds.
 
-        The first question is sent alone, and at most one batch of questions is sent before the first batch is complete.
+        The first question is sent alone. Until the first batch is complete, no question of a second batch is sent.
         """
         from judges.engines.openai import OpenAIJudgeEngine
 
@@ -370,7 +370,7 @@ def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
         return ""
     counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
     return (
-        f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; the first "
-        f"with {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure that "
-        "its model answers, and run again: CARE then asks about the failed and the remaining items"
+        f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; first "
+        f"reason: {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure "
+        "that its model answers, then run again: CARE asks again about the failed items and continues with the rest"
     )

@@ -1,4 +1,4 @@
-"""Prices of models at endpoints, from a dated table; prices in a judge's file take precedence."""
+"""Prices of models at endpoints, from a table with a date; prices in a judge's file have precedence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Price:
     Attributes
     ----------
     read, cached, written : float
-        Prices of prompt tokens, of prompt tokens in the endpoint's cache, and of answer tokens with reasoning.
+        Prices of input tokens, of cached input tokens, and of output tokens (with reasoning tokens).
     source : str
         Source and date of the price.
     """
@@ -29,17 +29,17 @@ class Price:
     source: str
 
     def of(self, read: float, written: float, cached: float = 0.0) -> float:
-        """Return the cost of tokens in US dollars, where the ``read`` tokens include the ``cached`` tokens."""
+        """Return the cost in US dollars of numbers of tokens; ``read`` includes the ``cached`` tokens."""
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
     def at(self, share: float) -> Price:
-        """Return the price multiplied by ``share``, for example for the discount of batch files."""
-        source = f"{share:g} of {self.source}, for files"
+        """Return the price of tokens in batch files, as a ``share`` of this price."""
+        source = f"{share:g} of {self.source}, for batch files"
         return Price(share * self.read, share * self.cached, share * self.written, source)
 
 
 def listed(base_url: str, model: str) -> Price | None:
-    """Return the listed price of a model at an endpoint, or None if the table has no price for the model."""
+    """Return the price of a model at an endpoint from the table, or None if the table has no price."""
     table = _table()
     row = table["prices"].get(urlsplit(base_url).hostname, {}).get(model)
     return None if row is None else Price(*row, source=f"{table['source']} of {table['date']}")

@@ -1,6 +1,6 @@
 """Questions to a judge about the pending items of a test set; items with equal texts share one question.
 
-Only ids, keys and lengths of a long test set are in memory. Its texts are read in chunks when they are needed.
+Memory contains only the ids, keys and text lengths of a long test set. Texts are read in chunks when they are needed.
 """
 
 from abc import ABC, abstractmethod
@@ -17,19 +17,19 @@ from judges.spec import JudgeSpec
 T = TypeVar("T")
 
 _CHARACTERS_AT_ONCE = 8 * 2**20
-"""Maximum number of characters in memory; a smaller maximum needs more passes over the file."""
+"""Maximum number of characters of texts in memory; a smaller maximum needs more passes over the file."""
 
 _CHARACTERS_COMPARED = 128
-"""Number of first characters of an item's prompt, and of its other texts, by which items are sorted."""
+"""Number of characters at the beginning of the prompt, and of the other texts, by which items are sorted."""
 
 
 class ItemSource(ABC):
-    """Base class of item sources, from which the texts of items can be read repeatedly.
+    """Base class of sources of items, whose texts can be read several times.
 
     Attributes
     ----------
     ids, keys, text_keys : sequence of str
-        Ids and content keys of the items, as in ``Item``, in the order of the source.
+        Ids and content keys of the items (see ``Item``), in the order of the source.
     lengths : sequence of int
         Total number of characters of each item's texts.
     """
@@ -60,7 +60,7 @@ class ItemSource(ABC):
 
 
 class ItemsInMemory(ItemSource):
-    """Source of items that are in memory."""
+    """Source that holds its items in memory."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
@@ -74,10 +74,10 @@ class ItemsInMemory(ItemSource):
 
 
 class Questions:
-    """Questions to a judge about the pending items of a source, which are the items whose keys are not ``settled``.
+    """Questions to a judge about the pending items of a source: those whose keys are not ``settled``.
 
-    Items with equal texts share one question, which shows the first of these items. Questions to a language model
-    are sorted by text, because successive prompts with a long common beginning use the model's prefix cache.
+    Items with equal texts share one question, which uses the first of these items. Questions to a language model
+    are sorted by text, because successive prompts with a long common prefix use the model's prefix cache.
     """
 
     def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:
@@ -100,9 +100,9 @@ class Questions:
             yield from self._source.read(chunk)
 
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
-        """Yield batches of at most ``size`` items, one item per question; each batch is read when it is needed.
+        """Yield batches of at most ``size`` items, one item per question; read each batch when it is needed.
 
-        With ``unread``, all items of a batch have the same prompt: they differ only in the texts named in ``unread``.
+        With ``unread``, all items of a batch give the same prompt: they differ only in the texts named in ``unread``.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -114,13 +114,13 @@ class Questions:
         return len(self._positions[item.key])
 
     def of_items(self, scores: Sequence[Score]) -> list[Score]:
-        """Return the score of each item, copied from the score of its question."""
+        """Copy the score of each question to all items that share the question; return the items' scores."""
         ids, keys = self._source.ids, self._source.keys
         return [score.of(ids[k], keys[k]) for score in scores for k in self._positions[score.item_key]]
 
 
 class Batches:
-    """Batches of questions; no further batch is started if ``down`` is true or ``has_ended()`` returns true."""
+    """Batches of questions, which end early if ``down`` is set to true or ``has_ended()`` returns true."""
 
     def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
         self.questions, self._size, self._has_ended = questions, size, has_ended
@@ -138,7 +138,7 @@ class Batches:
         return self.down or self._has_ended()
 
     def until_stopped(self, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
-        """Yield the batches of ``Questions.batches`` until the judge is stopped."""
+        """Yield the batches of ``Questions.batches`` until ``stopped`` is true."""
         return takewhile(lambda _: not self.stopped, self.questions.batches(self._size, unread))
 
 
@@ -147,23 +147,23 @@ def _shown(unread: Collection[str], item: Item) -> list[str | None]:
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Yield chunks of ``wanted`` whose texts fit into memory; ``length_of`` returns the length of an element."""
+    """Split ``wanted`` into chunks whose texts fit into memory; ``length_of`` returns the text length of an element."""
     chunk: list[T] = []
     characters = 0
-    for one in wanted:
-        characters += length_of(one)
+    for element in wanted:
+        characters += length_of(element)
         if chunk and characters > _CHARACTERS_AT_ONCE:
             yield chunk
-            chunk, characters = [], length_of(one)
-        chunk.append(one)
+            chunk, characters = [], length_of(element)
+        chunk.append(element)
     if chunk:
         yield chunk
 
 
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
-    """Return the positions of all items in an order in which the texts of neighbours share long beginnings.
+    """Sort items by their texts, so neighbours share a long prefix; return the positions of the sorted items.
 
-    Only a short key of each item is kept, so a long test set can be read from a file item by item.
+    Memory contains only a short key of each item, so a long test set can be read from a file item by item.
     """
     kept = [_beginnings(item) for item in items]
     return sorted(range(len(kept)), key=kept.__getitem__)

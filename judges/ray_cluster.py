@@ -1,4 +1,4 @@
-"""Connection to a Ray cluster that the environment or care.yaml names, or to an embedded Ray."""
+"""Connection to the Ray cluster in ``RAY_ADDRESS`` or care.yaml, or to an embedded Ray."""
 
 import logging
 import os
@@ -13,14 +13,14 @@ from care_ops.errors import JudgeError
 _VARIABLE = "RAY_ADDRESS"
 
 _EMBEDDED = "local"
-"""Address with which Ray starts an embedded cluster; without an address, Ray would join any cluster of this machine."""
+"""Address that makes Ray start an embedded cluster; without an address, Ray would join a cluster on this machine."""
 
 _FOUND_BY_RAY = ("auto", _EMBEDDED)
-"""Addresses with which Ray itself searches or starts a cluster on this machine."""
+"""Addresses that make Ray search for a cluster on this machine or start one."""
 
 _ANSWER_TIMEOUT_S = 10.0
 _ATTEMPTS = 3
-"""Number of attempts to connect, because a busy cluster may exceed its own timeout."""
+"""Number of attempts to connect; a busy cluster may fail the first because of Ray's own timeout."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,8 +32,8 @@ class RayConfig:
     Attributes
     ----------
     address : str, optional
-        Address of a running Ray cluster, such as ray://host:10001; without it, Ray is embedded. The environment
-        variable ``RAY_ADDRESS`` overrides it.
+        Address of a running Ray cluster, such as ray://host:10001; without an address, Ray is embedded. The
+        environment variable ``RAY_ADDRESS`` overrides this setting.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -45,12 +45,12 @@ class RayConfig:
         return os.environ.get(_VARIABLE) or self.address
 
     def source(self) -> str:
-        """Return the name of the setting or environment variable that holds the address of the cluster."""
+        """Return the name of the environment variable or setting that contains the address of the cluster."""
         return _VARIABLE if os.environ.get(_VARIABLE) else "ray.address in care.yaml"
 
 
 FROM_ENVIRONMENT = RayConfig()
-"""Settings of Ray without an address in care.yaml; the environment may name a cluster."""
+"""Settings of Ray without an address in care.yaml; ``RAY_ADDRESS`` may still name a cluster."""
 
 
 def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
@@ -62,7 +62,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     from ray.exceptions import AuthenticationError
 
     address, source = config.cluster(), config.source()
-    _log.info("Ray starts with %s.", f"the cluster at {address}" if address else "an embedded cluster")
+    _log.info("CARE connects to %s.", f"the Ray cluster at {address}" if address else "an embedded Ray")
     if address and address not in _FOUND_BY_RAY:
         _must_answer(address, source)
     options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
@@ -83,29 +83,29 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
 def _why_not_connected(address: str | None, source: str, error: BaseException) -> str:
     if address is None:
         return (
-            f"an embedded Ray could not be started ({_in_short(error)}); free memory and space in /tmp, or name a "
-            f"cluster in {_VARIABLE}"
+            f"CARE cannot start an embedded Ray ({_in_short(error)}); free memory and space in /tmp, or set "
+            f"{_VARIABLE} to the address of a cluster"
         )
     return (
-        f"{source} is {address}: Ray cannot connect to it ({_in_short(error)}); check that it is the address that "
-        f"`ray start` has printed and that the cluster runs the same release of Ray, or unset {source}. If the cluster "
-        "asks for a token, copy the file ~/.ray/auth_token of the machine where `ray start` was called, or its content "
-        "into RAY_AUTH_TOKEN, and set RAY_AUTH_MODE=token"
+        f"{source} is {address}: Ray cannot connect to this address ({_in_short(error)}); set the address that "
+        f"`ray start` printed, use the same release of Ray as the cluster, or unset {source}. If the cluster "
+        "requires a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the content of ~/.ray/auth_token on the "
+        "machine where `ray start` was called"
     )
 
 
 def _in_short(error: BaseException) -> str:
-    """Return the first and the last line of an error, because the last line has the reason of Ray's server."""
+    """Return the first and the last line of an error; the last line is the reason that Ray's server reports."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return " ".join(dict.fromkeys([lines[0], lines[-1]]))
 
 
 def _must_answer(address: str, source: str) -> None:
-    """Raise ``JudgeError`` if no server listens at an address, because ``ray.init`` would wait and ignore signals."""
+    """Raise ``JudgeError`` if no server listens at the address; ``ray.init`` would wait and ignore signals."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
         raise JudgeError(
-            f"{source} is {address}, which is not an address of Ray; write host:port or ray://host:port, or unset it"
+            f"{source} is {address}, which is no address of Ray; set it to host:port or ray://host:port, or unset it"
         )
     try:
         with closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_TIMEOUT_S)):

@@ -33,7 +33,7 @@ _MOST_LAYERS = 2
 
 
 class _Visible(dict[int, str]):
-    """Mapping of each character to its plain form, and of invisible characters and white space to nothing."""
+    """Mapping of each character code to the plain character, or to "" for invisible characters and white space."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -59,7 +59,7 @@ class _View:
 
     @classmethod
     def unescaped(cls, text: str) -> _View:
-        """Return a view of a text with decoded escapes of JSON, URLs and HTML."""
+        """Decode the escapes of JSON, URLs and HTML in a text; return the view of the result."""
         return cls._of_characters(_characters(text))
 
     @classmethod
@@ -70,7 +70,7 @@ class _View:
 
     @property
     def lower(self) -> str:
-        """Text in lower case with the same length; only U+0130 would have two characters in lower case."""
+        """Text in lower case, with the same length (U+0130, with two characters in lower case, is kept)."""
         lower = self.text.lower()
         if len(lower) == len(self.text):
             return lower
@@ -78,7 +78,7 @@ class _View:
 
 
 def _characters(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each character of a text with decoded escapes, and its span in the text."""
+    """Decode the escapes in a text; yield each character and the start and end of its span in the text."""
     done = 0
     for match in _ESCAPE.finditer(text):
         yield from ((text[k], k, k + 1) for k in range(done, match.start()))
@@ -91,7 +91,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """Decode base64 or hexadecimal digits at every offset, and yield the text, its start and the digits per byte."""
+    """Decode base64 or hexadecimal digits at every offset; yield the text, its start and the digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2
@@ -105,7 +105,7 @@ def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
 class Secrets:
     """Filter that removes secrets, fragments of secrets and their encoded forms from texts.
 
-    A fragment has six consecutive characters. Case, spaces, line breaks and invisible characters do not matter. Escapes
+    A fragment is six consecutive characters. Case, spaces, line breaks and invisible characters are ignored. Escapes
     of JSON, URLs and HTML, hexadecimal digits and base64 are decoded.
     """
 
@@ -127,12 +127,12 @@ class Secrets:
 
     @classmethod
     def of_environment(cls) -> Secrets:
-        """Return a filter for the values of environment variables that probably hold API keys."""
+        """Return a filter for the values of environment variables whose names suggest an API key."""
         named = [value.strip() for name, value in os.environ.items() if _NAMES_A_KEY.search(name)]
         return cls(value for value in named if len(value) >= MIN_SECRET and not value.startswith("/"))
 
     def hide(self, text: str, limit: int = _SENTENCE) -> str:
-        """Return a text with ``***`` for each secret, cut to ``limit`` characters."""
+        """Replace each secret in a text by ``***``; return at most ``limit`` characters."""
         if not self._parts and not self._short:
             return text[:limit]
         text = text[: limit + 8 * max(self._longest, MIN_SECRET)]
@@ -143,7 +143,7 @@ class Secrets:
         return "".join("***" if is_hidden else "".join(c for c, _ in pairs) for is_hidden, pairs in groups)[:limit]
 
     def name(self, text: str | None) -> str:
-        """Return a model's name without secrets, or ``unnamed`` for a text that is not a name."""
+        """Return a model's name with hidden secrets, or ``unnamed`` if the text is not a name."""
         hidden = self.hide(text or "", 200)
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 
@@ -166,7 +166,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def unrepeated(text: str, asked: str) -> str:
-    """Replace each part of a text that repeats at least 12 characters of the question by ``***``."""
+    """Replace each passage of a text that repeats 12 or more characters of the question by ``***``."""
     forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
     begins = [text[k : k + _MIN_REPEATED] in forms for k in range(len(text) - _MIN_REPEATED + 1)]
     within = (any(begins[max(0, k - _MIN_REPEATED + 1) : k + 1]) for k in range(len(text)))

@@ -32,11 +32,11 @@ _UNPRIVILEGED = "65534"
 
 
 class SandboxTimeoutError(Exception):
-    """Error of a program that did not answer in time; its process has been ended."""
+    """Error raised when a program did not answer in time; its process has been killed."""
 
 
 class SandboxDiedError(Exception):
-    """Error of a program whose process ended or wrote something other than one answer."""
+    """Error raised when a program's process ended, or wrote something other than one answer."""
 
 
 @dataclass(frozen=True)
@@ -58,30 +58,30 @@ class ProgramFile:
 
 
 def available() -> Kind:
-    """Return the kind of sandbox that works on this machine, or ``none``."""
+    """Return the kind of sandbox that works on this machine; ``none`` if there is no sandbox."""
     return "none" if why_unavailable() else "bwrap"
 
 
 def why_unavailable() -> str:
-    """Return the reason why this machine has no sandbox, with a remedy, or an empty text if it has a sandbox."""
+    """Return why this machine has no sandbox, with a remedy; an empty text if the sandbox works."""
     if shutil.which("bwrap") is None:
         return "this machine has no sandbox for programs; install bubblewrap (its command bwrap must be on PATH)"
     command = [*_bwrap(), *_python("pass")]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_START_S, check=False, env=_ENVIRONMENT)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bubblewrap is installed but does not start here ({sentence(str(error))}); reinstall it"
+        return f"bubblewrap is installed but does not start here ({sentence(str(error))}); reinstall bubblewrap"
     if done.returncode == 0:
         return ""
     reported = sentence(done.stderr.decode(errors="replace").strip()) or f"it ended with code {done.returncode}"
     return (
-        f"bubblewrap is installed but does not work here ({reported}); where a container forbids namespaces, allow "
-        "them as in docs/deployment.md"
+        f"bubblewrap is installed but does not work here ({reported}); if a container forbids namespaces, allow "
+        "namespaces as in docs/deployment.md"
     )
 
 
 class Sandbox:
-    """Sandboxed process of one program, which starts at the first question and restarts if it has ended.
+    """Process that runs one program in the sandbox; it starts at the first question, and again after it has ended.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Sandbox:
         self._buffer = b""
 
     def ask(self, query: str, response: str) -> dict[str, Any]:
-        """Return the score that the program gives to one response.
+        """Run the program on one response, and return its score or error.
 
         Returns
         -------
@@ -116,7 +116,7 @@ class Sandbox:
         Raises
         ------
         SandboxTimeoutError, SandboxDiedError
-            If there is no valid answer. The process has been ended, and the next question starts another process.
+            If there is no valid answer. The process has been killed; the next question starts another process.
         """
         if self._process is None:
             self.start()
@@ -129,7 +129,7 @@ class Sandbox:
         return answer
 
     def close(self) -> None:
-        """End the process and all processes that it has started."""
+        """Kill the process and all processes that it has started."""
         if self._process is not None:
             self._process.kill()
             for pipe in (self._process.stdin, self._process.stdout):
@@ -140,7 +140,7 @@ class Sandbox:
         self._buffer = b""
 
     def start(self) -> None:
-        """Start the process and load the program, or raise ``JudgeError`` with Python's message."""
+        """Start the process and load the program; if this fails, raise ``JudgeError`` with Python's message."""
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
         wall = [] if self._kind == "none" else _bwrap()
         command = [*wall, *_python(worker), self._kind, str(self._memory), *_packages()]
@@ -182,7 +182,7 @@ class Sandbox:
             except (BrokenPipeError, BlockingIOError):
                 chunk = b""
             if chunk == b"" or len(self._buffer) > _LONGEST_ANSWER:
-                why = "it wrote more than one answer may hold" if chunk else "its process ended"
+                why = f"its answer is longer than {_LONGEST_ANSWER:,} bytes" if chunk else "its process ended"
                 self.close()
                 raise SandboxDiedError(why)
             self._buffer += chunk or b""
@@ -206,7 +206,7 @@ def _packages() -> list[str]:
 
 
 def _shown() -> list[str]:
-    """Return the paths that the process may read: this Python, its library and packages, and the system's libraries."""
+    """Return the paths that the process may read: Python, its standard library, packages, and system libraries."""
     home, multiarch = Path(sys.base_prefix), sysconfig.get_config_var("MULTIARCH") or ""
     system = ["/lib64", "/usr/lib64", *(f"{lib}/{multiarch}" for lib in ("/lib", "/usr/lib") if multiarch)]
     libraries = [path for path in system if Path(path).is_dir()] or ["/lib", "/usr/lib"]

@@ -1,4 +1,4 @@
-"""Script that loads one program inside the sandbox and answers each JSON line with a JSON line.
+"""Script that loads one program in the sandbox, then reads questions and writes answers as lines of JSON.
 
 The script imports no module of CARE, because none is readable inside the sandbox. Before it loads the program, it
 disables system calls that start processes, hold memory outside the address space, or reach into the kernel.
@@ -20,7 +20,7 @@ _THREADS = 32
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 38, 22  # from the system's header sys/prctl.h
 
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""Number of each processor in the kernel, and index of its system call numbers in ``_REFUSED``."""
+"""Audit number of each processor architecture, and index of its system call numbers in ``_REFUSED``."""
 
 _CLONE = (56, 220)
 _CLONE3 = 435
@@ -39,11 +39,11 @@ _REFUSED = {
     **{"kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105)},
     **{"finit_module": (313, 273), "delete_module": (176, 106), "open_by_handle_at": (304, 265)},
 }
-"""System calls that a program may not make, with their numbers on each processor."""
+"""System calls that a program may not make, with their numbers on each architecture."""
 
 
 def main() -> None:
-    """Set the limits, load the program from the first line of standard input, and answer the lines that follow.
+    """Set the limits, load the program from the first line of standard input, and answer the following lines.
 
     The command-line arguments are the kind of sandbox (``bwrap`` or ``none``), the memory limit in megabytes, and the
     folders of installed packages.
@@ -81,7 +81,7 @@ def _limit(what: int, value: int) -> None:
 
 
 def _give_up_rights() -> None:
-    """Become an unprivileged user that can start no process, write no file and make fewer system calls."""
+    """Drop privileges: switch from root to nobody, and forbid new processes, file writes and most kernel access."""
     _limit(resource.RLIMIT_NPROC, _THREADS)  # threads count as processes
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NOFILE, 64)

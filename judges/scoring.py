@@ -1,9 +1,9 @@
 """Probabilities of the allowed answers, computed from the probabilities of next tokens.
 
-An answer may be spelled in several ways (with and without a space before it) and may take several tokens. The token
-sequences of all spellings form a trie. The model evaluates the next token's probabilities once at each inner node of
-the trie that can matter, starting at the root. A number that another digit may extend (1 to 10) counts as an answer
-only with the probability that no digit follows.
+An answer may have several spellings (with and without a space before it), each of several tokens. The token
+sequences of all spellings form a trie. Starting at the root, the model computes the next token's probabilities once at
+each inner node that can change the score. A number that another digit may extend (1 to 10) counts as an answer only
+with the probability that no digit follows.
 """
 
 import math
@@ -15,19 +15,19 @@ from itertools import accumulate
 Prefix = tuple[int, ...]
 
 EXACT_TO = 1e-4
-"""Maximum error of an expected score, in units of the scale, because improbable answers are omitted."""
+"""Maximum error of an expected score through omitted answers, in units of the scale."""
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """Token sequences with which a tokenizer can write the allowed answers.
+    """Token sequences of the allowed answers for one tokenizer.
 
     Attributes
     ----------
     writings : mapping answer -> tuple of token sequences
         Token ids of each spelling of each answer.
     digits : frozenset of int
-        Token ids of the digits, which would extend a number.
+        Token ids of the digits; after a number, another digit makes another number.
     """
 
     writings: Mapping[str, tuple[Prefix, ...]]
@@ -35,7 +35,7 @@ class Ballot:
 
     @cached_property
     def children(self) -> dict[Prefix, set[int]]:
-        """Tokens that may follow each inner node of the trie, where a node is a sequence of tokens."""
+        """Tokens that may follow each inner node of the trie; a node is a sequence of tokens."""
         nodes: dict[Prefix, set[int]] = {}
         for sequences in self.writings.values():
             for sequence in sequences:
@@ -50,7 +50,7 @@ class Ballot:
 
     @cached_property
     def wanted(self) -> dict[Prefix, tuple[int, ...]]:
-        """Sorted token ids whose probability is needed, for each inner node of the trie."""
+        """Sorted ids of the tokens whose probabilities are needed at each inner node of the trie."""
         return {
             node: tuple(sorted(tokens | (self.digits if node in self.complete else frozenset[int]())))
             for node, tokens in self.children.items()
@@ -58,17 +58,16 @@ class Ballot:
 
 
 class Unfolding:
-    """Probabilities of the answers to one prompt, updated as the model evaluates the trie node by node.
+    """Probabilities of the answers to one prompt, updated after the model evaluates a node of the trie.
 
     Notes
     -----
-    Nodes may be left out without changing the expected score by more than a tolerance t. Let the allowed scores span a
-    width w, let K be the probability of the answers whose probability is known and E their mean score, and let R be the
-    probability of the nodes that are left out. A share u <= R falls on allowed answers, with a mean score m. The full
-    expected score is (K E + u m) / (K + u), which differs from E by u |m - E| / (K + u) <= w R / K. A judge has a score
-    only if K is at least its ``min_valid_mass`` v, so nodes may be left out as long as R <= v t / w. The most probable
-    answer is the same too, since it has at least a share of 1 / (w + 1) of K where the answers are whole numbers, which
-    is far more than R.
+    Nodes may be omitted if this changes the expected score by at most a tolerance t. Let w be the width of the scale.
+    Let K be the total probability of the evaluated answers, and E their mean score. Let R be the probability of the
+    omitted nodes. Omitted allowed answers have a probability u <= R and a mean score m. The full expected score is
+    (K E + u m) / (K + u). It differs from E by u |m - E| / (K + u) <= w R / K. A score requires that K is at least the
+    judge's ``min_valid_mass`` v, so nodes may be omitted while R <= v t / w. The most probable answer does not change:
+    if the answers are whole numbers, its probability is at least K / (w + 1), which is far more than R.
     """
 
     def __init__(self, ballot: Ballot) -> None:
@@ -77,16 +76,16 @@ class Unfolding:
         self._mass: dict[Prefix, float] = {}
 
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
-        """Return the nodes that the model should evaluate next, or an empty list if all other nodes are negligible.
+        """Return the nodes that the model should evaluate next, or an empty list if the other nodes are negligible.
 
-        ``negligible`` is v t / w of the notes: the largest total probability of the nodes that are left out.
+        ``negligible`` is v t / w in the notes: the maximum total probability of the omitted nodes.
         """
         nodes = sorted(self._waiting, key=self._waiting.__getitem__)
-        left_out = accumulate(self._waiting[node] for node in nodes)
-        return [node for node, total in zip(nodes, left_out, strict=True) if total > negligible]
+        omitted = accumulate(self._waiting[node] for node in nodes)
+        return [node for node, total in zip(nodes, omitted, strict=True) if total > negligible]
 
     def add(self, node: Prefix, log_probabilities: Mapping[int, float]) -> None:
-        """Add the log probabilities of the wanted tokens after a node."""
+        """Add the log probabilities that the model returned for the wanted tokens after a node."""
         reached = self._waiting.pop(node)
         following = {token: math.exp(log_probabilities[token]) for token in self._ballot.wanted[node]}
         for token in self._ballot.children[node]:
@@ -99,7 +98,7 @@ class Unfolding:
             self._mass[node] = reached * max(0.0, 1.0 - sum(following.values()))
 
     def probabilities(self) -> dict[str, float]:
-        """Return the probability of each allowed answer, computed from the evaluated nodes of the token tree."""
+        """Return the probability of each allowed answer, computed from the evaluated nodes of the trie."""
         return {
             answer: sum(self._mass.get(sequence, 0.0) for sequence in sequences)
             for answer, sequences in self._ballot.writings.items()
@@ -107,14 +106,14 @@ class Unfolding:
 
 
 def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]) -> Ballot:
-    """Return the token sequences with which a tokenizer writes each answer after ``tail``.
+    """Return the token sequences of each allowed answer after the text ``tail``.
 
     Parameters
     ----------
     encode : callable
-        Function from a text to its token ids.
+        Function that returns the token ids of a text.
     tail : str
-        Text at the end of every prompt, without white space at its end.
+        Text at the end of every prompt, without trailing white space.
     answers : iterable of str
         Allowed answers as text.
     """

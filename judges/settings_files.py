@@ -1,4 +1,4 @@
-"""Reader of YAML settings files that returns pydantic models and explains wrong settings."""
+"""Reader of YAML settings files: it returns pydantic models and explains invalid settings."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pydantic import BaseModel, ValidationError
 from care_ops.errors import InputError, guarded
 
 _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
-"""Maximum number of bytes and of values in a YAML file; the largest files written by hand reach a tenth of this."""
+"""Maximum number of bytes and of values in a YAML file; the largest hand-written files have a tenth of this."""
 
 M = TypeVar("M", bound=BaseModel)
 
-guards_settings = guarded("write it as docs/reference describes")
-"""Decorator of functions that read an untrusted settings file."""
+guards_settings = guarded("write the file as docs/reference describes")
+"""Decorator for functions that read an untrusted settings file."""
 
 
 @guards_settings
 def read_model(path: Path, kind: type[M]) -> M:
-    """Read a YAML file into a pydantic model; the field ``name`` is the name of the file by default.
+    """Read a YAML file into a pydantic model; the default of the field ``name`` is the file's name.
 
     Raises ``InputError`` if the file cannot be read or is not valid; the message names the file and the field.
     """
@@ -52,7 +52,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; correct the path") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}: is not valid YAML ({error})") from error
+        raise InputError(f"{path}: is not valid YAML ({error}); correct it at the place named") from error
     if data is None:
         raise InputError(f"{path}: is empty; write {{}} into it to declare nothing")
     if not isinstance(data, dict):
@@ -61,7 +61,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node with expanded aliases, above the limit if the node contains itself."""
+    """Count the values in a YAML node with expanded aliases; a node that contains itself exceeds the limit."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -71,15 +71,15 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the places below ``part`` of a JSON schema where a file with this content may have a setting ``name``."""
+    """Return the paths of settings below ``part`` of a JSON schema under which the setting ``name`` is allowed."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
     chosen = [{"$ref": kinds[content["kind"]]}] if content.get("kind") in kinds else part.get("anyOf", [])
-    found = [place for one in chosen for place in _places(schema, one, content, name, path)]
+    places = [place for option in chosen for place in _places(schema, option, content, name, path)]
     for field, inner in part.get("properties", {}).items():
-        found += [path] if field == name else _places(schema, inner, content.get(field), name, f"{path}.{field}")
-    return [place.strip(".") for place in found if place]
+        places += [path] if field == name else _places(schema, inner, content.get(field), name, f"{path}.{field}")
+    return [place.strip(".") for place in places if place]
 
 
 _PATTERNS = {
@@ -91,9 +91,9 @@ _PATTERNS = {
 
 
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
-    """Return one line that describes all validation errors, each with the name of the field.
+    """Describe all validation errors in one line, each with the name of the field.
 
-    If ``kind`` is given, the line also states where a misplaced setting belongs.
+    If ``kind`` is given, the line also states under which setting a misplaced setting belongs.
     """
     schema = {} if kind is None else kind.model_json_schema()
     problems: list[str] = []

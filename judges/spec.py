@@ -24,13 +24,13 @@ class Needs:
     Attributes
     ----------
     model : bool
-        The judge loads a model on this machine or cluster, in its own process, on the GPUs that its file requests.
+        The judge loads a model on this machine or cluster, in its own process, with the GPUs that its file requests.
     endpoint : bool
-        The judge sends requests to a remote server. It needs an API key and costs money, and the model may change
+        The judge sends requests to a remote server, which may require an API key, cost money and change its model
         without notice.
     template : bool
-        The judge is a language model. It needs a prompt template, a scale, and a licence that a person has read, and
-        its failures may be temporary.
+        The judge is a language model. It needs a prompt template, a scale, and a licence that a person has read. Its
+        failures may be temporary.
     recordings : bool
         The judge's scores are read from the test set's score file. It cannot score any other item.
     """
@@ -66,22 +66,22 @@ class EngineBase(BaseModel, ABC):
 
     @abstractmethod
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that change a score; they become part of the judge's key."""
+        """Return the settings that can change a score; they are part of the judge's key."""
 
 
 class ProgramEngine(EngineBase):
-    """Engine that calls a Python function, registered with ``@program_judge`` or in a file that runs in the sandbox.
+    """Engine that calls a Python function: a registered program, or a file that runs in the sandbox.
 
     Attributes
     ----------
     program : str, optional
-        Name of a registered program.
+        Name of a program registered with ``@program_judge``.
     file : str, optional
         Path of a Python file that defines ``program_judge(query, response)``, relative to the workspace.
     timeout_s : float
-        Seconds that a program from a file may take for one item.
+        Maximum time in seconds for one item, for a program from a file.
     memory_mb : int
-        Megabytes of memory that the process of a program from a file may use.
+        Maximum memory in megabytes of the process, for a program from a file.
     unsafe : bool
         Whether the file runs without a sandbox, with all rights of this user.
     """
@@ -96,7 +96,7 @@ class ProgramEngine(EngineBase):
     @model_validator(mode="after")
     def _one_of_two(self) -> ProgramEngine:
         if (self.program is None) == (self.file is None):
-            raise ValueError("program: give either the name of a registered program or a file")
+            raise ValueError("program: set either program (the name of a registered program) or file, not both")
         return self
 
     def key_content(self) -> dict[str, Any]:
@@ -119,31 +119,31 @@ class RecordedEngine(EngineBase):
 
 
 class LanguageModel(EngineBase):
-    """Settings of all engines that use a language model.
+    """Common settings of all engines with a language model.
 
     Attributes
     ----------
     model : str
-        Repository on the hub, local folder, or the endpoint's name of the model.
+        Repository on the hub, local folder, or name of the model at the endpoint.
     template : str, optional
         Name of the prompt template; by default the test set's template.
     scoring : {"expected", "mode", "text"}
-        ``expected`` takes the mean of the legal answers, weighted by the model's probabilities; ``mode`` takes the most
-        probable answer; ``text`` reads the answer that the model writes.
+        ``expected`` is the mean of the allowed answers, weighted by the model's probabilities. ``mode`` is the most
+        probable answer. ``text`` is the answer in the text that the model writes.
     prompt : {"auto", "chat", "raw"}
         Whether the prompt is sent in the model's chat format; ``auto`` uses the format if the model has one.
     orders : {"both", "given"}
         Whether the two responses of a pair are shown in both orders or only in the given order.
     min_valid_mass : float
-        Minimum total probability of the legal answers, in [0, 1]; below it the score is missing as ``low_valid_mass``.
+        Minimum total probability of the allowed answers, in [0, 1]; below it the score is missing (``low_valid_mass``).
     max_tokens : int
-        Longest answer, in tokens, if the answer is read as text.
+        Maximum number of tokens of an answer that is read as text.
     profile : {"care", "paper", "paper-raw"}
-        ``paper`` repeats the paper's method: its own prompts if they differ from CARE's prompts, raw text, eight
+        ``paper`` repeats the paper's method: the paper's prompts where they differ from CARE's, raw text, eight
         tokens, the first number, one order. ``paper-raw`` uses the same method with CARE's prompts.
     fence : bool
-        Protection against prompt injection: the item's texts stand between delimiters that they cannot contain, and
-        the instructions are repeated after them. `care judges new` writes this setting, which is part of the key.
+        Protection against prompt injection: delimiters, which the item's texts cannot contain, surround the texts, and
+        the instructions are repeated after them. `care judges new` writes this setting. It is part of the key.
     """
 
     model: str
@@ -171,7 +171,7 @@ class LanguageModel(EngineBase):
         return self
 
     def with_template(self, name: str | None) -> Self:
-        """Return a copy with the prompt template ``name``, if the engine itself declares no template."""
+        """Return a copy with ``name`` as prompt template, unless the engine declares its own template."""
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
@@ -186,14 +186,14 @@ SPEED_ONLY = frozenset(
     enforce_eager max_num_batched_tokens max_num_seqs pipeline_parallel_size tensor_parallel_size
     """.split()
 )
-"""Options of vLLM for speed and memory, which cannot change an answer."""
+"""Options of vLLM that affect speed and memory but cannot change an answer."""
 
 RESERVED = frozenset(
     """
     dtype enable_prefix_caching gpu_memory_utilization load_format max_model_len model revision seed trust_remote_code
     """.split()
 )
-"""Options of vLLM that other settings of the judge define, or that must not change."""
+"""Options of vLLM that other settings of the judge determine, or that must not change."""
 
 Option = str | int | float | bool
 
@@ -219,10 +219,10 @@ class LocalModel(LanguageModel):
     dtype : str
         Number format of the weights; ``auto`` leaves the choice to the engine.
     max_length : int, optional
-        Maximum number of tokens of a prompt and its answer together; by default the model's maximum.
+        Maximum total number of tokens of a prompt and its answer; by default the model's maximum.
     num_gpus : float
         Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. vLLM
-        spreads each layer over several GPUs, unless ``vllm`` says otherwise.
+        spreads each layer over several GPUs, unless ``vllm`` sets another parallelism.
     vllm : mapping
         Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. They are
         part of the judge's key, except the options in ``SPEED_ONLY``.
@@ -262,48 +262,48 @@ BATCH_DISCOUNT = 0.5
 
 
 class OpenAIEngine(LanguageModel):
-    """Engine that sends requests to a server in OpenAI's chat completions protocol or a vendor's own protocol.
+    """Engine that sends requests to a server with OpenAI's chat completions API or a vendor's own API.
 
     Attributes
     ----------
     base_url : str
-        URL of the server, without ``/chat/completions`` (``/messages``, ``/models``).
+        URL of the server, without the last part of the path (``/chat/completions``, ``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        The vendor's own protocol: Anthropic's messages or Google's generateContent. Answers are read as text.
+        The vendor's own API: Anthropic's messages or Google's generateContent. Scores are read from text.
     api_key_env : str, optional
-        Name of the environment variable that holds the API key. The key itself is never written anywhere.
+        Name of the environment variable that contains the API key. CARE never writes the key anywhere.
     headers : mapping of str to str
-        Further headers of each request. ``${NAME}`` in a value stands for an environment variable, which is as secret
-        as the key.
+        Further headers of each request. CARE replaces ``${NAME}`` in a value by an environment variable, and keeps it
+        as secret as the key.
     extra_body : mapping
         Further fields of each request; they are part of the judge's key.
     reasoning_effort : str, optional
-        Reasoning effort, with a value of the endpoint, which is part of the judge's key.
+        Reasoning effort, as the endpoint names it. It is part of the judge's key.
     revision : str, optional
-        Any word. A new word changes the judge's key: CARE scores all items again, for a model that has changed.
+        Any word. Change it after the model has changed: the judge then has a new key, and CARE scores all items again.
     model_must_be : str, optional
-        Name of the only model that may answer; by default, any model may answer. The name is recorded with the scores.
+        Name of the only model that may answer; by default, any model may answer. The name is stored with the scores.
     requests_per_minute : float, optional
         Maximum number of requests that are started in a minute.
     concurrency : int
-        Maximum number of open requests; HTTP 429 lowers it temporarily.
+        Maximum number of open requests; HTTP 429 lowers this number temporarily.
     timeout_s : float
-        Seconds within which the whole answer to a request must arrive.
+        Maximum time in seconds until the complete answer to a request has arrived.
     retries : int
-        Maximum number of repetitions of a request after a timeout, an invalid answer or HTTP 5xx. After HTTP 429, it is
-        repeated up to twice as often. The pauses between attempts grow.
+        Maximum number of retries of a request after a timeout, an invalid answer or HTTP 5xx. After HTTP 429, the
+        maximum is twice as high. The pauses between attempts grow.
     price_in, price_out, price_cached : float, optional
         Prices of input, output and cached input tokens in US dollars per million tokens; 0 for a free endpoint. By
         default, cached input costs the same as other input, and prices come from the table ``judges/prices.yaml``.
     spend_limit : float, optional
-        Maximum amount in US dollars that the judge may spend in one run. A judge with a limit but without prices is
-        not run.
+        Maximum amount in US dollars that the judge may spend in one run. CARE does not run a judge with a limit but
+        without prices.
     batch : bool
-        Whether questions are sent as files (OpenAI's Batch API), which are answered within a day at half the price in
-        the table. Prices in the judge's file must then be batch prices.
+        Whether to send questions in batch files (OpenAI's Batch API), which are answered within a day at half the
+        listed price. Prices in the judge's file must then be batch prices.
     repeats : int
-        Number of scores of each item; the final score is their mean, and the judge's card shows the flip rate. This
-        number is part of the judge's key.
+        Number of times that the judge scores each item; the final score is the mean, and the judge's card shows the
+        flip rate. This number is part of the judge's key.
     """
 
     needs: ClassVar[Needs] = Needs(endpoint=True, template=True)
@@ -328,7 +328,7 @@ class OpenAIEngine(LanguageModel):
     repeats: int = Field(default=1, ge=1, le=100)
 
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that change a score, with optional settings only if they differ from their defaults."""
+        """Return the settings that can change a score; optional settings are included only if they are not default."""
         names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
         more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
@@ -336,7 +336,7 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def price(self) -> Price | None:
-        """Price of tokens from the judge's file or the table, or None if the price is unknown."""
+        """Price of tokens from the judge's file or the table; None if the price is unknown."""
         if self.price_in is None or self.price_out is None:
             return listed(self.base_url, self.model) if self.price_in is self.price_out else None
         cached = self.price_in if self.price_cached is None else self.price_cached
@@ -344,12 +344,12 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def batch_price(self) -> Price | None:
-        """Price of tokens in a batch: the price in the judge's file, half the listed price, or None if unknown."""
+        """Price of tokens in a batch: the price in the judge's file or half the listed price; None if unknown."""
         return self.price if self.price is None or self.price_in is not None else self.price.at(BATCH_DISCOUNT)
 
     @property
     def where(self) -> str:
-        """URL of the endpoint without user name, password and query, which may hold a key."""
+        """URL of the endpoint without user name, password and query, which may contain a key."""
         return re.sub("//[^/]*@", "//***@", self.base_url).partition("?")[0]
 
     @model_validator(mode="after")
@@ -357,17 +357,17 @@ class OpenAIEngine(LanguageModel):
         if self.price_cached is not None and None in (self.price_in, self.price_out):
             raise ValueError("price_cached: price_in and price_out are missing; set them too")
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
-            raise ValueError("spend_limit: it has no effect because price_in and price_out are 0; set the prices")
+            raise ValueError("spend_limit: has no effect because price_in and price_out are 0; set the prices")
         if self.prompt == "raw":
             raise ValueError("prompt: a chat endpoint accepts no raw prompts; remove this setting")
         if self.form and self.reasoning_effort:
             raise ValueError(
-                f"reasoning_effort: the API of {self.form} has another field for it; write that field into extra_body"
+                f"reasoning_effort: the API of {self.form} has another field for this; write that field into extra_body"
             )
         if self.form and self.batch:
             raise ValueError(f"batch: CARE sends no batch files to the API of {self.form}; remove batch")
         if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
-            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use the engine's other settings")
+            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use the engine's own settings")
         return self
 
 
@@ -382,21 +382,21 @@ class JudgeSpec(BaseModel):
     name : str
         Name of the judge, unique in the workspace; it is also the judge's Dagster partition key.
     family : str, optional
-        Base model, vendor or prompt family. CARE never guesses the family.
+        Base model, vendor or prompt family, as you declare it; CARE never guesses the family.
     license : str, optional
         Licence of the model; `care doctor` lists judges without a declared licence.
     scale : (low, high), optional
         Range of scores; a score outside the range is missing, with status ``out_of_range``.
     testsets : list of str, optional
-        Names of the test sets that the judge scores; all of them by default.
+        Names of the test sets that the judge scores; by default all test sets.
     batch_size : int
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
-        Maximum number of runs that ask a language model about one item after temporary failures (timeouts, errors of
+        Maximum number of runs that ask a language model about an item with temporary failures (timeouts, errors of
         the engine or the endpoint). Each run asks once. A run in which the judge was stopped counts only for items that
         had failed before.
     most_failing : float
-        Maximum share of a batch with temporary failures. A language model with more failures is stopped, and the next
+        Maximum share of temporary failures in a batch. With more failures, CARE stops the language model, and the next
         run continues with the remaining items.
     """
 
@@ -428,27 +428,27 @@ class JudgeSpec(BaseModel):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"judge name {name!r} is empty or contains one of | ... , or a control character, which partition keys "
-                "cannot contain; choose another name"
+                f"judge name {name!r} is empty or contains |, a comma, three dots or a control character, which "
+                "a partition key cannot contain; choose another name"
             )
         return name
 
     @model_validator(mode="after")
     def _ordered_scale(self) -> JudgeSpec:
         if self.scale is not None and not self.scale[0] < self.scale[1]:
-            raise ValueError(f"scale must be [low, high] with low < high, got {list(self.scale)}")
+            raise ValueError(f"scale must be [low, high] with low < high, not {list(self.scale)}")
         return self
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Build the judge whose recorded scores are in a column of a score file, with a valid partition key as name."""
+        """Build the judge for a column of a score file; its name is the column's name, made a valid partition key."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """Return the specification as JSON, without values in headers, URL or other fields that may be API keys."""
+        """Return the specification as JSON, with ``***`` for values in headers, URL and fields that may be API keys."""
         shown = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])
@@ -456,22 +456,22 @@ class JudgeSpec(BaseModel):
         return json.dumps(shown)
 
     def scores(self, testset: str) -> bool:
-        """Return whether the judge scores this test set."""
+        """Return whether the judge scores a test set."""
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Return the content key of the judge (32 hexadecimal digits), which is equal for judges with equal settings.
+        """Return the content key of the judge: a hash (32 hexadecimal digits) of all settings that can change a score.
 
-        ``revision`` is the version of a program's source, the recorded scores or the prompt template. The key excludes
-        everything that does not change a score: name, family, licence, description, test sets, batch size, number of
-        attempts, and the machine and speed of a model.
+        ``revision`` is the version of a program's source, the recorded scores or the prompt template. The key does not
+        depend on name, family, licence, description, test sets, batch size, number of attempts, or the settings for
+        the machine and speed of a model.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def masked(value: Any, found: list[str], name: str = "") -> Any:
-    """Replace each text whose field name suggests an API key by ``***``, and append the text to ``found``."""
+    """Replace each text whose field name suggests an API key by ``***``; append the original text to ``found``."""
     if isinstance(value, dict):
         return {key: masked(each, found, str(key)) for key, each in value.items()}
     if not isinstance(value, str) or not LIKE_A_KEY.search(name):

@@ -1,4 +1,4 @@
-"""Probe items of obvious quality for a trial of a judge before it scores a whole test set."""
+"""Probe items of obvious quality, with which a judge is tried before it scores a whole test set."""
 
 from collections.abc import Mapping
 
@@ -26,9 +26,9 @@ PROBES: Mapping[str, Item] = {
 
 
 def gain_over_bad(scores: Mapping[str, Score], probe: str, *, pairwise: bool) -> float | None:
-    """Return the difference between a judge's scores of a probe and of the bad answer, or None if a score is missing.
+    """Return by how much a judge prefers a probe to the bad answer, as a score difference; None if a score is missing.
 
-    A judge that compares pairs prefers a probe with a lower score, because a higher score favours the second response.
+    A judge that compares pairs prefers the probe with the lower score: a higher score favours the second response.
     """
     score, bad = scores[probe].score, scores["bad"].score
     return None if score is None or bad is None else (bad - score if pairwise else score - bad)

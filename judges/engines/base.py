@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StoppedError(JudgeError):
-    """Error of a judge that can send no more requests; ``scores`` holds the scores that were already paid for."""
+    """Error raised when a judge can send no more requests; ``scores`` are the scores that were already paid for."""
 
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
@@ -38,12 +38,12 @@ class Context:
     ledger : Ledger, optional
         Cost of a paid judge so far, summed over all test sets of the run.
     learned : Path, optional
-        Folder that stores the request parameters that endpoints accept; without it, each run learns them again.
+        Folder for files with the request parameters that each endpoint accepts. If None, each run learns them again.
     batches : BatchStore, optional
         Batch records of a judge on one test set. If given, the judge sends batch files and collects their answers.
     answered : callable, optional
         Function that receives the scores of one question and the version of the engine as soon as an endpoint has
-        answered. It is called from any thread; the scores are stored later.
+        answered. Any thread may call it. The scores are stored later.
     own_template : Template, optional
         Prompt template of the judge, read in advance for a machine that lacks the workspace's folder.
     own_program : ProgramFile, optional
@@ -59,7 +59,7 @@ class Context:
     own_program: ProgramFile | None = None
 
     def path(self, name: str) -> Path:
-        """Return the absolute path of a file that is named relative to the workspace."""
+        """Return the absolute path of a file whose name is relative to the workspace."""
         return (self.root / name).absolute()
 
     def template(self, spec: JudgeSpec) -> Template:
@@ -80,7 +80,7 @@ class Context:
         return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """Return a copy of the context that needs no file of the workspace and has no ledger."""
+        """Return a copy for another machine: it contains the template or program, but no ledger and no callback."""
         engine = spec.engine
         return replace(
             self,
@@ -92,19 +92,19 @@ class Context:
 
 
 class Engine(ABC):
-    """Base class of engines, which score batches of items.
+    """Abstract base class of the engines that score batches of items.
 
     Attributes
     ----------
     version : str
-        Name and version of the engine. It is recorded with each score and is not part of the judge's key.
+        Name and version of the engine. CARE stores it with each score, but it is not part of the judge's key.
     """
 
     version: str
 
     @abstractmethod
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item, in order, and record a failure as the status of the score."""
+        """Return one score for each item, in the same order; the status of a score reports a failure."""
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
-        """End the processes and connections of the engine, which cannot score afterwards."""
+        """Close the processes and connections of the engine; a closed engine cannot score."""

@@ -1,7 +1,7 @@
 """Engine for OpenAI's Batch API: one run sends batch files, and a later run collects the answers.
 
 A batch is recorded before it is sent, and its metadata contain a token. If the id of the batch was not recorded, the
-next run finds the batch by the token. The record is deleted after the answers are stored. No request is therefore paid
+next run finds the batch by the token. The record is deleted after the answers are stored. Therefore no request is paid
 for twice, even if the process is killed.
 """
 
@@ -73,14 +73,14 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def run(
         self, batches: Iterable[Sequence[Item]], members: Callable[[Item], int], stopped: Callable[[], bool]
     ) -> Iterator[list[Score]]:
-        """Yield the scores of answers that have arrived, and send the other questions unless ``stopped()`` is true.
+        """Yield the scores of collected answers; send the other questions unless ``stopped()`` returns true.
 
         Parameters
         ----------
         batches : iterable of sequences of Item
             All questions without a score.
         members : callable
-            Function that returns the number of items with the same question.
+            Function that returns the number of items that share the question of an item.
 
         Raises
         ------
@@ -106,10 +106,10 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self._send()
         for batch in ended:
             self._store.remove(batch)
-        self.must_go_on()
+        self.raise_if_stopped()
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the collected answers, and send the other prompts in single requests."""
+        """Return the answer to each prompt; send a single request for each prompt without a collected answer."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         with ThreadPoolExecutor(self._engine.concurrency) as threads:
@@ -117,7 +117,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             return [next(asked) if answer is None else answer for answer in found]
 
     def _names_of(self, prompts: Sequence[str]) -> Iterator[str]:
-        """Yield the name of each request, a hash of the judge's key, the text, and the number of the repeat."""
+        """Yield the id of each request: a hash of the judge's key, the text, and the number of the repeat."""
         seen = Counter[str]()
         for prompt in prompts:
             content = f"{self._store.key} {self.text_of(prompt)}" + f" {seen[prompt]}" * bool(seen[prompt])
@@ -128,7 +128,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-        """Return the items whose answers have arrived, and the items that must still be sent."""
+        """Split items into those with collected answers and those to send; drop the items of open batches."""
         known: list[Item] = []
         fresh: list[Item] = []
         for item in items:
@@ -147,12 +147,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Send the batch file if it is full, and add a question if the spend limit allows this."""
+        """Add the question about an item to the batch file if the spend limit allows it; send a full file first."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
         prompts = self._repeated_prompts(item)
         for name, sent in zip(self._names_of(prompts), map(self.text_of, prompts), strict=True):
-            if name in self._waiting:  # another item gives the same prompt
+            if name in self._waiting:  # another item has the same prompt
                 continue
             self._waiting.add(name)
             body = self._dialect.body(sent)
@@ -191,7 +191,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def _called(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None
     ) -> dict[str, Any]:
-        """Call the endpoint, and repeat a failed call only if a second call cannot cost anything.
+        """Call the endpoint; repeat a failed call only if the repetition cannot cost anything.
 
         Raises ``StoppedError`` if there is no answer. The record of ``batch`` is deleted if the batch cannot exist.
         """
@@ -214,11 +214,13 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self._store.remove(batch)
         reason = f"{f'HTTP {code}' if code else 'no answer'} for {method} {where} ({self._hidden(message)})"
         if code == 404 and path == "/files":
-            reason += "; it has no Batch API, so remove `batch` from the judge's file"
-        elif code == 404:
-            reason += f"; if the batch is lost, delete {self._place}, and the next run asks its questions again"
+            reason += "; the endpoint has no Batch API: remove `batch` from the judge's file"
+        elif code == 404 and method == "GET":
+            reason += f"; if the endpoint has lost the batch, delete {self._place} and run again to ask again"
+        else:
+            reason += "; correct the cause, or run again later"
         self._stop(reason)
-        self.must_go_on()
+        self.raise_if_stopped()
         raise AssertionError
 
     def _collect(self) -> list[Batch]:
@@ -248,7 +250,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return ended
 
     def _with_id(self, batch: Batch) -> Batch | None:
-        """Return a batch with its id, which is looked up if it was not recorded; None if the batch does not exist."""
+        """Return the batch with its id, found by the token if it was not recorded; None if the batch does not exist."""
         after = ""
         for _ in range(0 if batch.batch_id else _MOST_PAGES):
             page = self._called("GET", f"/batches?limit=100{after}")
@@ -264,8 +266,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"the endpoint's list of batches is too long; delete {self._place}, and run again to ask again")
-            self.must_go_on()
+            self._stop(f"the endpoint lists too many batches; delete {self._place} and run again to ask again")
+            self.raise_if_stopped()
         return batch
 
     def _take(self, batch: Batch, state: dict[str, Any]) -> None:
@@ -278,16 +280,16 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                         waiting.discard(self._read(line, batch, bill, waiting))
         except NoAnswerError as error:
             self._stop(f"CARE cannot read the answers of {batch.batch_id} ({self._hidden(str(error))}); run again")
-            self.must_go_on()
+            self.raise_if_stopped()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)
         for purse in self._ledger.purses:  # they counted the maximum cost of the batch
             purse.settle(0.0, bill.dollars, bill.unknown - batch.worst)
-        reason = f"its batch is {state.get('status')} without an answer to this"
+        reason = f"the batch ended ({state.get('status')}) without an answer to this question"
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Read one line of a batch's files and return the name of its request, or an empty text if it has none."""
+        """Collect the answer in one line of a batch's file; return the request's id, or "" without an answer."""
         try:
             parsed = json.loads(line)
             name, response = str(parsed["custom_id"]), parsed["response"]
@@ -302,7 +304,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return name
 
     def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
-        """Return the answer in a line of a batch, or None if the question must be asked again at once."""
+        """Return the answer in one reply of a batch, or None if the question must be sent again at once."""
         unknown = Bill(unknown=batch.worst / len(batch.lines))
         try:
             if reply.failed:

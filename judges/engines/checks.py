@@ -1,4 +1,4 @@
-"""Checks by ``care doctor`` that a judge can run."""
+"""Checks of whether a judge can run, for ``care doctor``."""
 
 import importlib.util
 import shutil
@@ -14,13 +14,13 @@ from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, Prog
 
 
 def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path()) -> list[tuple[str, str]]:
-    """Check whether a judge can run, and return the state (``ok``, ``warns`` or ``fails``) and message of each check.
+    """Check whether a judge can run; return the state (``ok``, ``warns`` or ``fails``) and message of each check.
 
     Relative paths start at ``root``. Built-in programs and recorded scores need no check.
     """
     rows = list[tuple[str, str]]()
     if spec.engine.needs.template and spec.license is None:
-        rows.append(("warns", "no license is declared; add license: to its file once you have read the model's terms"))
+        rows.append(("warns", "no license is declared; read the model's terms, then add license: NAME to its file"))
     match spec.engine:
         case ProgramEngine(file=None) | RecordedEngine():
             pass
@@ -29,12 +29,12 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
         case OpenAIEngine() as engine:
             rows += [_endpoint(spec.name, engine), *_prices(engine)]
         case LocalModel() as engine:
-            rows += [_engine_installed(), _model_there(engine)]
+            rows += [_engine_installed(), _model_files(engine)]
             if engine.gpus and ray.cluster() is None and shutil.which("nvidia-smi") is None:
-                rows.append(("fails", f"needs {engine.gpus:g} GPU(s), but there is none; set num_gpus: 0"))
+                rows.append(("fails", f"needs {engine.gpus:g} GPU(s), but this machine has none; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
         rows.append(
-            ("warns", "has no fence around texts; fence: true in its engine adds one, and all items are scored again")
+            ("warns", "has no fence against prompt injection; set fence: true in its engine (this rescores all items)")
         )
     return rows
 
@@ -42,7 +42,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
 def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
     kind = available()
     if engine.unsafe:
-        return "warns", "runs without a sandbox, with all your rights"
+        return "warns", "runs without a sandbox, with all your rights; remove unsafe: true to use a sandbox"
     if kind == "none":
         return "fails", why_unavailable()
     try:
@@ -85,14 +85,14 @@ def _engine_installed() -> tuple[str, str]:
     return "ok", "engine vllm is installed"
 
 
-def _model_there(engine: LocalModel) -> tuple[str, str]:
+def _model_files(engine: LocalModel) -> tuple[str, str]:
     folder = Path(engine.model)
     if folder.is_dir():
         missing = [name for name in ("config.json", "tokenizer_config.json") if not (folder / name).exists()]
         if missing or not list(folder.glob("*.safetensors")):
             lacking = ", ".join(missing) or "safetensors weights"
             return "fails", f"{folder} lacks {lacking}; copy the complete model"
-        return "ok", f"model in {folder}"
+        return "ok", f"the model is in {folder}"
     if engine.revision is None:
-        return "fails", f"{engine.model} is not a folder on this machine; a repository needs revision: COMMIT"
-    return "ok", f"{engine.model} is a repository, which is fetched unless the local cache has it"
+        return "fails", f"{engine.model} is not a folder here; correct it, or add revision: COMMIT for a repository"
+    return "ok", f"{engine.model} is a repository; CARE downloads it if the local cache does not have it"

@@ -17,7 +17,7 @@ from typing import Any
 from judges.spec import OpenAIEngine
 
 REASONING_TOKENS = 2_048
-"""Number of reasoning tokens allowed in addition to the answer if a model does not accept ``max_tokens``."""
+"""Number of reasoning tokens that are added to the token limit if a model does not accept ``max_tokens``."""
 
 _MOST_REASONING_TOKENS = 32_768
 _LENGTHS = ("max_tokens", "max_completion_tokens")
@@ -64,9 +64,9 @@ class Dialect:
         return body | engine.extra_body
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
-        """Learn from a refused request, and return whether a changed request can be sent.
+        """Record a parameter that the model refused; return whether a changed request can be sent.
 
-        ``body`` is the refused request. If ``parameter`` is None, the refused parameter is searched in ``message``.
+        ``body`` is the refused request. If ``parameter`` is None, its name is taken from ``message``.
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:
@@ -87,7 +87,7 @@ class Dialect:
         return True
 
     def make_room(self, body: dict[str, Any]) -> bool:
-        """Raise the token limit of later requests, and return whether it is now higher than in the request ``body``."""
+        """Raise the token limit of later requests; return whether the limit is now higher than that of ``body``."""
         length = next((name for name in _LENGTHS if name in body and name not in self._engine.extra_body), None)
         if length is None:
             return False

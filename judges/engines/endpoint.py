@@ -1,6 +1,6 @@
-"""HTTP client of an endpoint, which validates the fields of each answer.
+"""HTTP client of an endpoint; it validates the fields of each answer.
 
-A complete answer must arrive before a deadline. Its size is limited before and after decompression.
+The complete answer must arrive before a deadline. Its size is limited before and after decompression.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError
 
 
 class NoAnswerError(Exception):
-    """Error for a request without a readable answer; the request cost nothing if ``sent`` is false."""
+    """Error raised when a request has no readable answer; if ``sent`` is false, the request cost nothing."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -44,11 +44,11 @@ class NoAnswerError(Exception):
 
 
 class LateError(NoAnswerError):
-    """Error for a request whose answer did not arrive in time."""
+    """Error raised when the answer to a request did not arrive in time."""
 
 
 def _or_none(value: Any, handler: Any) -> Any:
-    """Return None for an invalid field, because the other fields of the answer may be useful."""
+    """Validate a field, or return None if it is invalid, because CARE can still use the other fields of the answer."""
     try:
         return handler(value)
     except ValidationError:
@@ -80,7 +80,7 @@ _DetailsOrNone = Annotated[_Details | None, WrapValidator(_or_none)]
 
 
 class Usage(_Record):
-    """Token counts of a request; some endpoints count reasoning tokens only in the total."""
+    """Token counts of a request; some endpoints include reasoning tokens only in ``total_tokens``."""
 
     prompt_tokens: _Count
     completion_tokens: _Count = 0
@@ -115,7 +115,7 @@ class Message(_Record):
 
 
 class Choice(_Record):
-    """One of the answers in a chat completion."""
+    """One answer (choice) in a chat completion."""
 
     message: Message
     finish_reason: _Words = None
@@ -140,7 +140,7 @@ class Reply:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Error that the content describes, as a mapping with at least the key ``message``."""
+        """Error in the content, as a mapping that always has the key ``message``."""
         content = self.content
         found: Any = content
         if isinstance(content, dict):
@@ -171,7 +171,7 @@ class Reply:
             return Completion.model_validate(self.content)
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"])) or "the whole"
-            raise NoAnswerError(f"not a chat completion ({place}: {error.errors()[0]['msg']})") from None
+            raise NoAnswerError(f"the answer is not a chat completion ({place}: {error.errors()[0]['msg']})") from None
 
 
 @dataclass
@@ -267,9 +267,9 @@ class Endpoint:
             pool.close()
 
     def post(self, body: Mapping[str, Any]) -> Reply:
-        """Send one chat request, and return the reply in OpenAI's format.
+        """Send one chat request; return the reply in OpenAI's format.
 
-        Raises ``LateError`` if the answer did not arrive in time, and ``NoAnswerError`` if it is missing or unreadable.
+        Raises ``LateError`` if the answer is not in time, and ``NoAnswerError`` if it is missing or unreadable.
         """
         reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
         if not reply.failed and isinstance(reply.content, dict):
@@ -288,7 +288,7 @@ class Endpoint:
             return Reply(response.status, headers, json.loads(text))
         except (ValueError, RecursionError):
             if response.status == 200:
-                raise NoAnswerError(f"not valid JSON: {text[:1000].decode(errors='replace')}") from None
+                raise NoAnswerError(f"the answer is not valid JSON: {text[:1000].decode(errors='replace')}") from None
             return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
 
     def status(self, path: str) -> int:
@@ -297,7 +297,7 @@ class Endpoint:
             return response.status
 
     def lines(self, path: str, timeout_s: float) -> Iterator[bytes]:
-        """Yield the lines of a file at the endpoint as they arrive; raise ``NoAnswerError`` also for a missing file."""
+        """Yield the lines of a file at the endpoint as they arrive; raise ``NoAnswerError`` if the file is missing."""
         with self._opened("GET", path, timeout_s=timeout_s) as response:
             if response.status != 200:
                 raise NoAnswerError(f"HTTP {response.status} for {path}")
@@ -336,7 +336,7 @@ class Endpoint:
             self._free.append(connection)
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
-        """Return a pool of one connection, because a large pool searches all its connections for every request."""
+        """Return a pool of one connection; a larger pool would search all its connections for every request."""
         clock = _Clock()
         pool = httpcore.ConnectionPool(
             ssl_context=self._tls,
@@ -369,7 +369,7 @@ def proxy_of(address: str) -> httpx.Proxy | None:
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
-    """Return the HTTP headers of a judge's requests, and the secrets in the judge's file and environment variables.
+    """Return the HTTP headers of a judge's requests, and the secrets in its file and environment variables.
 
     Raises ``JudgeError`` if an environment variable that the file names is not set.
     """
@@ -382,7 +382,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
     headers = dict[str, str]()
     secrets = list[str]()
     if engine.api_key_env is not None:
-        key = secret(engine.api_key_env, "the endpoint's key, or write api_key_env: null if it needs none")
+        key = secret(engine.api_key_env, "the endpoint's key, or write api_key_env: null if no key is needed")
         secrets.append(key)
         header, value = FORMS[engine.form].key
         headers[header] = value.format(key=key)

@@ -1,4 +1,4 @@
-"""Functions that build the engine of a judge, and that compute the version of its program or prompt template."""
+"""Construction of a judge's engine, and the version of its program or prompt template."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is recorded, so it has no engine version; use the version of the scores in its "
-                "file"
+                f"judge {spec.name!r} is recorded, so it has no engine version; use the version of its score file"
             )
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
@@ -45,7 +44,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """Check without network access that a judge's program and prompt template exist and that its model has a revision.
+    """Check, without network access, that a judge's program and prompt template exist and its model has a revision.
 
     Raises ``JudgeError`` or ``InputError`` if one of them is missing.
     """
@@ -59,7 +58,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge; ``models`` is a cache of loaded models, to which a new model is added.
+    """Build the engine of a judge, with a model from the cache ``models`` or a new model, which is added to the cache.
 
     Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or the judge is recorded.
     """
@@ -75,8 +74,8 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
             return SandboxedJudgeEngine(engine, context.program(engine), spec.scale)
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is recorded, so it cannot score new items; add their scores to its file, or "
-                "choose another judge"
+                f"judge {spec.name!r} is recorded, so it cannot score new items; add the scores of these items to its "
+                "score file, or choose another judge"
             )
         case OpenAIEngine() as engine:
             from judges.engines.openai import OpenAIJudgeEngine
@@ -97,8 +96,8 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> None:
     if not context.path(engine.model).is_dir() and engine.revision is None:
         raise JudgeError(
-            f"judge {spec.name!r}: {engine.model!r} is not a folder on this machine, and a repository needs a commit; "
-            "add revision: COMMIT (40 hexadecimal digits) to the judge's engine"
+            f"judge {spec.name!r}: {engine.model!r} is not a folder on this machine; correct the path, or if it is a "
+            "repository, add revision: COMMIT (40 hexadecimal digits) to the judge's engine"
         )
 
 
@@ -112,7 +111,7 @@ def file_hash(path: Path) -> str:
 
 
 def _folder_hash(folder: Path) -> str:
-    """Hash a model's folder: small files by their bytes, large files by size and modification time."""
+    """Hash a model's folder: the bytes of small files, and the size and modification time of large files."""
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         status = path.stat()

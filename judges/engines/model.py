@@ -29,7 +29,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
             tokens = self._tokens(prompt)
             if len(tokens) > limit:
                 answers[prompt] = PromptAnswer(
-                    None, Status.TOO_LONG, f"{len(tokens)} tokens, the model takes {limit}", tokens_in=len(tokens)
+                    None, Status.TOO_LONG, f"{len(tokens):,} tokens, but the limit is {limit:,}", tokens_in=len(tokens)
                 )
             else:
                 fitting.append((prompt, tokens))
@@ -50,12 +50,12 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     @cached_property
     def _negligible(self) -> float:
-        """Largest probability that can be ignored if expected scores must be exact to ``scoring.EXACT_TO``."""
+        """Largest total probability that can be omitted without an error of the score above ``scoring.EXACT_TO``."""
         width = max(self._answers.values()) - min(self._answers.values())
         return self._settings.min_valid_mass * scoring.EXACT_TO / width
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
-        """Evaluate the token tree level by level, without nodes of negligible probability."""
+        """Compute the probabilities of all answers by level of the token trie; omit nodes of negligible probability."""
         readings = [scoring.Unfolding(self._ballot) for _ in prompts]
         asked = [0] * len(prompts)
         while nodes := [

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
-    """Error of a request that may succeed later; ``status`` is the status of the score if all retries fail."""
+    """Error raised when a request failed but a retry may succeed; ``status`` is the score's status without success."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
@@ -41,15 +41,15 @@ class TemporaryError(Exception):
 
 
 class NotAskedError(Exception):
-    """Error for a request that was not sent, because the judge stopped or the request might exceed a spend limit."""
+    """Error raised when a request is not sent, because the judge stopped or a spend limit might be exceeded."""
 
 
 class RefusedError(Exception):
-    """Error for a parameter that the endpoint refused; the request can be sent again without the parameter."""
+    """Error raised when the endpoint refused a parameter; the request can be sent again without the parameter."""
 
 
 class CutOffError(Exception):
-    """Error of a model that had no tokens left for its answer; ``answer`` is the result if no later attempt is made."""
+    """Error raised when a model used all tokens before it answered; ``answer`` is the result without a retry."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -57,7 +57,7 @@ class CutOffError(Exception):
 
 
 class OpenAIJudgeEngine(PromptedJudgeEngine):
-    """Engine that sends prompts to an endpoint; several threads may call ``score`` at the same time.
+    """Engine that sends prompts to an endpoint. Several threads may call ``score`` at the same time.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     Raises
     ------
     JudgeError
-        If the environment variable of the API key is not set, or there is a spend limit without prices.
+        If the environment variable of the API key is not set, or the judge has a spend limit but no prices.
     """
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context) -> None:
@@ -103,29 +103,29 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._endpoint.close()
 
     def stop(self) -> None:
-        """Stop sending requests, from any thread; requests that were already sent are still answered."""
-        self._stop("the run was interrupted; CARE keeps the answers so far, so run again to continue")
+        """Send no more requests, but still read the answers to open requests. Any thread may call this method."""
+        self._stop("the run was interrupted; CARE has stored the answers so far, so run again to continue")
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item.
+        """Return one score for each item.
 
         Raises ``StoppedError`` if the spend limit is reached, or the endpoint refuses every request because of the key,
-        the model or a parameter. The error holds the scores that were already paid for.
+        the model or a parameter. The error contains the scores that were already paid for.
         """
         scores = super().score(items)
         paid = [score for score in scores if score.raw != NOT_ASKED]
         if self._stopped or len(paid) < len(scores):
-            self.must_go_on(paid)
+            self.raise_if_stopped(paid)
         return scores
 
-    def must_go_on(self, paid: Sequence[Score] = ()) -> None:
+    def raise_if_stopped(self, paid: Sequence[Score] = ()) -> None:
         """Raise ``StoppedError`` with the ``paid`` scores if no more requests can be sent."""
         if self._stopped:
             raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
         if self._empty is not None:
             raise StoppedError(
-                f"judge {self._name!r} stopped: {self._empty}, and the next request might cost more than is left; CARE "
-                "keeps the answers so far, so raise the limit, or run again later, to continue",
+                f"judge {self._name!r} stopped: {self._empty}, and the next request might exceed the limit; CARE has "
+                "stored the answers so far, so raise the limit, or run again later, to continue",
                 paid,
             )
 
@@ -137,7 +137,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._pace.stop()
 
     def text_of(self, prompt: str) -> str:
-        """Return the prompt with a final instruction about the form of the answer."""
+        """Add a final instruction about the form of the answer to the prompt."""
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def ask_one(self, prompt: str) -> PromptAnswer:
@@ -169,8 +169,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 pause = 0.0 if error.too_fast else backoff(failed)
                 _log.log(
                     level,
-                    "Judge %r: attempt %d of %d failed (%s); the next attempt starts in %.1f s.",
-                    *(self._name, failed + fast, self._engine.retries + 1, error.raw, pause),
+                    "Judge %r: attempt %d failed (%s); the next attempt starts after %.1f s or more.",
+                    *(self._name, failed + fast, error.raw, pause),
                 )
                 self._pace.rest(pause)
             repeated = True
@@ -202,7 +202,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 return self._answer(completion, body)
 
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
-        """Return an answer with a status for an endpoint's error, or raise an exception.
+        """Convert an endpoint's error to an answer with a status, or raise an exception.
 
         Raises ``TemporaryError`` if the endpoint is overloaded or fails, and ``RefusedError`` if it refuses a parameter
         that can be omitted. If it will refuse every request, the judge stops and ``NotAskedError`` is raised.
@@ -210,12 +210,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         code, message = reply.status, str(reply.error["message"])
         full, shown = self._hidden(message), self._hidden(message, body)
         kind = f"{reply.error.get('code')} {reply.error.get('type')}"
+        remedy = "correct base_url, model, the key or another setting in the judge's file"
         pause = seconds(reply.headers.get("retry-after", ""))
         if pause is not None and pause > LONGEST_WAIT_S:
-            shown += f"; it asks to wait for {pause:,.0f} s, so run again after that"
+            remedy = f"it requests a pause, so run again after {pause:,.0f} s"
         elif (code in (429, 529) and "insufficient_quota" not in kind) or (code == 503 and pause is not None):
             if pause is not None and pause > 1:
-                _log.info("Judge %r: the endpoint asks to wait for %.0f s (%s).", self._name, pause, shown)
+                _log.info("Judge %r: the endpoint requests a pause of %.0f s (%s).", self._name, pause, shown)
             self._pace.too_fast(started, pause)
             raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {shown}", too_fast=True)
         elif code in (408, 409, 425) or code >= 500:
@@ -230,10 +231,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 return PromptAnswer(None, Status.ENGINE_ERROR, shown)
             if self._dialect.learn(body, named, str(reply.error["message"])):
                 raise RefusedError
-        self._stop(
-            f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({shown}); correct base_url, model, "
-            "the key or another setting in the judge's file"
-        )
+        self._stop(f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({shown}); {remedy}")
         raise NotAskedError
 
     def _answer(self, completion: Completion, body: dict[str, Any]) -> PromptAnswer:
@@ -254,7 +252,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         text = content.partition("</think>")[2] if content is not None and thinks else content
         written = (text or "").strip()
         if choice.finish_reason in ("length", "max_tokens") and not written:
-            reason = f"all of its {counts[1]} tokens were spent before it answered"
+            reason = f"the model used all of its {counts[1]:,} tokens before it answered"
             raise CutOffError(PromptAnswer(None, Status.CUT_OFF, reason, None, None, *counts), body)
         if self._engine.scoring != "text":
             probabilities = self._probabilities(choice, content)
@@ -263,12 +261,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             if choice.logprobs is None and not self._warned:
                 self._warned = True
                 _log.warning(
-                    "Judge %r: the endpoint gives no log probabilities, so CARE reads scores from text.", self._name
+                    "Judge %r: the endpoint returns no log probabilities; CARE reads scores from text.", self._name
                 )
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
-        """Read the probability of each answer from its first token; None if the log probabilities cannot be used."""
+        """Return the probability of each answer, from its first token; None if the log probabilities are unusable."""
         try:
             tokens = choice.logprobs["content"]
             first = tokens[0]
@@ -303,7 +301,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @staticmethod
     def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
-        """Return the maximum cost of a request, if each of the ``size`` bytes of its text is a token."""
+        """Return the maximum cost of a request, in which each of the ``size`` bytes of text would be a token."""
         written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
         return price.of(size + 64, written if isinstance(written, int) else 4096)
 
@@ -318,13 +316,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 raise NotAskedError
 
     def _hidden(self, text: str, body: Mapping[str, Any] | None = None, limit: int = 200) -> str:
-        """Shorten an endpoint's message, and remove secrets and repetitions of the question."""
+        """Shorten an endpoint's message; remove secrets and repetitions of the question."""
         shown = self._endpoint.secrets.hide(text, limit)
         return unrepeated(shown, body["messages"][0]["content"]) if body and "messages" in body else shown
 
 
 def paid_for(usage: Usage, price: Price) -> Bill:
-    """Return the cost record of an answer, computed from its token counts."""
+    """Compute the cost record of an answer from its token counts."""
     return Bill(
         tokens_in=usage.prompt_tokens,
         tokens_cached=usage.cached,

@@ -12,13 +12,13 @@ from email.utils import parsedate_to_datetime
 from judges.spec import OpenAIEngine
 
 LONGEST_WAIT_S = 900.0
-"""Longest pause in seconds that an endpoint may request; the judge stops if the endpoint requests more."""
+"""Longest pause in seconds that an endpoint may request; after a longer request the judge stops."""
 
 _LONGEST_BACKOFF_S = 60.0
 
 
 class Pace:
-    """Limiter of the number and rate of requests, which adapts to the answers of an endpoint.
+    """Adaptive limiter of the number of open requests and of the request rate at one endpoint.
 
     Notes
     -----
@@ -35,7 +35,7 @@ class Pace:
         self._stopped = False
 
     def stop(self) -> None:
-        """Wake all waiting threads, which then send no further request."""
+        """End the waiting of all threads; a stopped engine sends no further requests."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -49,7 +49,7 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Generator[float]:
-        """Wait until a request may start, count it as open, and yield its start time."""
+        """Wait until a request may start; yield its start time and count the request as open in the block."""
         with self._changed:
             while (pause := self._pause()) > 0:
                 self._changed.wait(pause)
@@ -62,7 +62,7 @@ class Pace:
                 self._changed.notify_all()
 
     def _pause(self) -> float:
-        """Return the seconds to wait before the next check; 0 if the request may start now."""
+        """Return the number of seconds until the next check; 0 if the request may start now."""
         if self._stopped:
             return 0.0
         if self._open >= max(1, int(self._limit)):
@@ -96,12 +96,12 @@ class Pace:
 
 
 def backoff(attempt: int) -> float:
-    """Return a random waiting time in seconds, which grows with the number of failed attempts."""
+    """Return a random waiting time in seconds that grows with the number of failed attempts."""
     return random.uniform(0.5, 1.0) * min(0.5 * 2**attempt, _LONGEST_BACKOFF_S)
 
 
 def seconds(text: str) -> float | None:
-    """Parse an HTTP ``Retry-After`` header, and return the waiting time in seconds, or None if it is invalid."""
+    """Parse an HTTP ``Retry-After`` header; return the waiting time in seconds, or None if it is invalid."""
     text = text.strip()[:64]
     if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
         return float(text)

@@ -1,4 +1,4 @@
-"""Base class of engines that ask a language model with prompts."""
+"""Base class of engines that send prompts to a language model."""
 
 import json
 import math
@@ -29,7 +29,7 @@ class PromptAnswer:
 
 
 class PromptedJudgeEngine(Engine):
-    """Base class of engines that send each distinct prompt once and combine the answers about each item."""
+    """Base class of engines that send each distinct prompt once and combine all answers about an item."""
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
         self._settings, self._template = engine, template
@@ -40,10 +40,10 @@ class PromptedJudgeEngine(Engine):
 
     @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return an answer to each prompt, in order; a prompt that occurs several times is asked several times."""
+        """Return the answer to each prompt, in the same order; a repeated prompt is sent again each time."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; by default, show the two responses of a pair in both orders."""
+        """Return one score for each item; by default, show the two responses of a pair in both orders."""
         started = time.perf_counter()
         prompts = [(p, k) for shown in map(self.prompts, items) for k in range(self._repeats) for p in shown]
         distinct = list(dict.fromkeys((p, k) for p, k in prompts if p is not None))
@@ -56,7 +56,7 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return the prompts about an item, one for each order of a pair; a prompt is None if a text is missing."""
+        """Return the prompts about an item, one for each order of a pair; each is None if the item lacks a text."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
@@ -67,7 +67,7 @@ class PromptedJudgeEngine(Engine):
         if first is None:
             missing = ", ".join(self._template.missing(item))
             return Score(
-                item.item_id, item.key, None, Status.REFUSED, f"template {self._template.name} needs {missing}", latency
+                item.item_id, item.key, None, Status.REFUSED, f"the item has no {missing} for the prompt", latency
             )
         given = [a for a in answers if a is not None]
         orders = len(given) // self._repeats
@@ -106,12 +106,12 @@ class PromptedJudgeEngine(Engine):
         status, raw, minimum = Status.OK, None, self._settings.min_valid_mass
         if math.isnan(expected) or mass < minimum:
             score, status = None, Status.LOW_VALID_MASS
-            raw = f"{mass:.3f} of the probability is on legal answers, {minimum} asked"
+            raw = f"the allowed answers have probability {mass:.3f}, less than min_valid_mass: {minimum:g}"
         return PromptAnswer(score, status, raw, probabilities, mass, tokens_in, tokens_out)
 
 
 def _of_orders(answers: Sequence[PromptAnswer]) -> float | None:
-    """Return the score of a single answer, or half the difference of the answers to both orders of a pair."""
+    """Return the score of a single answer, or half the difference of the answers about the two orders of a pair."""
     scores = [answer.score for answer in answers]
     if None in scores:
         return None

@@ -11,14 +11,14 @@ from care_ops.scores import Array, ScoreMatrix, canonical_order
 from judges.items import Status
 
 _ROWS_AT_ONCE = 16_384
-"""Number of rows that are hashed together, which is twice as fast as single rows."""
+"""Number of rows in one hash update; hashing row by row takes twice the time."""
 
 NOTHING_RECORDED = hashlib.sha256().hexdigest()
-"""Version of the recorded scores of a judge that is missing from its score file."""
+"""Version of a recorded judge without scores in the score file."""
 
 
 def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:
-    """Check recorded scores against a scale, and return the scores and their statuses.
+    """Check recorded scores against a scale; return the valid scores and the status of each score.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Ar
 
 
 def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return a hash of the recorded scores and responses of each judge in a score file."""
+    """Hash the recorded scores and responses of each judge in a score file; return the hashes by judge."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
     hashes: dict[str, str] = {}

@@ -18,9 +18,9 @@ _TOKENS_AT_ONCE = 128
 
 @contextmanager
 def loading(gpus: str) -> Generator[None]:
-    """Lock GPUs while a model is loaded, because vLLM measures how much memory the loading takes.
+    """Lock GPUs while a model is loaded, because vLLM measures the memory that loading takes.
 
-    If two engines load at once on halves of an H100, each counts the other's weights, and one engine gets no cache.
+    If two engines load on one GPU at the same time, each counts the other's weights, and one gets no memory for cache.
     """
     lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"
     with lock.open("a") as file:
@@ -29,14 +29,14 @@ def loading(gpus: str) -> Generator[None]:
 
 
 class VllmBackend:
-    """Language model that vLLM has loaded, with the tokenizer of the model.
+    """Language model and tokenizer, loaded by vLLM.
 
     Attributes
     ----------
     version : str
-        Name and version of the engine, and data type of the model; recorded with each score.
+        Name and version of the engine, and data type of the model; stored with each score.
     max_length : int
-        Maximum number of tokens of a prompt and its answer together.
+        Maximum total number of tokens of a prompt and its answer.
 
     Notes
     -----
@@ -52,7 +52,7 @@ class VllmBackend:
             vllm: Any = importlib.import_module("vllm")
         except ImportError as error:
             raise JudgeError(
-                f"vLLM cannot be imported ({error}); {how_to_install('vllm')}, or use a server with engine kind openai"
+                f"vLLM cannot be imported ({error}); {how_to_install('vllm')}, or write kind: openai in its engine"
             ) from error
         self._vllm = vllm
         options: dict[str, Any] = dict(engine.vllm)
@@ -85,9 +85,9 @@ class VllmBackend:
         return list(self._tokenizer.encode(text, add_special_tokens=special))
 
     def chat(self, text: str) -> str | None:
-        """Return a text in the model's chat format, ready for the answer, or None if the model has no chat format.
+        """Convert a text to a prompt in the model's chat format; return None if the model has no chat format.
 
-        Thinking is turned off if the model's chat template has a switch for it.
+        Thinking is switched off if the model's chat template allows this.
         """
         if not getattr(self._tokenizer, "chat_template", None):
             return None
@@ -95,12 +95,12 @@ class VllmBackend:
         return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
 
     def written(self, tokens: list[int]) -> tuple[str, int]:
-        """Decode tokens without special tokens or an incomplete last character; return the text and token count."""
+        """Decode tokens, omitting special tokens and an incomplete last character; return text and token count."""
         text = str(self._tokenizer.decode(tokens, skip_special_tokens=True))
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """Return for each request the log probability of each wanted token as the next token of the prompt."""
+        """Return, for each request (prompt, wanted tokens), the log probability of each token as the next token."""
         chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
             for k, (tokens, wanted) in enumerate(requests)
@@ -119,7 +119,7 @@ class VllmBackend:
         return log_probabilities
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        """Continue each prompt greedily, and return the generated text and its number of tokens."""
+        """Generate the answer to each prompt by greedy decoding; return its text and number of tokens."""
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
         return [self.written(list(output.outputs[0].token_ids)) for output in outputs]

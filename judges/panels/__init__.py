@@ -1,4 +1,4 @@
-"""Judge presets, which are lists of judges that ``care judges new --panel`` writes as judge files."""
+"""Judge presets: lists of judges, for which ``care judges new --panel`` writes judge files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class Preset:
         Names of built-in programs.
     models : sequence of dict
         Language models, each with ``name`` (of the judge), ``model`` (repository or name at the endpoint), ``family``
-        and ``license``; also ``gated`` if the repository's terms must be accepted, with ``instead``, an open judge of
-        about the same size; and ``endpoint`` (base_url, api_key_env) if the model is not loaded on this machine.
+        and ``license``. If a user must accept the repository's terms, ``gated`` is true, and ``instead`` names an open
+        judge of about the same size. A model at an endpoint has ``endpoint`` (base_url, api_key_env).
     testsets : sequence of str
-        Test sets of the catalog that these judges scored in the paper.
+        Names of the catalog's test sets that the judges scored in the paper.
     """
 
     description: str
@@ -54,14 +54,14 @@ def find(name: str) -> Preset:
 def scored_in_the_paper(judge: str) -> list[str]:
     """Return the sorted names of the catalog's test sets that a judge scored in the paper."""
     presets = [find(name) for name in names()]
-    its = [p for p in presets if judge in p.programs or any(model["name"] == judge for model in p.models)]
-    return sorted({testset for preset in its for testset in preset.testsets})
+    own = [p for p in presets if judge in p.programs or any(model["name"] == judge for model in p.models)]
+    return sorted({testset for preset in own for testset in preset.testsets})
 
 
 def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_paper: bool = False) -> dict[str, str]:
-    """Return the YAML text of each judge of a preset, by the judge's name.
+    """Return the YAML text of a judge file for each judge of a preset, by the judge's name.
 
-    ``engine`` holds the common settings of the models, by default ``kind: vllm``. ``as_paper`` limits each judge to
+    ``engine`` contains the common settings of the models, by default ``kind: vllm``. ``as_paper`` limits each judge to
     the test sets that it scored in the paper.
     """
     files: dict[str, str] = {}
@@ -92,11 +92,11 @@ def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_p
 
 
 def with_fence(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a new language model with ``fence: true``, unless they use a profile of the paper."""
+    """Add ``fence: true`` to the engine settings of a new language model, unless they use a profile of the paper."""
     return {**engine} if engine.get("profile", "care") != "care" else {**engine, "fence": True}
 
 
 def judge_yaml(**fields: Any) -> str:
-    """Return the YAML text of a judge file with the given fields, without fields that are None."""
+    """Return the YAML text of a judge file with the given fields; fields that are None are omitted."""
     given = {name: value for name, value in fields.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""Prompt templates; the instructions precede the item, because all prompts then share a long prefix."""
+"""Prompt templates; the instructions precede the item, so all prompts share a long prefix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALLOWED = {
     *("Compare", "Operand", "And", "Or", "Not", "Test", "Filter", "Keyword"),
 }
 _FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "length", "truncate", "string", "tojson"}
-"""Jinja nodes and filters that a template may use; they keep a prompt about as short as its texts."""
+"""Jinja nodes and filters that a template may use; none of them can make a prompt much longer than its texts."""
 
 _FENCE = 1
 """Version of the fence (delimiters around an item's texts) and its instructions, which is part of a judge's key."""
@@ -47,19 +47,19 @@ class Template(BaseModel):
         Legal answers. The score of a word is its position in the list: in ``[no, yes]``, no is 0 and yes is 1. By
         default every whole number on the scale of the judge or test set is legal.
     shift : float
-        Number that is added to every answer; it moves the paper's preferences from 0 ... 6 to -3 ... 3.
+        Number that is added to every answer; the paper's preferences, for example, move from 0 ... 6 to -3 ... 3.
     pairwise : bool
         Whether ``response`` and ``response_2`` are compared; a higher answer then favours ``response_2``.
     needs : tuple of str
-        Texts that an item must have; items without one of them get no score.
+        Texts that an item must have; an item that lacks such a text gets no score.
     instructions, item : str
         Jinja templates. Both may use ``low`` and ``high``; ``item`` may also use the item's texts.
     prefill : str
         Text with which the model's answer begins.
     marker : str
-        Words in a model's text after which CARE searches the answer.
+        Words in a model's text after which CARE searches for the answer.
     fenced : bool
-        Whether the item's texts stand inside a fence (a judge's setting ``fence``).
+        Whether the prompt puts delimiters around the item's texts (a judge's setting ``fence``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -73,16 +73,16 @@ class Template(BaseModel):
     instructions: str
     item: str
     prefill: str = "Feedback:::\nTotal rating:"
-    marker: str = Field(default="Total rating:", description="text after whose last occurrence the answer is searched")
+    marker: str = Field(default="Total rating:", description="words in the model's text that precede the answer")
     fenced: bool = False
 
     @model_validator(mode="after")
     def _renders(self) -> Template:
         unknown = set(self.needs) - set(TEXTS)
         if unknown:
-            raise ValueError(f"needs {sorted(unknown)}, but an item has only {', '.join(TEXTS)}")
+            raise ValueError(f"needs: an item has no {', '.join(sorted(unknown))}; choose from {', '.join(TEXTS)}")
         if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
-            raise ValueError("values must hold two or more different answers")
+            raise ValueError("values must list two or more answers, all different")
         example = Item("example", **dict.fromkeys(TEXTS, "x"))
         try:
             self.render(example, (0.0, 1.0))
@@ -103,12 +103,12 @@ class Template(BaseModel):
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
         """Return the allowed answers as a model writes them, with their scores.
 
-        Raises ``JudgeError`` if the template takes its answers from the scale, but the scale has no whole numbers.
+        Raises ``JudgeError`` if the template has no ``values`` and the ends of the scale are not whole numbers.
         """
         if self.values is None:
             if scale is None or not all(float(end).is_integer() for end in scale):
                 raise JudgeError(
-                    f"template {self.name!r} needs a scale whose ends are whole numbers, not {scale}; add scale: [low, "
+                    f"template {self.name!r} needs a scale with whole numbers as ends, not {scale}; add scale: [low, "
                     "high] to the test set or the judge"
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
@@ -127,17 +127,17 @@ class Template(BaseModel):
 
     @cached_property
     def unread(self) -> list[str]:
-        """Names of an item's texts that no prompt of the template uses."""
+        """Names of the texts of an item that the template does not use."""
         read = {*self.needs, *self.shown}
         both = {"response", "response_2"} if self.pairwise else set[str]()
         return [name for name in TEXTS if name not in read | both]
 
     def missing(self, item: Item) -> list[str]:
-        """Return the names of texts that the template needs and that are missing or empty in the item."""
+        """Return the names of the texts that the template needs but the item lacks or has empty."""
         return [name for name in self.needs if not getattr(item, name)]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
-        """Render the prompt without the prefill, or raise ``JudgeError`` if this fails."""
+        """Render the prompt without the prefill; raise ``JudgeError`` if the Jinja template fails."""
         numbers = [v for v in self.values or () if not isinstance(v, str)]
         low, high = (min(numbers), max(numbers)) if numbers else scale or (None, None)
         # lone surrogates, which no tokenizer and no endpoint accepts, are replaced
@@ -159,13 +159,13 @@ def find(name: str, folder: Path | None = None, variant: str | None = None, *, f
     """Return a prompt template by its name, from ``folder`` (a workspace's ``prompts``) or from the built-in templates.
 
     A ``variant`` is a folder of built-in templates that replace templates of the same names. A ``fenced`` template
-    shows an item's texts between delimiters. Raises ``InputError`` if the template does not exist or is not valid.
+    puts delimiters around an item's texts. Raises ``InputError`` if the template does not exist or is not valid.
     """
     for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
         if candidate is not None and (path := candidate / f"{name}.yaml").exists():
             return _read(path, path.stat().st_mtime_ns, fenced)
-    where = f"{folder} and " if folder else ""
-    raise InputError(f"no prompt template {name!r} in {where}the built-in ones; choose one of {', '.join(names())}")
+    where = f"in {folder} or " if folder else ""
+    raise InputError(f"no prompt template {name!r} {where}built into CARE; choose one of {', '.join(names())}")
 
 
 def names() -> list[str]:
@@ -181,16 +181,16 @@ def _read(path: Path, _changed_at: int, fenced: bool) -> Template:
 
 @lru_cache(maxsize=128)
 def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
-    """Compile a Jinja template and return it with its variables; ``fenced`` puts delimiters around each text."""
+    """Compile a Jinja template; return it and the names of its variables. ``fenced`` adds delimiters to texts."""
     from jinja2 import StrictUndefined, TemplateRuntimeError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Environment(ImmutableSandboxedEnvironment):
         def getitem(self, obj: Any, argument: Any) -> Any:
-            """Return a character or a slice of a text, but no attribute, which Jinja would also return."""
+            """Return a character or a slice of a text; Jinja's own method would also return attributes."""
             if isinstance(obj, str) and isinstance(argument, int):
                 return obj[argument : argument + 1 or None]
-            raise TemplateRuntimeError(f"[{argument!r}] is not an index or a slice; write one such as response[:2000]")
+            raise TemplateRuntimeError(f"[{argument!r}] is not an index or a slice; write for example response[:2000]")
 
     environment = Environment(undefined=StrictUndefined, autoescape=False)
     environment.globals.clear()  # range, dict, lipsum, cycler
@@ -198,9 +198,9 @@ def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
     for node in parsed.find_all(nodes.Node):
         kind = getattr(node, "name", "") if isinstance(node, nodes.Filter) else type(node).__name__
         if kind not in _ALLOWED | _FILTERS:
-            able = f"names, parts such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
+            allowed = f"names, slices such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
             raise JudgeError(
-                f"line {node.lineno} of a prompt template uses {kind!r}, which is not allowed; use only {able}"
+                f"line {node.lineno} of a prompt template uses {kind!r}, which is not allowed; use only {allowed}"
             )
     names = {name.name for name in parsed.find_all(nodes.Name)}
     for output in parsed.find_all(nodes.Output) if fenced else ():
@@ -209,7 +209,7 @@ def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
 
 
 def _in_fence(shown: Any) -> Any:
-    """Put delimiters around a node of a template if the node shows a text of the item."""
+    """Put delimiters around a template node that outputs a text of the item; return other nodes unchanged."""
     from jinja2 import nodes
 
     if {name.name for name in shown.find_all(nodes.Name)}.union([getattr(shown, "name", "")]).isdisjoint(TEXTS):
@@ -222,12 +222,12 @@ def _whole(value: float | None) -> float | int | None:
 
 
 def _disarmed(text: str) -> str:
-    """Remove invisible characters from a text, and put a space into each role marker of a chat format."""
+    """Remove invisible characters from a text, and break the role markers of chat formats with a space."""
     return _ROLE_MARKS.sub(r"\g<0> ", visible(text))
 
 
 def _fence_word(question: str, texts: Collection[str]) -> str:
-    """Return a delimiter that no text contains: 16 digits of a hash of the question and its texts."""
+    """Return a delimiter that no text contains: 16 hexadecimal digits of a hash of the question and its texts."""
     within = "\n".join(texts).lower()
     for attempt in count():
         content = json.dumps([attempt, question, *texts])

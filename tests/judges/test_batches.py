@@ -387,7 +387,7 @@ def test_a_refused_file_is_reported_and_sent_again(folder, server):
 def test_a_batch_that_the_endpoint_no_longer_knows_is_left_to_a_person(folder, server):
     ask(folder)
     del server.batches["batch-0"]
-    with pytest.raises(JudgeError, match=r"HTTP 404 for GET /batches/batch-0 .* delete .*batch\.\w+\.json, and"):
+    with pytest.raises(JudgeError, match=r"404 for GET /batches/batch-0 .* delete .*batch\.\w+\.json and run again"):
         ask(folder)
     assert len(sent(folder)) == 1
 

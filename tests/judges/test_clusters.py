@@ -25,7 +25,7 @@ CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=Tru
         ("127.0.0.1:1", "no server answers there .*start the cluster with `ray start --head`, or unset RAY_ADDRESS"),
         ("ray://127.0.0.1:1", "no server answers there"),
         ("[::1]:1", "no server answers there"),
-        ("somewhere", "write host:port"),
+        ("somewhere", "set it to host:port"),
     ],
 )
 def test_a_dead_address_of_ray_is_reported(monkeypatch, address, sentence):

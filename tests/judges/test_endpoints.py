@@ -437,7 +437,7 @@ def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
     engine = build_engine(judge(server, concurrency=4))
     with ThreadPoolExecutor(1) as thread:
         asked = thread.submit(engine.score, [Item(f"i{k}", "q", f"It is {k}.") for k in range(20)])
-        until(lambda: "asks to wait for 240 s" in caplog.text)
+        until(lambda: "requests a pause of 240 s" in caplog.text)
         engine.close()
         with pytest.raises(JudgeError, match="was closed"):
             asked.result()

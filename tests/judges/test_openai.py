@@ -154,7 +154,7 @@ def test_a_refused_key_ends_the_judge_and_is_not_repeated(serve):
 def test_retries_are_logged_without_the_key(serve, caplog):
     caplog.set_level(logging.INFO, logger="judges.engines.openai")
     scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=1)
-    assert "attempt 1 of 2 failed (HTTP 500: crash with ***)" in caplog.text
+    assert "attempt 1 failed (HTTP 500: crash with ***)" in caplog.text
     assert "gave no answer after all retries" in caplog.text
     assert KEY not in caplog.text
 
@@ -268,7 +268,7 @@ def test_a_judge_with_a_limit_and_without_prices_is_not_asked(serve, prices):
 
 
 def test_a_limit_on_what_costs_nothing_is_refused():
-    with pytest.raises(ValueError, match="it has no effect"):
+    with pytest.raises(ValueError, match="has no effect"):
         OpenAIEngine(base_url="http://x", model="m", spend_limit=1.0, price_in=0.0, price_out=0.0)
 
 
@@ -294,7 +294,7 @@ def test_pairs_are_shown_both_ways(serve):
     longer = serve(lambda text, _: answer("6" if "Response B: long" in text else "0"))
     engine = build_engine(judge(longer, template="preference", scoring="text"))
     assert [s.score for s in engine.score([Item("a", "q", "one", "long"), Item("b", "q", "long", "x")])] == [3.0, -3.0]
-    assert engine.score([Item("c", "q", "one response")])[0].raw == "template preference needs response_2"
+    assert engine.score([Item("c", "q", "one response")])[0].raw == "the item has no response_2 for the prompt"
     engine.close()
 
 

@@ -61,7 +61,7 @@ def test_a_missing_gpu_is_reported_at_once(monkeypatch, tmp_path):
 
 def test_a_repository_without_a_commit_is_refused():
     engine = LocalModel(kind="vllm", model="somebody/model", template="quality", num_gpus=0)
-    with Pool(PoolConfig(mode="inline")) as pool, pytest.raises(JudgeError, match="needs a commit"):
+    with Pool(PoolConfig(mode="inline")) as pool, pytest.raises(JudgeError, match="add revision: COMMIT"):
         pool.run(JudgeSpec(name="j", engine=engine), [Item("a", "q", "r")], lambda *_: None)
 
 
