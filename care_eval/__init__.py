@@ -13,8 +13,8 @@
 >>> result.to_frame().column_names
 ['item_id', 'care', 'avg']
 
-docs/data.md describes the interface. Names are imported at first use, because this package contains all other packages
-in the distribution that ``deploy/namespaced.py`` builds.
+docs/data.md describes the interface. Names are imported at first use: ``deploy/namespaced.py`` builds a distribution in
+which this package contains all other packages, and these must not import one another through it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; choose from {', '.join(__all__)}")
     if name.endswith("Estimator"):
         from care_ops import estimators as module
     elif name.endswith("Error"):

@@ -17,19 +17,19 @@ from warehouse.testsets import ReadingOptions
 
 
 class RateOptions(RatingOptions, total=False):
-    """Options of ``rate`` and ``gate``, which include all of ``assets.table.rating.RatingOptions``.
+    """Keyword arguments of ``rate`` and ``gate``, in addition to those of ``assets.table.rating.RatingOptions``.
 
     Attributes
     ----------
     drawn : "random"
-        How labelled items were drawn, for labels that do not state it, such as labels in a mapping.
+        How the labelled items were drawn; required if the labels do not state this, for example labels in a mapping.
     items : path, frame or mapping column -> values
-        Table of items with the id, the column that names the system, and ``split_unit``.
+        Table of items with their ids, the column that names the system, and ``split_unit``.
     system : str or (left, right)
         Column that names the system; by default, all items are one system. Pairs need the columns of both systems: a
         high score or label prefers the left system, and rates are shares of wins.
     fit_labels : path, frame or mapping item -> label
-        Labels that the fit uses; ``labels`` must not label these items too.
+        Labels that the fit uses, on items without an entry in ``labels``.
     judges, item, judge, score, drop :
         See ``fit``.
     """
@@ -56,7 +56,7 @@ def rate(
     scores : path, frame or mapping column -> values
         See ``fit``.
     labels : path, frame or mapping item -> label
-        Labels by people on some of the items, which the fit does not use. A table states how each item was drawn
+        Labels by people on some of the items; the fit does not use them. A table states how each item was drawn
         (columns ``drawn``, ``probability``; docs/labels.md).
     **options :
         See ``RateOptions``.
@@ -98,7 +98,7 @@ def gate(
     Raises
     ------
     InputError
-        ``rate`` would raise it, a system has no labels, the two systems are the same, or no pair contains the two.
+        ``rate`` would reject the input, a system has no labels, the systems are the same, or no pair compares them.
     FitError
         The panel has no estimate.
     """

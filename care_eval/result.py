@@ -32,9 +32,9 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Return the kind of data frame that results have for a source of scores.
+    """Return the kind of data frame in which results are returned: that of ``source``.
 
-    It is that of ``source``; for a file it is pandas, if pandas is installed; otherwise it is Arrow.
+    A file gives pandas frames if pandas is installed. All other sources give Arrow tables.
     """
     package = type(source).__module__.partition(".")[0]
     if isinstance(source, str | Path):
@@ -43,7 +43,7 @@ def frame_kind(source: object) -> FrameKind:
 
 
 def _framed(page: str, title: str, height: int) -> str:
-    """Embed a page in an iframe, so that its styles do not affect the notebook."""
+    """Embed a page in an iframe, because the styles of the page must not affect the notebook."""
     frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
     return str(Markup(frame).format(page, title, height))
 
@@ -65,7 +65,7 @@ class FitResult:
 
     def __post_init__(self) -> None:
         """Make the arrays read-only, so that frames, files and the page stay consistent."""
-        for values in (value for one in self.aggregates.values() for value in vars(one).values()):
+        for values in (value for aggregate in self.aggregates.values() for value in vars(aggregate).values()):
             if isinstance(values, np.ndarray):
                 values.setflags(write=False)
 
@@ -106,32 +106,32 @@ class FitResult:
 
     @property
     def certificate(self) -> Certificate | None:
-        """Certificate that bounds the distance of the fitted structure from the optimum; None without a structure."""
+        """Bound on the duality gap of the sparse + low-rank structure; None if the fit has no structure."""
         structure = self.table.fit.structure
         return None if structure is None else structure.certificate
 
     def to_frame(self, aggregator: str | None = None) -> Any:
         """Return the estimates as a data frame with a row for each item.
 
-        Ids are text; to join a pandas frame with numeric ids, convert these: ``frame["item_id"].astype(str)``.
+        Ids are text. Before you join a pandas frame with numeric ids, convert them: ``frame["item_id"].astype(str)``.
 
         Parameters
         ----------
         aggregator : str, optional
-            If given, the columns are ``item_id, estimate, sd, p_quality`` of this aggregator. By default
-            ``item_id`` and a column of estimates for each aggregator, the recommended one first.
+            If given, the columns are ``item_id, estimate, sd, p_quality`` of this aggregator. By default, the columns
+            are ``item_id`` and the estimates of each aggregator, the recommended aggregator first.
 
         Raises
         ------
         InputError
-            There is no such aggregate.
+            The fit has no such aggregator.
         """
         if aggregator is None:
             names = sorted(self.aggregates, key=lambda name: name != self.recommended)
             columns = {name: nullable(self.aggregates[name].estimate) for name in names}
             return in_kind(pa.table({"item_id": pa.array(self.items, pa.string()), **columns}), self.kind)
         if aggregator not in self.aggregates:
-            raise InputError(f"there is no aggregate {aggregator!r}; choose from {', '.join(self.aggregates)}")
+            raise InputError(f"the fit has no aggregator {aggregator!r}; choose from {', '.join(self.aggregates)}")
         rows = aggregates_table(self.table.fit).filter(pc.field("aggregator") == aggregator)
         return in_kind(rows.drop_columns(["aggregator"]), self.kind)
 
@@ -187,7 +187,7 @@ class FitResult:
 
 
 def in_kind(table: pa.Table, kind: FrameKind) -> Any:
-    """Convert a table to a data frame of this kind; ``arrow`` returns the table unchanged."""
+    """Convert an Arrow table to a data frame of the given kind."""
     if kind == "pandas":
         return table.to_pandas()
     return import_module("polars").from_arrow(table) if kind == "polars" else table

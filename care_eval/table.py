@@ -28,7 +28,8 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that its errors name Python arguments (``item=``) instead of options (``--item``).
 
-    For judges and labels, a dictionary of columns is a table, as for scores. Any other dictionary maps names to values.
+    In ``judges``, ``labels`` and ``fit_labels``, a dictionary of lists or arrays is a table of columns. Any other
+    dictionary maps names to values.
     """
     called = signature(function)
     parameters = called.parameters
@@ -57,8 +58,9 @@ def refuse_unknown(function: str, given: Iterable[str], known: Collection[str]) 
     """Raise ``TypeError`` if an argument is unknown."""
     for name in given:
         if name not in known:
-            near = " or ".join(get_close_matches(name, list(known), 1)) or ", ".join(known)
-            raise TypeError(f"{function} has no argument {name!r}; did you mean {near}?")
+            near = get_close_matches(name, list(known), 1)
+            remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+            raise TypeError(f"{function} has no argument {name!r}; {remedy}")
 
 
 Columns = Mapping[str, Sequence[Any]]
@@ -91,25 +93,25 @@ def fit(
         A row for each score (item, judge, score), or a row for each item and a column for each judge. A frame is one of
         pandas, polars, pyarrow or DuckDB. docs/data.md lists the file formats and column names.
     items : path, frame or mapping column -> values, optional
-        The item's id, and any of ``response``, ``gold`` and ``split_unit``; the fit does not use ``gold``.
+        A row for each item: its id, and any of ``response``, ``gold`` and ``split_unit``; the fit ignores ``gold``.
     judges : path, frame, or mapping or series of pandas judge -> family, optional
         Declared families: base model, vendor or prompt.
     labels : path, frame, or mapping or series of pandas item -> label, optional
-        Labels by people, which the fit uses.
+        Labels by people; the fit uses them.
     item, judge, score, drop :
-        Columns of the scores, if CARE cannot infer them from their names. If each judge has a column, ``judge`` lists
-        these columns.
+        Names of columns of ``scores``, if CARE cannot infer the columns from their names. If each judge has a column,
+        ``judge`` lists these columns.
     separator, encoding, decimal, sheet, grades :
         Options for reading files; ``grades=["poor", "fair", "good"]`` reads these words as 1, 2, 3.
     **options :
-        See ``assets.table.options.FitOptions``; each is also an option of ``care fit``.
+        See ``assets.table.options.FitOptions``; ``care fit`` has an option for each of them.
 
     Raises
     ------
     InputError
-        A table or an option cannot be used; the message says what, where, and what to do.
+        A table or an option cannot be used; the message states the place and the remedy.
     FitError
-        The scores allow no fit.
+        The scores do not determine an estimate, for example because there are too few judges or items.
     """
     config = table_config(options)
     tables = as_table(scores, "scores"), as_table(items, "items")
@@ -128,11 +130,11 @@ def as_table(source: T | Columns, what: str) -> T | pa.Table:
     Raises
     ------
     InputError
-        The columns are of different lengths, or have values that a table cannot store.
+        The columns differ in length, or contain values that a table cannot store.
     """
     if not isinstance(source, Mapping):
         return source
-    with guard(what, "give columns of one kind of value each, numbers or text"):
+    with guard(what, "give each column values of one kind, numbers or text"):
         lengths = {name: len(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])

@@ -1,1 +1,1 @@
-"""Numerical core of CARE: functions of arrays, without files (except shards), Dagster, clocks or global randomness."""
+"""Numerical core of CARE: functions of arrays that use no Dagster, clock, global randomness or files except shards."""

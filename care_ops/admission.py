@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from care_ops.blocks import columns
 from care_ops.config import AdmissionRule
-from care_ops.errors import listed
+from care_ops.errors import counted, listed
 from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.records import JudgeCheck
 from care_ops.scores import Array, ScoreMatrix, correlation, varies
@@ -57,7 +57,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether the scale may be reversed: misaligned rows are uncertain, or explain the scores hardly better."""
+        """Whether a reversed scale explains the scores at least about as well as misaligned rows."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
@@ -70,8 +70,8 @@ def check_panel(
 ) -> list[JudgeCheck]:
     """Apply the admission rule to every judge.
 
-    On a crowd-sourced panel, few equal scores do not make a judge degenerate. There, the limits of ``rule`` apply only
-    to judges with at least ``MIN_SCORES_TO_DESCRIBE`` scores.
+    On a crowd-sourced panel, the limits of ``rule`` apply only to judges with at least ``MIN_SCORES_TO_DESCRIBE``
+    scores, and a judge with a few equal scores is not degenerate.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def check_panel(
     crowd = not_asked and is_crowd((~np.isnan(scores.values)).sum(axis=0), len(scores.values))
     if not_asked:
         rule = replace(rule, max_missing=1.0)
-    elif rule.absent == "auto" and not out_of_range:  # no failure is declared: exclude who lacks more than most
+    elif rule.absent == "auto" and not out_of_range:  # no failure is declared: exclude judges with unusually few scores
         usual = float(np.median(np.isnan(scores.values).mean(axis=0)))
         rule = replace(rule, max_missing=max(rule.max_missing, _TIMES_AS_MANY * usual))
     aligned = _crowd_alignments(scores.values) if crowd else _alignments(scores)
@@ -121,23 +121,25 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
     Parameters
     ----------
     loosen, declare : str
-        Instructions to admit more judges, and to declare absent scores as not requested.
+        Instructions to the user: how to admit more judges, and how to declare absent scores as not requested.
     """
     refused = [check for check in checks if not check.admitted]
     if not refused:
         return ""
     lacking = sum((check.reason or "").startswith("missing") and not check.out_of_range for check in checks)
     if 2 * lacking > len(checks):
-        return f"{lacking:,} judges lack many scores; if nobody requested these scores, declare this ({declare})."
+        return (
+            f"{counted(lacking, 'judge')} lack many scores; if nobody requested these scores, declare this ({declare})."
+        )
     reasons = listed([f"{shorten(check.judge, 40, placeholder='...')}: {check.reason}" for check in refused], 3)
     return f"CARE left out {reasons}. {loosen}."
 
 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
-    """Return whether an absent score means that the judge was not asked, as the rule states or the scores suggest.
+    """Return whether an absent score means that the judge was not asked.
 
-    The scores indicate this on a crowd-sourced panel, or if most judges miss more than a tenth of the scores and no
-    score is ``outside`` a scale.
+    The rule may state this. Otherwise it is inferred on a crowd-sourced panel, or if most judges lack more than a tenth
+    of the scores and no score is ``outside`` a scale.
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"
@@ -148,7 +150,7 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
 
 def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
     total = np.zeros(len(scores.values))
-    for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
+    for column in columns(scores.values):  # standardised again below, which costs less than a panel of z-scores
         total += _standardise(column)
     spectrum = np.fft.rfft(total)
     for column in columns(scores.values):
@@ -158,7 +160,7 @@ def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
 
 
 def _crowd_alignments(values: Array) -> Iterator[tuple[_Alignment, str | None]]:
-    """Compare the judges of a crowd-sourced panel, whose mostly empty rows allow no test for shifted rows."""
+    """Compute the agreement of each judge of a crowd-sourced panel, which is too sparse to test for shifted rows."""
     standardised = comparable(values)
     present = ~np.isnan(standardised)
     filled = np.where(present, standardised, 0.0)
@@ -181,13 +183,13 @@ def _reason(
 ) -> str | None:
     returned = alignment.best
     if missing > rule.max_missing:
-        return f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
+        return f"missing or out of range: {missing:.1%} of its scores (limit {rule.max_missing:.0%})"
     if mode_share >= _MOST_ALIKE:
-        return f"degenerate: one score on {mode_share:.1%} of items (limit {_MOST_ALIKE:.0%})"
+        return f"degenerate: the same score on {mode_share:.1%} of items (limit {_MOST_ALIKE:.0%})"
     if entropy < _MIN_ENTROPY:
-        return f"degenerate: {entropy:.2f} bits (limit {_MIN_ENTROPY:.2f})"
+        return f"degenerate: its scores have an entropy of {entropy:.2f} bits (minimum {_MIN_ENTROPY:.2f})"
     if mismatches:
-        return f"misaligned: {mismatches} rows carry another text than the item they are joined to"
+        return f"misaligned: the texts of {counted(mismatches, 'row')} differ from the texts of their items"
     if not alignment.is_reversed and returned >= _MIN_RETURN and returned - alignment.agreement >= _MIN_RISE:
         return f"misaligned: agreement {alignment.agreement:+.2f} becomes {returned:+.2f} {alignment.how}"
     return None

@@ -1,4 +1,4 @@
-"""Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption."""
+"""Maps of a latent quality, which has no unit, to a scale of scores; each map relies on a declared assumption."""
 
 import numpy as np
 import scipy
@@ -22,7 +22,7 @@ def to_panel_scale(
 ) -> tuple[Array, float, float]:
     """Map ``latent`` to the location and spread of the panel's mean score by an increasing affine function.
 
-    The assumption is that the panel's mean has the correct level and spread over all items. The spread is reduced if
+    The map assumes that the panel's mean has the correct level and spread over all items. The spread is reduced if
     items would otherwise lie beyond the ends of the panel's scale.
 
     Parameters
@@ -61,7 +61,7 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
 
 
 def to_labels(
-    estimate: Array, labels: Array, weights: Array | None = None, *, known: bool = False
+    estimate: Array, labels: Array, weights: Array | None = None, *, declared: bool = False
 ) -> tuple[float, float] | None:
     """Return (offset, unit) of the map ``offset + unit * estimate`` to the labels' scale; None without labels.
 
@@ -74,20 +74,20 @@ def to_labels(
         Estimates and labels of the labelled items, without NaN.
     weights : (m,) array, optional
         Weight of each label (``FitLabels.weights``); ones by default.
-    known : bool
-        Whether a scale is declared. A slope of 1 is then a good guess, and another slope needs more labels.
+    declared : bool
+        Whether a scale is declared. A slope of 1 is then a good guess, and more labels are required to change it.
     """
     if len(labels) == 0:
         return None
     weights = np.ones(len(labels)) if weights is None else weights
     m, share = float(weights.sum()), weights / weights.sum()
     seen, label_mean = float(share @ estimate), float(share @ labels)
-    if m < (LABELS_TO_SETTLE if known else MIN_LABELS) or np.ptp(estimate) == 0 or np.ptp(labels) == 0:
+    if m < (LABELS_TO_SETTLE if declared else MIN_LABELS) or np.ptp(estimate) == 0 or np.ptp(labels) == 0:
         return (label_mean - seen) * m / (m + 3), 1.0
     sds = np.sqrt([share @ (estimate - seen) ** 2, share @ (labels - label_mean) ** 2])
-    found = float(share @ ((estimate - seen) * (labels - label_mean))) / float(sds.prod())
+    observed = float(share @ ((estimate - seen) * (labels - label_mean))) / float(sds.prod())
     possible = np.linspace(0.0, 1.0, 1001)
-    log = -((possible - found) ** 2) * (m - 2) / (2 * max(1 - found**2, 1e-12))
+    log = -((possible - observed) ** 2) * (m - 2) / (2 * max(1 - observed**2, 1e-12))
     unit = float(np.average(possible, weights=np.exp(log - log.max())) * sds[1] / sds[0])
     return label_mean - unit * seen, unit
 

@@ -56,7 +56,7 @@ third moment shows no states."""
 
 
 NOTHING_ELSE = {"extra": "forbid"}
-"""The ``__pydantic_config__`` of a settings class that is read from a file: keys without a field are refused."""
+"""The ``__pydantic_config__`` of a settings class that is read from a file: unknown keys are rejected."""
 
 
 _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (?:\{(.*)\})?.*$")
@@ -91,7 +91,7 @@ def _bounded(kind: type) -> dict[str, TypeAdapter[Any]]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Return each field's description from the ``Attributes`` of a settings class's docstring, allowed words first."""
+    """Return the description of each field of a settings class from its docstring, the allowed values first."""
     lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
     words_of: dict[str, list[str]] = {}
     names: list[str] = []
@@ -108,7 +108,7 @@ def explained(kind: type) -> dict[str, str]:
 
 
 def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fit settings with the defaults of their ``profile``; explicit settings override these.
+    """Return fit settings with the defaults of their ``profile``; explicit settings override the defaults.
 
     Raises ``InputError`` if the profile is neither ``care`` (the defaults) nor ``paper``.
     """
@@ -158,9 +158,10 @@ class StructureConfig:
     ----------
     gamma : float
         Penalty: gamma_n = gamma * sqrt(log p / n) * median diagonal of the inverse correlation (the paper's theorem on
-        sample complexity asks for the order 1 / sqrt(n)).
+        sample complexity requires the order 1 / sqrt(n)).
     tau : float
-        Ratio of L's penalty to S's penalty over sqrt(p); at the default, neither S nor L absorbs a shared factor.
+        Ratio of the penalty of L to the penalty of S, divided by sqrt(p) for p judges. The default was
+        chosen on draws from the paper's model (docs/method.md).
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -183,7 +184,7 @@ class Calibration:
         quality fills the declared scale evenly. ``anchors``: the labels set the location and, with at least five labels
         (ten with a declared scale), the slope.
     prevalence : float, optional
-        Share of items with Q = 1, which sets the threshold.
+        Share of items with Q = 1; the threshold is set to it.
     """
 
     scale: str = "own"
@@ -197,7 +198,7 @@ class Calibration:
 
 
 POSITION = "position"
-"""Feature with each row's position in its file, which is in ``not_quality`` if the rows are in random order."""
+"""Name of the feature for the position of each row in its file; ``not_quality`` has it if rows are in random order."""
 
 
 @dataclass(frozen=True)

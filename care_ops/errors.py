@@ -1,6 +1,6 @@
-"""Errors that CARE raises, and functions that write their messages.
+"""Errors that CARE raises, and functions that format their messages.
 
-Each message has three parts: what is wrong, where, and what to do.
+Each message states the problem, the place and the remedy.
 """
 
 import re
@@ -19,7 +19,7 @@ _LONGEST, _END = 400, 270
 
 _CLAUSE = re.compile(r"(?<=[;.])\s|,\s(?=where )")
 
-# What would move a terminal's cursor, turn a text round, or cannot be written at all.
+# Characters that move a terminal's cursor, reverse a text, or cannot be encoded.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 P = ParamSpec("P")
@@ -52,7 +52,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def misspelt(names: Collection[str], expected: Iterable[str]) -> list[str]:
-    """Return a question for each expected name that is missing from the names of columns and resembles one of them.
+    """Return a question for each expected column whose name resembles that of an existing column.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def release() -> str:
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
-    """Join names for a sentence; names after the first ``most`` are only counted."""
+    """Join the first ``most`` names for a sentence, and add the number of the other names."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
@@ -119,9 +119,9 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 
 
 def sentence(text: str) -> str:
-    """Return a text as one line without control characters and, if it is long, without its middle.
+    """Convert a text to one line without control characters; replace the middle of a long text by dots.
 
-    The end, which states the remedy, starts at a sentence or clause if one starts near the cut.
+    The end, which states the remedy, is kept. It starts with a full sentence or clause if possible.
     """
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:

@@ -1,7 +1,7 @@
 """Estimator for arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
 
-Rows are items, columns are judges, and NaN marks a missing score. The optional ``y`` has labels that the fit may use,
-and NaN for items without one. ``predict`` scores new items by a function of one item's scores (``frozen``).
+Rows are items, columns are judges, and NaN marks a missing score. The optional ``y`` contains labels that the fit may
+use, and NaN for items without a label. ``predict`` scores new items by a function of one item's scores (``frozen``).
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ STRUCTURED = ("care_svd", "care_tensor", "care_tensor_paper")
 
 
 class ArrayError(InputError, ValueError):
-    """Error for an array that no estimator can use; also a ``ValueError``, as scikit-learn requires."""
+    """Error for an array that an estimator cannot use; also a ``ValueError``, as scikit-learn requires."""
 
 
 class NotFittedError(FitError, ValueError, AttributeError):
-    """Error for a call of ``predict`` before ``fit``."""
+    """Error for an estimator that is used before it is fitted."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -41,7 +41,7 @@ class CareEstimator:
     aggregator : str
         Name in ``care_ops.config.AGGREGATORS``.
     families : sequence of str or None, optional
-        Declared family of each column; None if a judge has none.
+        Declared family of each judge (column); None for a judge without a family.
     cut : float, optional
         Value above which a score is a vote for Q = 1.
     scale : (low, high), optional
@@ -60,7 +60,7 @@ class CareEstimator:
     Attributes
     ----------
     estimate_ : (n,) array
-        The score of each item of the fit; NaN if no judge scored it.
+        Estimated score of each item of the fit; NaN if no judge scored the item.
     sd_ : (n,) array or None
         Posterior standard deviation of each estimate.
     weights_ : (p,) array or None
@@ -103,9 +103,9 @@ class CareEstimator:
         Raises
         ------
         ArrayError
-            ``X`` is not a matrix of numbers, or ``y`` has another length.
+            ``X`` is not a matrix of numbers, or ``y`` differs from it in length.
         FitError
-            The scores allow no fit.
+            The scores do not determine an estimate.
         """
         scores = self._matrix(X)
         if scores.shape[0] < 2 or scores.shape[1] < MIN_COLUMNS:
@@ -133,7 +133,7 @@ class CareEstimator:
         NotFittedError
             ``fit`` was not called.
         ArrayError
-            ``X`` does not have as many columns as the fit.
+            ``X`` and the fit differ in the number of columns.
         FitError
             One item's scores do not determine its estimate closely enough.
         """
@@ -156,7 +156,7 @@ class CareEstimator:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; raise ``ArrayError`` if there is no such parameter."""
+        """Set parameters by name; raise ``ArrayError`` if a name is unknown."""
         names = [entry.name for entry in fields(self)]
         for name, value in params.items():
             if name not in names:
@@ -193,15 +193,15 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
     raw = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if np.iscomplexobj(raw):
-        raise ArrayError("Complex data not supported: X holds complex numbers; give real numbers")
+        raise ArrayError("Complex data not supported: X contains complex numbers; give real numbers")
     try:
         values = raw.astype(np.float64)
     except ValueError as error:
         raise ArrayError(
-            f"X holds a value that is not a number ({error}); give numbers, with NaN where a score is missing"
+            f"X contains a value that is not a number ({error}); give numbers, with NaN where a score is missing"
         ) from error
     except TypeError as error:
-        if "NAType" not in str(error):  # of other objects scikit-learn's checks ask for this very error
+        if "NAType" not in str(error):  # scikit-learn's checks require TypeError for other objects
             raise
         raise ArrayError('X is a pandas frame with NA in nullable columns; give X.astype("float64")') from error
     if values.ndim != 2:
@@ -214,7 +214,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
             f"(shape={values.shape}) while a minimum of 1 is required."
         )
     if np.isinf(values).any():
-        raise ArrayError("X holds infinity (inf); give finite scores, with NaN where a score is missing")
+        raise ArrayError("X contains infinity (inf); give finite scores, with NaN where a score is missing")
     return values
 
 
@@ -226,7 +226,7 @@ def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
         labels = np.asarray(y, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ArrayError(
-            f"y holds a value that is not a number ({error}); give labels as numbers, with NaN for no label"
+            f"y contains a value that is not a number ({error}); give labels as numbers, with NaN for no label"
         ) from error
     if labels.shape != (len(item_ids),):
         raise ArrayError(f"y has shape {labels.shape}; give a label, or NaN, for each of {len(item_ids)} items")

@@ -26,7 +26,7 @@ Watch = Callable[[str, int, int], None]
 
 
 def unwatched(_what: str, _done: int, _total: int) -> None:
-    """Ignore all progress reports; a ``Watch`` for callers without a progress display."""
+    """Ignore all progress reports: the default ``Watch``."""
 
 
 Solve = Literal["exactly", "roughly", "not"]
@@ -78,14 +78,14 @@ def fit_panel(
     labels : FitLabels
         Labels that the fit may use.
     solve : {"exactly", "roughly", "not"}
-        Whether to solve the structure to its certificate, roughly (enough for a resample), or not at all.
+        Whether to solve the structure to its certificate, roughly (precise enough for a resample), or not at all.
     weights_only : bool
         Whether the caller reads only weights and loadings (``Problem.weights_only``).
 
     Raises
     ------
     FitError
-        Fewer than two judges, or no aggregator has an estimate.
+        There are fewer than two judges, or no aggregator has an estimate.
     """
     if scores.shape[1] < MIN_COLUMNS:
         raise FitError(
@@ -111,7 +111,7 @@ def fit_panel(
 def try_structure(
     moments: Moments, config: StructureConfig, judges: Sequence[str], *, roughly: bool = False
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
-    """Solve the structure of a panel, or return the reason why it has none."""
+    """Solve the structure of a panel; return the structure, its details and, if there is none, the reason."""
     try:
         structure, details = fit_structure(moments, config, judges, roughly=roughly)
         return structure, details, {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,12 +23,12 @@ class FitLabels:
     Attributes
     ----------
     labels : mapping item_id -> label
-        Finite numbers, on the scale of the gold; the mean if an item has several labels.
+        Finite label of each item, on the scale of the gold; an item with several labels has their mean.
     counts : mapping item_id -> float
         Weight of an item's label relative to a single label; 1 for items without an entry.
     sample : mapping item_id -> probability, optional
-        Items that support estimates for all items (a rate, a calibrated probability), and the probability with which
-        each was drawn. None if all items were drawn at random.
+        Labelled items from which estimates for all items (a rate, a calibrated probability) are valid, and the
+        probability with which each item was drawn. None if all labelled items were drawn at random.
     shares : bool
         Whether each individual label is 0 or 1, so that the mean of several labels is a share.
     repeats : tuple of str
@@ -61,7 +61,7 @@ class FitLabels:
 
     @property
     def left_out(self) -> int:
-        """Number of labelled items that the fit uses but that estimates for all items must not use."""
+        """Number of labelled items that the fit uses, but that are not in the probability sample."""
         return 0 if self.sample is None else len(self.labels) - len(self.sample)
 
     def content(self) -> list[tuple[str, float, float, float | None]]:
@@ -93,7 +93,7 @@ class FitLabels:
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return row and label of each labelled item; raise ``InputError`` if ``item_ids`` lacks a labelled item."""
+        """Return the row and the label of each labelled item; raise ``InputError`` if ``item_ids`` lacks an item."""
         import numpy as np
 
         if not self.labels:
@@ -102,8 +102,8 @@ class FitLabels:
         unknown = [item_id for item_id in self.labels if item_id not in index]
         if unknown:
             raise InputError(
-                f"labels: {len(unknown)} labelled item(s), such as {unknown[0]!r}, have no scores; add the scores, or "
-                "delete the labels"
+                f"labels: no scores for {counted(len(unknown), 'labelled item')}, such as {unknown[0]!r}; add scores, "
+                "or delete these labels"
             )
         rows = np.array(sorted(index[item_id] for item_id in self.labels), dtype=np.intp)
         return rows, np.array([self.labels[item_ids[int(i)]] for i in rows], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Approximation of a fit by a function of one item's scores, which scores new items without another fit."""
+"""Approximation of a fit by a function of one item's scores, which can score new items without a new fit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -52,16 +52,19 @@ class Frozen:
         """Estimate each item from its scores; NaN if no judge of the fit scored the item.
 
         A missing score counts as the judge's mean. Raises ``FitError`` if the function explains too little of the
-        fit, or a judge of the fit is not among the scores.
+        fit's variance, or if ``scores`` lacks a judge of the fit.
         """
         if self.fidelity < FAITHFUL:
             raise FitError(
-                "new items cannot be scored: this fit does not follow from one item's scores, which explain "
-                f"{self.fidelity:.2f} of its variance (minimum {FAITHFUL}); fit all items together"
+                "new items cannot be scored: an estimate of this fit does not follow from one item's scores, which "
+                f"explain {self.fidelity:.2f} of its variance (minimum {FAITHFUL}); fit all items together"
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:
-            raise FitError(f"the fit needs scores of {listed(lost)}; run those judges, or promote another fit")
+            raise FitError(
+                f"new items cannot be scored: the fit needs scores of {listed(lost)}, but there are none; run these "
+                "judges, or promote another fit"
+            )
         values = scores.select_judges(self.judges).values
         estimate = by_rows(lambda some: self.features(some) @ self.coefficients + self.intercept, values)
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)

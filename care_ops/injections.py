@@ -1,7 +1,7 @@
 """Detection of prompt injections in texts: a score in the judge's form, an instruction, or a role marker.
 
-The rules are regular expressions, without a model. They find plain text in fourteen languages and spellings that evade
-word filters. They do not find paraphrases.
+The rules are regular expressions, not a model. They detect plain text in fourteen languages, and spellings that evade
+word filters. They do not detect paraphrases.
 """
 
 import re
@@ -147,7 +147,7 @@ _PATTERNS = {
 
 @cache
 def _compiled() -> dict[str, re.Pattern[str]]:
-    """Compile the rules when the first text is checked, because this takes a tenth of a second."""
+    """Compile the rules, which takes a tenth of a second, when the first text is checked."""
     return {
         name: re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) for name, patterns in _PATTERNS.items()
     }
@@ -181,9 +181,9 @@ def _rules_of(text: str) -> tuple[str, ...]:
     plain = unicodedata.normalize("NFKC", visible(text)).lower()
     readings = [plain, *hidden]
     if _SPREAD.search(plain):
-        words = plain.split("  ")  # of letters that stand apart two spaces part words
-        readings.append(" ".join(_SPREAD.sub(lambda found: found[0].replace(" ", ""), word) for word in words))
+        words = plain.split("  ")  # between spaced letters, two spaces separate words
+        readings.append(" ".join(_SPREAD.sub(lambda match: match[0].replace(" ", ""), word) for word in words))
     if _LEET.search(plain):
-        readings.append(_LEET.sub(lambda found: found[0].translate(_LETTERS), plain))
-    found = [name for name, rule in _compiled().items() if any(rule.search(reading) for reading in readings)]
-    return (*found, *([HIDDEN] if hidden else []))
+        readings.append(_LEET.sub(lambda match: match[0].translate(_LETTERS), plain))
+    matching = [name for name, rule in _compiled().items() if any(rule.search(reading) for reading in readings)]
+    return (*matching, *([HIDDEN] if hidden else []))

@@ -41,7 +41,7 @@ def evaluate(
     sd: Array | None = None,
     p_quality: Array | None = None,
 ) -> Evaluation:
-    """Evaluate an aggregate against gold labels, on the items that have both.
+    """Evaluate an aggregate against gold labels, on the items with an estimate and a gold label.
 
     Parameters
     ----------
@@ -60,7 +60,9 @@ def evaluate(
         The arrays differ in length.
     """
     if estimate.shape != gold.shape:
-        raise InputError(f"metrics: estimate has shape {estimate.shape}, gold {gold.shape}")
+        raise InputError(
+            f"metrics: estimate has shape {estimate.shape}, but gold {gold.shape}; give both for each item"
+        )
     measured = ~np.isnan(estimate) & ~np.isnan(gold)
     e, g = estimate[measured], gold[measured]
     n = len(g)
@@ -71,16 +73,16 @@ def evaluate(
         area = auc(e, g) if len(np.unique(g)) == 2 else None
         return Evaluation(n, tau(e, g), area, mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
     given = None if p_quality is None or np.isnan(p_quality[measured]).any() else p_quality[measured]
-    found = Evaluation(
+    order = Evaluation(
         n, tau(e, g), auc(e, g), calibration_error=None if given is None else calibration_error(given, g)
     )
     if threshold is None:
-        return found
+        return order
     decided, right = e > threshold, g > 0.5
     spread = np.ones(n) if sd is None else sd[measured]
     uncertainty = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
     return replace(
-        found,
+        order,
         accuracy=float(np.mean(decided == right)),
         balanced_accuracy=_balanced(decided, right),
         risk_coverage=risk_coverage_gain(uncertainty, decided != right),
@@ -110,8 +112,8 @@ def tau(estimate: Array, gold: Array) -> float | None:
 def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | None:
     """Return how well uncertainty ranks the errors: 0 for a random order, 1 if every error comes last.
 
-    The measure is the area under the risk-coverage curve (Geifman and El-Yaniv, 2017), rescaled to these two orders.
-    The result is None if no decision is wrong, or all are.
+    The measure is the area under the risk-coverage curve (Geifman and El-Yaniv, 2017), rescaled to give 0 and 1 for
+    these two orders. The result is None if no decision is wrong, or if all are wrong.
 
     Parameters
     ----------

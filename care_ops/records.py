@@ -1,6 +1,6 @@
-"""Data classes of a fit, which serve computing, storing and reading alike.
+"""Data classes for the results of a fit, in memory and in stored files.
 
-``warehouse.documents`` writes any of them as JSON and reads it back. An array becomes nested lists, with null for NaN.
+``warehouse.documents`` stores each class as JSON. An array becomes nested lists, with null for NaN.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _numbers(values: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("it should hold rows of numbers and null, of one length") from None
+        raise ValueError("it should be rows of numbers and null, all of the same length") from None
 
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ else:  # numpy need not be imported to know what is stored
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """Result of the admission of one judge.
+    """Result of the admission check of one judge.
 
     Attributes
     ----------
     reason : str or None
-        Why the judge is not admitted.
+        Reason why the judge is not admitted; None for an admitted judge.
     notes : str or None
         Remarks about the judge that do not affect its admission.
     missing_rate : float
@@ -78,7 +78,7 @@ class JudgeCheck:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Bound on the distance of a solution from the optimum.
+    """Duality gap of a solution, which bounds the distance of its objective from the optimum.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Certificate:
     gap : float
         ``(primal - dual) / max(1, |primal|)``.
     tolerance : float
-        The required gap.
+        Largest gap at which the solver may stop.
     converged : bool
         Whether ``gap <= tolerance``.
     """
@@ -107,7 +107,7 @@ class Aggregate:
     Attributes
     ----------
     estimate : (n,) array
-        One number per item, on the panel's scale; NaN if no judge scored it.
+        Score of each item on the panel's scale; NaN if no judge scored the item.
     threshold : float, optional
         ``estimate > threshold`` decides Q = 1.
     sd : (n,) array, optional
@@ -142,9 +142,9 @@ class Aggregate:
         self, items: Callable[[Array], Array], judges: Callable[[Array], Array] = lambda same: same
     ) -> Aggregate:
         """Return a copy with ``items`` applied to the arrays by item, and ``judges`` to the arrays by judge."""
-        done = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
-        known = {name: values for name in done if (values := getattr(self, name)) is not None}
-        return replace(self, **{name: done[name](values) for name, values in known.items()})
+        maps = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
+        arrays = {name: values for name in maps if (values := getattr(self, name)) is not None}
+        return replace(self, **{name: maps[name](values) for name, values in arrays.items()})
 
 
 @dataclass(frozen=True)
@@ -179,19 +179,20 @@ class Evaluation:
     n : int
         Items with both an estimate and gold.
     tau : float
-        Kendall's tau-b (order; on gold of two values it rewards ties, and AUC is shown in its place).
+        Kendall's tau-b (order). For gold with two values, ``order`` is the AUC instead, because tau-b rewards ties.
     auc : float
-        Area under the ROC curve (order; gold of two values).
+        Area under the ROC curve (order; only for gold with two values).
     mae : float
         Mean absolute error on the scale as estimated (order and scale together).
     mae_filled : float
         Mean absolute error after the estimates are mapped to fill the scale uniformly (order alone).
     accuracy, balanced_accuracy : float
-        Share of right decisions at the aggregate's own threshold, and its mean over both classes (binary gold).
+        Share of correct decisions at the aggregate's threshold, over all items and as the mean of the shares in the two
+        classes (binary gold).
     risk_coverage : float
-        How well uncertainty predicts errors at the aggregate's threshold (``risk_coverage_gain``).
+        Gain from ranking the decisions by uncertainty (``metrics.risk_coverage_gain``).
     calibration_error : float
-        Calibration error of the aggregate's probabilities, if it has any (``calibration_error``).
+        Expected calibration error of P(Q = 1), if the aggregate has probabilities.
     """
 
     n: int
@@ -206,7 +207,7 @@ class Evaluation:
 
     @property
     def order(self) -> float | None:
-        """Metric of the order of items: AUC if gold has two values, else Kendall's tau."""
+        """Metric of the ranking: AUC if gold has two values, otherwise Kendall's tau."""
         return self.tau if self.auc is None else self.auc
 
 
@@ -217,8 +218,8 @@ class Comparison:
     Attributes
     ----------
     difference, lo, hi : float
-        The difference and the ends of its interval: in points of the estimate, in points of the labels if
-        ``labels_used`` > 0; for pairwise items in shares of wins with labels, else in log odds of winning.
+        The difference and the ends of its interval. Without labels, they are in points of the estimate, or for pairwise
+        items in log odds of winning; with labels, in points of the labels or shares of wins.
     units : int
         Split units behind the difference.
     labels_used : int
@@ -258,10 +259,10 @@ class ChangePoint:
 
     @property
     def direction(self) -> str:
-        """Direction of the change: whether scores rose or fell."""
+        """Direction of the change, ``rose`` or ``fell``."""
         return "rose" if self.shift > 0 else "fell"
 
     def __str__(self) -> str:
-        """Return the day and the size of the change, as the end of a sentence."""
+        """Return the size and the days of the change, in words that follow ``direction`` in a sentence."""
         days = (date.fromordinal(day).isoformat() for day in (self.run_date, self.detected))
         return "by {:.3f} of the scale on {} (detected on {})".format(abs(self.shift), *days)

@@ -13,14 +13,14 @@ than half a unit of the second decimal, to which it is printed."""
 
 
 def is_sampled(items: int) -> bool:
-    """Return whether there are too many items for a description of all of them."""
+    """Return whether descriptions use a sample, because there are too many items."""
     return items > MOST_ITEMS
 
 
 def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw a sample of rows with equal probabilities, in rising order; return all rows up to ``MOST_ITEMS``.
+    """Draw a simple random sample of at most ``MOST_ITEMS`` rows, in rising order.
 
-    The generator is not used if all rows are returned.
+    With fewer items, all rows are returned, and the generator is not used.
     """
     if not is_sampled(items):
         return np.arange(items)
@@ -28,5 +28,5 @@ def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def spread_rows(items: int, most: int) -> NDArray[np.intp]:
-    """Return at most ``most`` evenly spaced rows, in rising order; empty without items."""
+    """Return at most ``most`` evenly spaced rows, in rising order; the array is empty if there are no items."""
     return np.unique(np.linspace(0, items - 1, most).astype(np.intp)) if items else np.arange(0)

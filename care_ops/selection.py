@@ -1,4 +1,4 @@
-"""Selection of penalties and of a panel's judges by a few labels, as in the paper."""
+"""Selection of penalties and of a panel's judges with a few labels, as in the paper."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from care_ops.aggregators.care_svd import fit_structure, penalty_rate
 from care_ops.config import FitConfig, StructureConfig
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, counted
 from care_ops.fit import Watch, run_aggregators, unwatched
 from care_ops.metrics import evaluate
 from care_ops.moments.state import accumulate, shrink
@@ -27,8 +27,8 @@ GRIDS: dict[str, tuple[tuple[float, float | None], ...]] = {
 }
 """Pairs (gamma, tau) of the paper's appendix "Hyperparameter Tuning"; a tau of None means the default of this project.
 
-They are the penalties of Algorithm 1, except for CARE-SVD with the placement ``panel``: there they are multiples of the
-theory's rate, which depends on the number of items.
+The values are the penalties of Algorithm 1. For CARE-SVD with the placement ``panel``, they are multiples of the rate
+from the theory, which depends on the number of items.
 """
 
 Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
@@ -37,18 +37,20 @@ Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """Point of a grid of penalties, with its aggregate.
+    """Pair of penalties of a grid, with its aggregate.
 
     Attributes
     ----------
     gamma, tau : float
         Values of the grid; a tau of None means the default.
     config : StructureConfig
-        The penalties as multiples of the theory's rate.
+        The penalties as multiples of the rate from the theory.
     value : float or None
-        Value of the criterion, higher is better; None if it was not computed.
+        Value of the criterion, where higher is better; None if not computed.
+    why_not : str or None
+        Reason why there is no aggregate.
     aggregate : Aggregate or None
-        The estimate, if an aggregator was fitted.
+        Result of the aggregator; None if the fit failed.
     """
 
     gamma: float
@@ -79,7 +81,7 @@ class Selection:
 
 
 def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw split units until they contain a share of the items; return a mask of these items (n,).
+    """Draw split units until they contain a given share of the items; return a mask (n,) of the drawn items.
 
     Raises ``InputError`` if the share lies outside (0, 1), or all split units would be drawn.
     """
@@ -124,12 +126,12 @@ def fit_grid(
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> list[Candidate]:
-    """Fit the aggregator without labels at every point of a grid; the candidates have no value yet.
+    """Fit the aggregator without labels for each pair of penalties of a grid, without computing the criterion.
 
     Parameters
     ----------
     grid : sequence of (gamma, tau or None), optional
-        Grid; by default the paper's (``GRIDS``).
+        Pairs of penalties; by default the paper's grid (``GRIDS``).
     """
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
@@ -183,24 +185,26 @@ def select_with_labels(
     InputError
         There are fewer than two different labels.
     FitError
-        No point of the grid has an estimate.
+        The aggregator has no estimate for any pair of penalties.
     """
     labelled = ~np.isnan(labels)
     if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
         raise InputError(
-            f"selection: penalties need two different labels, but there are {int(labelled.sum())} labels; add labels"
+            f"selection: {counted(int(labelled.sum()), 'label')} cannot rank penalties, because at least two different "
+            "labels are needed; label more items"
         )
 
     def valued(candidate: Candidate) -> Candidate:
-        answer = candidate.aggregate
-        if answer is None:
+        fitted = candidate.aggregate
+        if fitted is None:
             return candidate
-        measured = evaluate(answer.estimate[labelled], labels[labelled], threshold=answer.threshold, scale=config.scale)
-        right = measured.accuracy if measured.mae is None else -measured.mae
-        return replace(candidate, value=measured.order if criterion == "order" else right)
+        measured = evaluate(fitted.estimate[labelled], labels[labelled], threshold=fitted.threshold, scale=config.scale)
+        accuracy = measured.accuracy if measured.mae is None else -measured.mae
+        return replace(candidate, value=measured.order if criterion == "order" else accuracy)
 
-    tried = [valued(candidate) for candidate in fit_grid(scores, config, aggregator, grid=grid, watch=watch)]
-    values = [-np.inf if candidate.value is None else candidate.value for candidate in tried]
+    candidates = [valued(candidate) for candidate in fit_grid(scores, config, aggregator, grid=grid, watch=watch)]
+    values = [-np.inf if candidate.value is None else candidate.value for candidate in candidates]
     if max(values) == -np.inf:
-        raise FitError(f"selection: {aggregator} has no estimate at any penalty; the last reason: {tried[-1].why_not}")
-    return Selection(aggregator, criterion, tried, tried[int(np.argmax(values))], int(labelled.sum()))
+        reason = candidates[-1].why_not
+        raise FitError(f"selection: {aggregator} has no estimate at any penalty; the last reason: {reason}")
+    return Selection(aggregator, criterion, candidates, candidates[int(np.argmax(values))], int(labelled.sum()))

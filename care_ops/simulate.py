@@ -97,7 +97,7 @@ def four_state_mixture(
 
 
 def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
-    """Draw from four states, with judges that depend on one another within thirds (paper, "graph-aware" experiment).
+    """Draw scores from four states; judges in one third depend on one another (paper, "graph-aware" experiment).
 
     Returns
     -------
@@ -143,10 +143,10 @@ SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
     "unequal": ((0.5, 0.2, 0.3), (0.3, 1.0, 0.3), (0.3, -0.5, 0.3)),
     "leaky": ((0.5, 0.2, 0.3), (0.3, 1.5, 0.3), (0.3, -0.5, 0.3)),
 }
-"""Tables of means by view; the paper gives none. In each the first view follows quality, and the confounder moves the
-other two in opposite directions. ``aligned``: quality varies most, as the regime's name asks; ``unequal``: the
-confounder varies most and does not cancel in the mean; ``leaky``: it outweighs quality in the mean. Each judge's shifts
-are its view's times factors from (.5, 1.5)."""
+"""Tables of means by view, which the paper does not specify. In each table, the first view follows quality, and the
+confounder moves the other two views in opposite directions. ``aligned``: quality varies most, as the name of the regime
+requires; ``unequal``: the confounder varies most and does not cancel in the mean; ``leaky``: the confounder outweighs
+quality in the mean. Each judge's shifts are those of its view, multiplied by factors from (.5, 1.5)."""
 
 
 def second_order_sufficient(
@@ -165,7 +165,7 @@ def second_order_sufficient(
     table : TableOfMeans
         Table of means, for example one of ``SUFFICIENT_TABLES``.
     truth : int
-        Seed of the judges' factors, which a sweep over g shares.
+        Seed of the judges' factors; all draws of a sweep over g use the same seed.
     """
     factor = np.random.default_rng([truth, 1]).uniform(0.5, 1.5, (3, 15))
     shift = factor * np.repeat(table, 5, axis=0).T
@@ -178,10 +178,10 @@ def second_order_insufficient(
 ) -> ConfoundedDraw:
     """Draw from the paper's second-order-insufficient regime: three views of twelve features, noise .1.
 
-    All four states are equally likely. In a view three features follow Q, eight follow C, and one follows both. Every
-    shift is drawn from (.4, .8), which the paper leaves open. The mixed feature has a shift of its own where Q and C
-    are both 1; without it the four means of a view would have rank 3, and the paper assumes rank 4. At ``strength`` 0
-    the confounder has no effect, so that two states remain.
+    All four states are equally likely. In each view, three features follow Q, eight follow C, and one follows both. A
+    shift is drawn from (.4, .8), which the paper leaves open. The mixed feature has an additional shift if Q and
+    C are both 1; otherwise the four means of a view would have rank 3, but the paper assumes rank 4. At ``strength`` 0
+    the confounder has no effect, and only two states remain.
 
     Parameters as in ``second_order_sufficient``; ``strength`` is the paper's c.
     """

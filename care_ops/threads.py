@@ -14,5 +14,5 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
 @cache
 def _controller(_with_scipy: bool) -> ThreadpoolController:
-    """Return the controller of the loaded libraries, whose search takes milliseconds; scipy brings its own BLAS."""
+    """Search the loaded BLAS libraries, for milliseconds, and return their controller; scipy loads its own BLAS."""
     return ThreadpoolController()

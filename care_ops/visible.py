@@ -1,4 +1,4 @@
-"""Removal of invisible characters from texts, so that they change no count."""
+"""Removal of invisible characters, which would change the counts of words and characters in a text."""
 
 import re
 from collections.abc import Sequence
@@ -47,12 +47,12 @@ def visible(text: str) -> str:
     """
     if not _compiled(_ANY).search(text):
         return text
-    text = _compiled(_UNSEEN).sub(lambda found: found[1] or "", text)
-    return _compiled(_BLANKS).sub(lambda found: " " if found[1] is None else found[1], text)
+    text = _compiled(_UNSEEN).sub(lambda match: match[1] or "", text)
+    return _compiled(_BLANKS).sub(lambda match: " " if match[1] is None else match[1], text)
 
 
 def has_invisible(texts: Sequence[str | None]) -> list[bool]:
-    """Return whether each text has invisible characters other than byte order and right-to-left marks.
+    """Return whether each text has invisible characters other than byte order marks and marks of right-to-left text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Label-free estimate, its plausible alternatives, and the concerns that it raises."""
+"""Label-free estimate, plausible alternatives, and concerns about the estimate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,9 +37,9 @@ class LabelFree:
     Attributes
     ----------
     plain : (n,) array
-        The plain average of all judges, in their own units if they share a scale.
+        The plain average of all judges, in the judges' own units if all judges share a scale.
     average : (n,) array
-        The average after feature effects were removed, duplicates merged and weak judges left out.
+        The average after the removal of feature effects, the merging of duplicates and the exclusion of weak judges.
     factor : (n,) array
         The common factor of the same judges.
     latent : (n,) array
@@ -49,9 +49,9 @@ class LabelFree:
     scored : (n,) array of bool
         Whether an item has a score.
     sd : (n,) array
-        Standard deviation of the estimate given the noise of the judges.
+        Standard deviation of each estimate due to the noise of the judges.
     weights : (p,) array
-        Weights of the judges in the estimate, before effects of features are removed; they add to one.
+        Weights of the judges in the estimate, without the removal of feature effects; the weights sum to one.
     duplicates : Duplicates
     concerns : tuple of Concern
         Concerns, the most severe first.
@@ -66,7 +66,7 @@ class LabelFree:
     features : mapping feature -> (n,) array
         Features of mean 0 and variance 1.
     follows : mapping feature -> float
-        Correlation of ``latent`` with each feature that was not declared to be no part of quality.
+        Correlation of ``latent`` with each feature, except those declared not to be part of quality.
     alternatives : mapping name -> (n,) array
         Plausible other estimates: the common factor, and the mean of the families.
     sides : two (n,) arrays or None
@@ -74,7 +74,7 @@ class LabelFree:
     without : (n,) array or None
         The average after regression on the feature that the estimate follows most.
     kept : (n,) array or None
-        The average with all feature effects left in; None if none was removed.
+        The average before the removal of feature effects from single judges; None if no effect was removed.
     effective_judges : float or None
         Number of judges with independent errors that would be as accurate as the panel.
     """
@@ -108,13 +108,13 @@ class LabelFree:
 
     @property
     def followed_feature(self) -> str | None:
-        """Name of the nearest feature if the estimate may measure it, because their correlation is large; else None."""
+        """Name of the nearest feature if its correlation with the estimate reaches ``FOLLOWS_FEATURE``; else None."""
         name = self.nearest_feature
         return name if name is not None and abs(self.follows[name]) >= FOLLOWS_FEATURE else None
 
     @cached_property
     def rivals(self) -> dict[str, Array]:
-        """Two plausible but different estimates by name; labels can decide between them."""
+        """Two plausible but different estimates, by name, between which labels can decide."""
         if self.sides is not None:
             return dict(zip(("first group of judges", "second group of judges"), self.sides, strict=True))
         if self.followed_feature is not None and self.without is not None:
@@ -126,14 +126,14 @@ class LabelFree:
 
     @cached_property
     def least_alike(self) -> tuple[str | None, float]:
-        """Name of the alternative that agrees least with the estimate, and their rank correlation."""
+        """Name of the alternative that agrees least with the estimate, and its rank correlation with the estimate."""
         alike = {name: rank_correlation(self.latent, other) for name, other in self.alternatives.items()}
         name = min(alike, key=lambda name: alike[name], default=None)
         return (None, 1.0) if name is None else (name, alike[name])
 
 
 def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern, ...]:
-    """List the concerns that make CARE use the plain average as the estimate."""
+    """List the concerns for which the estimate includes no common factor and leaves out no weak judge."""
     found: list[Concern] = []
     if judges < MIN_DISTINCT_JUDGES:
         found.append("few judges")

@@ -19,20 +19,20 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 
 
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
-    """Fit an annotator model to votes (whether a score lies above the cut), or to the panel's grades.
+    """Fit an annotator model to votes (whether a score lies above the cut) or, without a cut, to grades.
 
-    With two classes the estimate is expit(log odds / p), the judges' mean evidence, with .5 as threshold. It orders
-    items as the posterior does, but does not saturate at 0 and 1. It is not a probability, because judges that share
-    mistakes make the posterior overconfident. With more classes the estimate is the expected grade.
+    With a cut, the estimate is expit(log odds / p), the judges' mean evidence, and its threshold is .5. It ranks items
+    like the posterior, but does not saturate at 0 and 1. It is not a probability, because judges that share mistakes
+    make the posterior overconfident. Without a cut, the estimate is the expected grade.
 
-    Raises ``FitError`` if there are fewer than three judges or all votes are alike.
+    Raises ``FitError`` if there are fewer than three judges, or if all votes are equal.
     """
     p = problem.scores.shape[1]
     if p < MIN_JUDGES:
-        raise FitError(f"{name}: an annotator model needs at least three judges, but there are {p}; add judges")
+        raise FitError(f"{name}: an annotator model needs at least three judges, but the panel has {p}; add judges")
     grades, values = votes(problem)
     if len(np.unique(grades[grades >= 0])) < 2:
-        raise FitError(f"{name}: all judges give all items the same vote; check the cut")
+        raise FitError(f"{name}: all judges give all items the same vote; check the cut and the scores")
     model = fit(grades, len(values), problem.rng)
     if problem.cut is not None:
         latent = model.log_odds[:, 1] - model.log_odds[:, 0]

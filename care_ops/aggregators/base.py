@@ -8,7 +8,7 @@ import numpy as np
 
 from care_ops.blocks import by_rows
 from care_ops.config import FitConfig
-from care_ops.errors import FitError
+from care_ops.errors import FitError, counted
 from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_ITEMS, MIN_JUDGES
 from care_ops.models.sparse_factor import SparseFactor
@@ -23,10 +23,10 @@ OF_SCORES = ("correlation", "scale", "standardised", "filled", "panel_mean", "en
 """Cached properties of a ``Problem`` that depend only on its scores and its configuration, not on the aggregator."""
 
 TOO_SPARSE = (
-    "most judges scored less than half of the items, and two of them share too few for their correlation; use `care`, "
-    "`factor_analysis` or `dawid_skene`, which need no pairs of judges"
+    "most judges scored less than half of the items, or two judges share no item, so correlations of judges are "
+    "unreliable; use `care`, `factor_analysis` or `dawid_skene`, which need no correlations"
 )
-"""Reason why an aggregator that uses correlations of judges gives no estimate on a sparse panel."""
+"""Reason why an aggregator that needs correlations of judges has no estimate on a sparse panel."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Problem:
     def require_structure(self) -> Structure:
         """Return the structure; raise ``FitError`` if the panel has none."""
         if self.structure is None:
-            raise FitError("the panel has no sparse + low-rank structure to estimate quality from")
+            raise FitError("the panel has no sparse + low-rank structure, which this aggregator needs; use `care`")
         return self.structure
 
     @cached_property
@@ -78,15 +78,12 @@ class Problem:
 
     @property
     def sparse(self) -> bool:
-        """Whether most judges scored few of the items, which makes correlations of two judges unreliable."""
+        """Whether judges share too few items for reliable correlations (``sparsity.is_sparse``)."""
         return self.moments.sparse
 
     @cached_property
     def standardised(self) -> Array:
-        """Standardised scores, shape (n, p); NaN marks a missing score.
-
-        On a sparse panel they are standardised by ``sparsity.comparable``.
-        """
+        """Standardised scores, shape (n, p), with NaN for missing scores; on a sparse panel, ``comparable`` scores."""
         return comparable(self.scores.values) if self.sparse else self.moments.standardise(self.scores.values)
 
     @cached_property
@@ -96,7 +93,7 @@ class Problem:
 
     @cached_property
     def sparse_factor(self) -> SparseFactor:
-        """Common factor of a sparse panel; raises ``FitError`` if there are too few scores or all are equal."""
+        """Common factor of a sparse panel; raises ``FitError`` if there are too few scores, or all scores are equal."""
         check_size(self.scores)
         if not varies(self.standardised.ravel()):
             raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
@@ -137,8 +134,8 @@ def check_size(scores: ScoreMatrix) -> None:
     n, p = scores.shape
     if p < MIN_JUDGES or n < MIN_ITEMS:
         raise FitError(
-            f"factor analysis: at least three judges and ten items are needed, but the panel has {p} judges and {n} "
-            "items; add more"
+            f"factor analysis needs at least three judges and ten items, but the panel has {counted(p, 'judge')} and "
+            f"{counted(n, 'item')}; add judges or items"
         )
 
 

@@ -86,7 +86,7 @@ def care(problem: Problem) -> Aggregate:
 
 
 def _digits(estimate: Array) -> int:
-    """Return a number of decimals that removes rounding errors, so that tied votes stay tied."""
+    """Return the number of decimals that removes rounding errors, because tied votes must stay tied."""
     spread = float(np.nanstd(estimate))
     return 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
 
@@ -96,7 +96,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
     judges, scored = problem.scores.judges, found.scored
     group = found.duplicates.group
     alternative, agreement = found.least_alike
-    kept: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "concerns": list(found.concerns),
         "ambiguous": bool(found.concerns),
         "factor_share": round(found.share, 4),
@@ -119,21 +119,21 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
         "effective_judges": found.effective_judges,
     }
     if found.model is not None:
-        kept |= {"misfit": found.model.misfit, "second_factor": found.model.second, "signal": found.model.signal}
+        facts |= {"misfit": found.model.misfit, "second_factor": found.model.second, "signal": found.model.signal}
     if found.sides is not None and found.model is not None:
         first = found.model.first_group[group]
-        kept["groups"] = [
+        facts["groups"] = [
             [judge for judge, own in zip(judges, first, strict=True) if own == side] for side in (True, False)
         ]
     if found.kept is not None:
-        kept["kept"] = asdict(changed(found.kept[scored], found.average[scored]))
+        facts["kept"] = asdict(changed(found.kept[scored], found.average[scored]))
     if found.without is not None:
-        kept["without"] = asdict(changed(found.without[scored], found.latent[scored]))
-    return kept
+        facts["without"] = asdict(changed(found.without[scored], found.latent[scored]))
+    return facts
 
 
 def oblique_factors(problem: Problem, found: LabelFree) -> Array:
-    """Return the scores (n, k) of obliquely rotated common factors, each with the sign that rises with the estimate."""
+    """Return the scores (n, k) of obliquely rotated common factors; each correlates positively with the estimate."""
     if problem.sparse:
         return found.factor[:, None]
     normal = factor_analysis.normal_scores(problem.standardised)
@@ -190,7 +190,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """Return the feature that correlates most with the difference of the two rivals; None if below ``FOLLOWS``."""
+    """Return the feature that correlates most with the difference of the rivals; None if below ``FOLLOWS``."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)

@@ -1,4 +1,4 @@
-"""CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1)."""
+"""CARE-SVD: quality as the leading factor of the judges' precision matrix (paper, Algorithm 1)."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,7 +8,7 @@ import numpy as np
 from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import StructureConfig
-from care_ops.errors import FitError
+from care_ops.errors import FitError, counted
 from care_ops.minimum_sizes import MIN_ITEMS, MIN_JUDGES
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
@@ -62,7 +62,8 @@ def fit_structure(
     p, n = moments.p, moments.n
     if p < MIN_JUDGES or n < MIN_ITEMS:
         raise FitError(
-            f"structure: needs at least three judges and at least ten items, but the panel has {p} and {n}; add more"
+            "structure: at least three judges and at least ten items are needed, but the panel has "
+            f"{counted(p, 'judge')} and {counted(n, 'item')}; add judges or items"
         )
     if moments.sparse:
         raise FitError(f"structure: {TOO_SPARSE}")
@@ -105,9 +106,9 @@ def penalty_rate(correlation: Array, n: int) -> float:
 
 
 def care_svd(problem: Problem) -> Aggregate:
-    """Estimate E[Q | J] from the factor of L that represents quality (``care_svd``).
+    """Estimate E[Q | J] from the factor of L that represents quality (aggregator ``care_svd``).
 
-    Without labels, quality is the leading factor; labels choose factor and sign. The estimate has the location and
+    Without labels, quality is the leading factor; labels select factor and sign. The estimate has the location and
     spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal w'J (``weighted``), which has
     no posterior standard deviation.
 
@@ -167,7 +168,7 @@ def weighted(scores: Array, weights: Array) -> Array:
     Raises
     ------
     FitError
-        The weights cancel, so that no scaling gives them a sum of one.
+        The weights cancel and therefore cannot be scaled to sum to one.
     """
     total = float(weights.sum())
     if total <= 1e-6 * float(np.abs(weights).sum()):

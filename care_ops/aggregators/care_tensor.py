@@ -1,4 +1,4 @@
-"""CARE-Tensor: quality as a state of a mixture with three views (paper, Algorithm 2)."""
+"""CARE-Tensor: quality as the state of a mixture model with three views (paper, Algorithm 2)."""
 
 import itertools
 from dataclasses import asdict, dataclass
@@ -108,11 +108,11 @@ def described(problem: Problem, states: States) -> dict[str, Any]:
 
 
 def care_tensor(problem: Problem) -> Aggregate:
-    """Estimate the log-odds of Q = 1 on the panel's scale (``care_tensor``).
+    """Estimate the log-odds of Q = 1 on the panel's scale (aggregator ``care_tensor``).
 
-    With labels of more than two values the estimate is E[Q | J], where Q of a state is the mean label in it. The
-    posterior is that of conditionally independent judges and hence overconfident: it orders items and decides at one
-    half, and is not printed as a probability. Raises ``FitError`` as ``fit_states`` does.
+    With labels of more than two values, the estimate is E[Q | J], where Q of a state is the mean label of its items.
+    The posterior assumes conditionally independent judges and is therefore overconfident: it ranks items and decides
+    at one half, but is not reported as a probability. Raises ``FitError`` as ``fit_states`` does.
     """
     states = fit_states(problem)
     fitted = states.fitted
@@ -140,8 +140,8 @@ def care_tensor(problem: Problem) -> Aggregate:
 def fit_states(problem: Problem) -> States:
     """Fit the mixture, and map its states to Q by s_r = v' mu_r or by labels (steps E and F).
 
-    Judges are standardised first, so the states do not depend on the judges' scales. Raises ``FitError`` if the panel
-    has no structure, too few different rows of scores, or fewer than three judges.
+    Scores are standardised by judge, so the states do not depend on the judges' scales. Raises ``FitError`` if there is
+    no structure, or if there are too few different rows of scores, or fewer than three judges.
     """
     structure = problem.require_structure()
     scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
@@ -161,15 +161,15 @@ def fit_states(problem: Problem) -> States:
 
 
 def _most_likely(problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
-    """Fit the mixture by EM from several starts, and return the one with the best likelihood.
+    """Fit the mixture by EM from several starts, and return the fit with the highest likelihood, and its details.
 
-    The third moment and k-means start EM separately. If their likelihoods differ, more k-means starts are drawn until
-    two rounds agree. In the details, ``starts_agree`` is whether any two did; if none did, ``starts_alike`` is the
-    share of the items that the two likeliest mixtures decide alike without labels.
+    EM starts from k-means and, separately, from the third moment. Until the two highest likelihoods agree, rounds of
+    k-means starts are added. The details report whether they agree (``starts_agree``). If not, ``starts_alike`` is the
+    share of items to which the two likeliest mixtures assign the same Q without labels.
 
-    With many items, the starts use a sample (``samples``), and EM on all items continues from its best mixture.
+    With many items, the starts use a sample (``samples``), and EM on all items continues from the best mixture.
     """
-    # a stream each, so that k-means starts do not depend on the views; the first is spare and keeps recorded digits
+    # separate streams: k-means starts do not depend on the views; the first is unused and preserves recorded digits
     _, by_views, free, of_sample = problem.rng.spawn(4)
     sample = values[sampled_rows(len(values), of_sample)]
     tolerance = _START_TOLERANCE if len(sample) < len(values) else mixture.TOLERANCE
@@ -201,7 +201,7 @@ def _k_means_starts(values: Array, rng: np.random.Generator) -> list[tuple[str, 
 
 
 def _two_agree(fits: list[Mixture]) -> bool:
-    """Return whether the two best likelihoods agree; a single round may end at a local maximum."""
+    """Return whether the two highest likelihoods agree, because a single round may end at a local maximum."""
     likelihoods = sorted(fit.log_likelihood for fit in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
@@ -253,8 +253,9 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
     """Return whether two-valued labels agree with the label-free map (``anchors_agree``) and confirm the states.
 
-    At least twenty labels are left out in ten folds: ``anchors_right`` is the share that the states predict, and
-    ``labels_confirm`` is whether the labels agree, or this share significantly exceeds that of the commoner label.
+    Twenty or more labels are also predicted from the states by ten-fold cross-validation. ``anchors_right`` is the
+    share of correct predictions. ``labels_confirm`` is true if the labels agree with the map, or if this share
+    significantly exceeds the share of the more frequent label.
     """
     if len(np.unique(labels)) > 2:
         return {}

@@ -1,4 +1,4 @@
-"""CARE-Tensor by the paper's Algorithm 2, step by step and without EM."""
+"""CARE-Tensor as in the paper's Algorithm 2, step by step and without EM."""
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -26,16 +26,16 @@ _ITEMS_A_JUDGE = 10
 
 
 def care_tensor_paper(problem: Problem) -> Aggregate:
-    """Estimate the log-odds of Q = 1 by the third moment, as in the paper's Algorithm 2 and equation 1.
+    """Estimate the log-odds of Q = 1 from the third moment, as in the paper's Algorithm 2 and equation 1.
 
-    A. S of the sparse + low-rank program gives the views. B. The third moment is taken across them. C, D. Alternating
-    least squares decompose it into four components. E. The two states with the highest s_r = v'mu_r are Q = 1, where v
-    is the leading eigenvector of L. F. With labels, states are mapped to the nearest prototypes instead. The posterior
-    is that of Gaussian states with one full covariance.
+    A. S of the sparse + low-rank program determines the views. B. The third moment is computed across the views. C, D.
+    Alternating least squares decompose this moment into four components. E. The two states with the highest s_r =
+    v'mu_r are Q = 1, where v is the leading eigenvector of L. F. With labels, states are mapped to the nearest
+    prototypes instead. The posterior assumes Gaussian states with one full covariance.
 
-    The paper leaves two choices open. The third moment does not determine the scale of its components; therefore judges
+    The paper leaves two choices open. The third moment does not determine the scale of its components; therefore scores
     are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus
-    that of the states' means, with eigenvalues of at least ``mixture.VARIANCE_FLOOR``. Raises ``FitError`` as
+    the covariance of the states' means, with eigenvalues of at least ``mixture.VARIANCE_FLOOR``. Raises ``FitError`` as
     ``four_states`` does.
     """
     states = four_states(problem)
@@ -61,7 +61,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     Parameters
     ----------
     views : Views, optional
-        Known groups of judges, as in the paper's synthetic experiments; by default the views by S (step A).
+        Known views, as in the paper's synthetic experiments; by default the views are computed from S (step A).
 
     Raises ``FitError`` if the panel has no structure, fewer than seven judges or fewer than ten items per judge, or if
     the third moment has no four components of positive weight.
@@ -70,11 +70,11 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     n, p = problem.scores.shape
     if p < JUDGES_OF_FOUR_STATES:
         raise FitError(
-            f"care_tensor_paper: needs at least {JUDGES_OF_FOUR_STATES} judges, but there are {p}; add judges"
+            f"care_tensor_paper: at least {JUDGES_OF_FOUR_STATES} judges are needed, but the panel has {p}; add judges"
         )
     if n < _ITEMS_A_JUDGE * p:
         raise FitError(
-            f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, but there are {n}; add items"
+            f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, but the panel has {n}; add items"
         )
     views = views or partition(structure.sparse)
     tensor = cp.augmented_moment(problem.moments, views, problem.scale)
@@ -96,7 +96,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:
-    """Estimate the covariance within states (Sigma of equation 1): the judges' covariance minus that of the means.
+    """Estimate the covariance within states, Sigma of equation 1: the judges' covariance minus that of the means.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
     -------
     within : (p, p) array, positive definite
     floored : int
-        Number of directions with the minimum variance, because the means differ by more than the judges vary.
+        Number of directions whose variance was raised to the minimum, because the means differ by more than the scores.
     """
     centred = means - weights @ means
     left = covariance - (centred.T * weights) @ centred
@@ -119,9 +119,9 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
 def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
     """Average the labelled items of each state (Q, C) = 00, 01, 10, 11 (step F), shape (4, p).
 
-    The result is None if a state has no labelled item. Labels give Q. For C, the direction between the means of the
-    two labels is removed from the states' means, and the axis along which they then differ most is taken: items of
-    one label on either side of their mean on that axis are C = 0 and C = 1.
+    The result is None if a state has no labelled item. Labels determine Q. For C, the direction between the means of
+    the two labels is projected out of the states' means. The axis along which the remainders differ most then divides
+    the items of each label, at their mean, into C = 0 and C = 1.
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None

@@ -3,8 +3,8 @@
 The adjustments are made in this order: feature effects are removed from single judges' scores
 (``models.feature_effects``), duplicates count as one judge (``models.duplicates``), judges that agree with no other
 judge are left out, and the common factor gets a share if it explains the judges' correlations (``models.one_factor``).
-If a concern makes the panel ambiguous, or if there are too little data, the last two steps are skipped. On recorded
-panels no combination without labels beats the plain average by much, and many lose (``make bench-real``).
+The last two steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded
+panels, no combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not weight judges. They separate feature effects from quality, and runs of one model from good
 judges.
@@ -52,18 +52,18 @@ class Rules:
     weak : float
         A judge is weak if its mean correlation with the others is clearly below this share of the median judge's.
     factor_share : float
-        Share of the common factor in the estimate: a mean of two good estimates is better than either (Clemen,
+        Share of the common factor in the estimate. The mean of two good estimates is better than each of them (Clemen,
         International Journal of Forecasting 1989).
     most_misfit : float
         Misfit of one common factor above which the factor has no share.
     least_gain : float
-        Minimum gain in the correlation with the common factor, by the factor's own model. Weights that promise less
-        mostly add the judges' shared errors.
+        Minimum gain in the correlation with the common factor, according to the factor model. Weights with a smaller
+        gain mostly add the judges' shared errors.
     most_weight : float
         Largest weight of a judge in the common factor, in multiples of an equal weight.
     near_average : float
-        Correlation with the mean of the others above which a judge gets at most an equal weight, because copying the
-        others raises a judge's weight. On recorded panels no judge exceeds .91.
+        Correlation with the mean of the others above which a judge gets at most an equal weight, because a judge that
+        copies the others would get a larger weight. On recorded panels no judge exceeds .91.
     """
 
     weak: float = 0.25
@@ -90,7 +90,7 @@ _CANCELLED = (
 class _Panel:
     """Scores to average, with a column for each judge or group of duplicates.
 
-    ``units`` are in the judges' own units if they share a scale; ``normal`` are normal scores.
+    ``units`` are in the judges' own units if all judges share a scale; ``normal`` are normal scores.
     """
 
     units: Array
@@ -122,7 +122,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     average = unit_score(additive_mean(panel.units[:, ~weak]), scored)
     near = _near_average(panel.correlation, rules) & ~weak
     of_factor = _bounded(model.weights * ~weak, rules.most_weight, near)
-    factor_scores = panel.units if _in_own_units(problem) else panel.normal  # ranks, where judges share no scale
+    factor_scores = panel.units if _in_own_units(problem) else panel.normal  # ranks if judges share no scale
     factor = unit_score(_weighted_mean(factor_scores, of_factor), scored)
     depart = not unsafe and _has_common_factor(model, panel, ~weak, of_factor, rules)
     share = rules.factor_share if depart else 0.0
@@ -182,8 +182,8 @@ def additive_mean(values: Array) -> Array:
 def effective_judges(model: OneFactor, correlation: Array, quality: float = QUALITY_SHARE) -> float:
     """Return the effective number of judges: p^2 over the sum of the correlations of their errors.
 
-    The errors are the scores without quality, which is the share ``quality`` of the variance of the common factor. The
-    scores' own correlations are not used, because accurate judges would then count as one.
+    The errors are the scores without quality, and ``quality`` is its share of the common factor's variance. The
+    correlations of the scores themselves are not used, because accurate judges would then count as one.
 
     Parameters
     ----------
@@ -229,7 +229,8 @@ def _in_units(problem: Problem, standardised: Array) -> Array:
 def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFactor]:
     """Find the duplicates of a panel, merge their scores, and fit the common factor.
 
-    Judges in two groups are not merged, because no common factor then implies how much two accurate judges agree.
+    Nothing is merged if the judges form two groups. The agreement of two accurate judges is then unknown, because it
+    does not follow from a common factor.
     """
     panel = _panel(_in_units(problem, cleaned), cleaned)
     duplicates, p = find_duplicates(panel.correlation, panel.items, _families(problem)), len(panel.correlation)
@@ -272,7 +273,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to sum to one, and cap each at ``most`` equal weights, or at an equal weight where ``equal``."""
+    """Scale weights to sum to one, and cap each at ``most`` equal weights, or at one where ``equal`` is true."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

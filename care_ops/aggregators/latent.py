@@ -14,7 +14,7 @@ from care_ops.scores import Array, rows_of
 
 
 def common_factor(problem: Problem) -> Aggregate:
-    """Estimate the common factor of the normal scores, E[f | scores present] (``factor_analysis``).
+    """Estimate the common factor of the normal scores, E[f | scores present] (aggregator ``factor_analysis``).
 
     The factor rises with the mean of the standardised scores. Raises ``FitError`` if there are fewer than three judges
     or ten items, or if a judge does not vary on a panel that is not sparse.
@@ -39,7 +39,7 @@ def common_factor(problem: Problem) -> Aggregate:
 
 
 def mean_of_families(problem: Problem) -> Aggregate:
-    """Average the family means of the standardised scores (``families``).
+    """Average the means of the judges' families on the standardised scores (aggregator ``families``).
 
     Raises ``FitError`` if a judge does not vary.
     """
@@ -65,7 +65,7 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:
-    """Return the declared family of a judge; a judge without one is its own family."""
+    """Return the declared family of a judge; a judge without a declaration is its own family."""
     return families.get(judge) or f"\0{judge}"
 
 

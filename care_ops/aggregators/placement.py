@@ -15,20 +15,20 @@ from care_ops.scores import Array
 def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Aggregate:
     """Map an aggregate to the declared scale and threshold without changing the order of items.
 
-    Raises ``FitError`` if labels are to set the scale, but no label can.
+    Raises ``FitError`` if the scale ``anchors`` is declared, but no label is of an item in the probability sample.
     """
     declared = problem.config.calibration
     estimate = aggregate.estimate
     if declared.scale == "uniform":
-        assert problem.config.scale is not None  # FitConfig sees to it
+        assert problem.config.scale is not None  # FitConfig checks this
         moved = fill_uniformly(estimate, *problem.config.scale)
         aggregate = _moved(aggregate, moved, "fills the declared scale evenly")
     elif declared.scale == "anchors":
         rows, labels = fit_labels.rows(problem.scores.item_ids)
         weights = fit_labels.weights([problem.scores.item_ids[int(row)] for row in rows])
         labelled = ~np.isnan(estimate[rows]) & (weights > 0)
-        known = problem.config.scale is not None
-        map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled], known=known)
+        has_scale = problem.config.scale is not None
+        map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled], declared=has_scale)
         if map_to_labels is None:
             raise FitError(
                 "calibration: the labels cannot set the scale, because no labelled item was drawn at random or with a "
@@ -62,7 +62,7 @@ def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | 
 
 
 def _moved_threshold(threshold: float, before: Array, after: Array) -> float:
-    """Map a threshold as the sorted estimates (n,) were mapped, so that every item stays on its side of it."""
+    """Map a threshold like the sorted estimates (n,), such that every item stays on the same side of the threshold."""
     negative = int(np.searchsorted(before, threshold, side="right"))
     if negative == len(after):
         return float(after[-1])

@@ -14,10 +14,10 @@ SPARSE_SHARE = 0.5
 
 
 def estimate_sparse_panel(problem: Problem) -> LabelFree:
-    """Average the common factor and the mean of a panel in which most judges scored few items.
+    """Estimate quality on a sparse panel by the average of its common factor and its mean.
 
-    Such a panel determines only one factor, which may be quality or a bias that many judges share. Therefore the factor
-    and the mean get equal weights.
+    A sparse panel determines only one factor, which may be quality or a bias that many judges share. Therefore the
+    factor and the mean get equal weights.
     """
     model = problem.sparse_factor
     scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)

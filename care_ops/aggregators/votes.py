@@ -3,17 +3,17 @@
 import numpy as np
 
 from care_ops.aggregators.base import Array, Problem
-from care_ops.errors import FitError
+from care_ops.errors import FitError, counted
 from care_ops.metrics import tau
 from care_ops.records import Aggregate
 from care_ops.sparsity import scales_are_unlike
 
 
 def majority_vote(problem: Problem) -> Aggregate:
-    """Return the most frequent grade, or with a cut the share of scores above it (``mv``).
+    """Return the most frequent grade or, with a cut, the share of scores above the cut (aggregator ``mv``).
 
-    Ties go to the smaller grade. With a cut, an item is positive if more than half of its votes are positive. Raises
-    ``FitError`` if the judges' scales are not comparable.
+    In a tie, the smaller grade is returned. With a cut, an item is positive if more than half of its scores are above
+    it. Raises ``FitError`` if the judges' scales are not comparable.
     """
     values = problem.scores.values
     if scales_are_unlike(values):
@@ -30,13 +30,13 @@ def majority_vote(problem: Problem) -> Aggregate:
 
 
 def average(problem: Problem) -> Aggregate:
-    """Average each item's scores (``avg``)."""
+    """Average each item's scores (aggregator ``avg``)."""
     p = problem.scores.shape[1]
     return Aggregate("avg", problem.panel_mean, threshold=problem.cut, weights=np.full(p, 1.0 / p))
 
 
 def median(problem: Problem) -> Aggregate:
-    """Return the median of each item's scores (``median``)."""
+    """Return the median of each item's scores (aggregator ``median``)."""
     values = problem.scores.values
     ordered, count = np.sort(values, axis=1), (~np.isnan(values)).sum(axis=1)  # NaN go last
     rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
@@ -45,9 +45,9 @@ def median(problem: Problem) -> Aggregate:
 
 
 def best_judge(problem: Problem) -> Aggregate:
-    """Select the judge that correlates best with the labels, by Kendall's tau (``best_judge``).
+    """Use the scores of the judge with the highest Kendall's tau with the labels (aggregator ``best_judge``).
 
-    A judge with a negative correlation is not reversed. Raises ``FitError`` if all labels are equal, or no judge
+    A judge with a negative tau is not reversed. Raises ``FitError`` if all labels are equal, or no judge
     correlates positively with them.
     """
     rows, labels = problem.labels.rows(problem.scores.item_ids)
@@ -55,7 +55,7 @@ def best_judge(problem: Problem) -> Aggregate:
     best = int(np.argmax(agreements)) if agreements else 0
     if not agreements or agreements[best] <= 0:
         raise FitError(
-            f"best_judge: no judge correlates positively with the {len(labels)} label(s); add labels with other values"
+            f"best_judge: no judge correlates positively with {counted(len(labels), 'label')}; add labels that differ"
         )
     judge = problem.scores.judges[best]
     return Aggregate(

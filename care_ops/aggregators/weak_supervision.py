@@ -1,4 +1,4 @@
-"""Weak supervision without confounders, with weights from the distances between judges."""
+"""Universal weak supervision: a mean with weights from the distances between judges, without confounders."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from care_ops.records import Aggregate
 
 
 def universal_weak_supervision(problem: Problem) -> Aggregate:
-    """Average continuous scores, weighted by the inverse of each judge's estimated error (``uws``).
+    """Average continuous scores, weighted by the inverse of each judge's estimated error (aggregator ``uws``).
 
     The error of judge i is the mean over pairs {j, k} of (D_ij + D_ik - D_jk) / 2, where D_ab is the mean squared
     distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022). Raises ``FitError`` if there
@@ -18,7 +18,7 @@ def universal_weak_supervision(problem: Problem) -> Aggregate:
     values = problem.scores.values
     p = values.shape[1]
     if p < MIN_JUDGES:
-        raise FitError(f"uws: the triplet estimate needs at least three judges, but there are {p}; add judges")
+        raise FitError(f"uws: the triplet estimate needs at least three judges, but the panel has {p}; add judges")
     m = problem.moments
     if problem.sparse:
         raise FitError(f"uws: {TOO_SPARSE}")

@@ -1,7 +1,7 @@
 """Mixture components from the third moment across three views.
 
-Each view gets a constant column of ones. K affinely independent means then give a moment of rank K although the scores
-are centred, and the constant's row of the factors gives the components' weights.
+Each view gets a constant column of ones. The moment of K affinely independent means then has rank K although the
+scores are centred, and the rows of the factors for the constant column determine the weights of the components.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from care_ops.errors import FitError
+from care_ops.errors import FitError, how_to_install
 from care_ops.moments.state import Moments
 from care_ops.scores import Array
 from care_ops.structure.views import Views
@@ -27,7 +27,7 @@ def augmented_moment(moments: Moments, views: Views, scale: Array | None = None)
     Parameters
     ----------
     scale : (p,) array, optional
-        The scores of each judge are divided by it first.
+        Divisor of each judge's scores.
 
     Returns
     -------
@@ -67,14 +67,16 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
     Raises
     ------
     FitError
-        A view has fewer than k - 1 judges, or the moment does not carry k components.
+        A view has fewer than k - 1 judges, or the moment does not determine k components.
     """
     if min(tensor.shape) < k:
-        raise FitError(f"tensor: {k} components need {k - 1} judges in each view, not {_sizes(views)}; add judges")
+        raise FitError(
+            f"tensor: {k} components need {k - 1} judges in each view; the views have {_sizes(views)}; add judges"
+        )
     singular = np.linalg.svd(tensor[:, :, 0], compute_uv=False)
     condition = float(singular[0] / max(singular[k - 1], 1e-300))
     if condition > 1e10:
-        raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e}); use `care`")
+        raise FitError(f"tensor: the pair moment has a rank below {k} (condition number {condition:.1e}); use `care`")
     factor = _jennrich(tensor, k, rng)
     if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
         raise FitError("tensor: a component has no constant coordinate, because there are too few items; add items")
@@ -107,16 +109,14 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
         if best is None or separation > best[0]:
             best = (separation, np.real(eigenvectors))
     if best is None:
-        raise FitError(
-            f"tensor: the third moment cannot be decomposed into {k} real components; use another aggregator"
-        )
+        raise FitError(f"tensor: the third moment cannot be decomposed into {k} real components; use `care`")
     return left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
 
 
 def by_tensorly(
     tensor: Array, k: int, rng: np.random.Generator, attempts: int, starts: Sequence[list[Array]] = ()
 ) -> list[list[Array]]:
-    """Decompose a tensor of rank k by tensorly; return three factors with k columns for each start, the closest first.
+    """Decompose a tensor by tensorly; return the three factors of k columns for each start, the closest fit first.
 
     Starts are random unless ``starts`` are given. Raises ``FitError`` if tensorly is not installed, or if one of its
     least-squares problems is singular.
@@ -125,20 +125,20 @@ def by_tensorly(
         from tensorly.decomposition import parafac
     except ImportError as error:
         raise FitError(
-            "tensor: alternating least squares need tensorly, which is not installed; install CARE with `[pipeline]`"
+            f"tensor: alternating least squares need tensorly, which is not installed; {how_to_install('pipeline')}"
         ) from error
 
-    ended: list[tuple[float, list[Array]]] = []
+    fits: list[tuple[float, list[Array]]] = []
     begin: list[Any] = [(np.ones(k), factors) for factors in starts] or ["random"] * attempts
     for start in begin:
         seed = int(rng.integers(2**31))
         try:
             weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init=start, random_state=seed)
         except np.linalg.LinAlgError as error:
-            raise FitError(f"tensor: alternating least squares met a singular problem ({error})") from error
+            raise FitError(f"tensor: alternating least squares are singular ({error}); use `care`") from error
         scaled = [np.asarray(factors[0] * weights), np.asarray(factors[1]), np.asarray(factors[2])]
-        ended.append((float(np.linalg.norm(rebuilt(scaled) - tensor)), scaled))
-    return [factors for _, factors in sorted(ended, key=lambda one: one[0])]
+        fits.append((float(np.linalg.norm(rebuilt(scaled) - tensor)), scaled))
+    return [factors for _, factors in sorted(fits, key=lambda fit: fit[0])]
 
 
 def mixture_by_least_squares(
@@ -147,9 +147,9 @@ def mixture_by_least_squares(
     """Fit weights and means of a mixture to the third moment by least squares (paper, Algorithm 2, C, D and G).
 
     Each factor gives the means of one view, and the product of the three constant coordinates is a component's weight.
-    The closest attempt with only positive weights is kept, because others are not mixtures. Views are first whitened by
-    the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other, components are
-    nearly parallel, and alternating least squares would need thousands of steps without this.
+    The closest attempt with only positive weights is returned, because others are no mixtures. Views are first whitened
+    by the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other, components
+    are nearly parallel, and without whitening alternating least squares would need thousands of steps.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def mixture_by_least_squares(
     back = _unwhitening(tensor, k)
     core = np.einsum("abc,ai,bj,cl->ijl", tensor, *(np.linalg.pinv(root).T for root in back), optimize=True)
     whitened = by_tensorly(core, k, rng, _ATTEMPTS)
-    starts = [[root @ factor for root, factor in zip(back, found, strict=True)] for found in whitened]
+    starts = [[root @ factor for root, factor in zip(back, fit, strict=True)] for fit in whitened]
     for factors in by_tensorly(tensor, k, rng, _ATTEMPTS, starts):
         constants = np.array([factor[0] for factor in factors])
         weights = constants.prod(axis=0)
@@ -210,8 +210,8 @@ def rebuilt(factors: Sequence[Array]) -> Array:
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
     """Estimate the means (k, p) from two pair moments by SVD and a Procrustes rotation, as a baseline.
 
-    This is the paper's "SVD Baseline in Synthetic Experiment": two-way moments determine the means only up to an
-    orthogonal matrix, which requires the third moment.
+    This is the paper's "SVD Baseline in Synthetic Experiment". Two-way moments determine the means only up to an
+    orthogonal matrix, and only the third moment determines this matrix.
     """
 
     def halves(pair: Array) -> tuple[Array, Array]:

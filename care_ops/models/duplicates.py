@@ -1,10 +1,10 @@
 """Duplicate judges: two runs of one model, or copies of one column, that would be counted twice.
 
-Good judges agree, too. Duplicates are distinguished by what the *other* judges imply: under one common factor the
-correlation of two judges follows from their correlations with the others (Spearman's tetrads, 1904), and duplicates
-exceed it. On recorded panels the most accurate judges are the most alike, so that merging anything less than
-near-identical scores does harm (``make bench-real``). Therefore only correlations that clearly exceed ``DUPLICATE``
-count. A group of more than half of the panel, or of judges that may be better than the others, is reported instead.
+Good judges agree, too. Under one common factor, the correlation of two judges follows from their correlations with the
+*other* judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most accurate
+judges are the most alike, so merging scores that are not nearly identical does harm (``make bench-real``). Therefore
+only correlations that clearly exceed ``DUPLICATE`` count. A group of more than half of the panel, or of judges that may
+be better than the others, is not merged but reported.
 """
 
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ _UNRELATED = 0.2
 whose mean loading is lower is unrelated to the common factor."""
 
 _ALIKE = 0.85
-"""Correlation above which two judges do not inform each other's agreement with a third. Duplicates are ordinary judges
-if their mean loading is at least this share of the others' median; below it they may be better judges."""
+"""Correlation above which two judges are too similar to be evidence about each other. Duplicates are ordinary judges if
+their mean loading is at least this share of the others' median; if it is lower, they may be better judges."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
 
     Examples
     --------
-    The first two of five judges are copies of each other and follow little of what the others agree on:
+    The first two of five judges are copies of each other and correlate little with the others:
 
     >>> import numpy as np
     >>> correlation = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
@@ -97,7 +97,7 @@ def _groups(label: NDArray[np.intp]) -> list[list[int]]:
 
 
 def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return whether two unrelated judges that agree imply the accuracy of each judge, shape (p, 1)."""
+    """Return, for each judge, whether two judges agree that are unrelated to it and to each other, shape (p, 1)."""
     count = int(related.max()) + 1
     return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
 

@@ -38,7 +38,7 @@ _DIGITS = 9
 def remove_feature_effects(
     standardised: Array, features: Mapping[str, Array], families: NDArray[np.intp]
 ) -> tuple[Array, tuple[str, ...]]:
-    """Remove the feature effects of single judges that exceed the effect that all judges share.
+    """Remove the part of each judge's feature effects that exceeds the effect of all judges.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def remove_feature_effects(
 
 
 def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
-    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if evidence is weak."""
+    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if they must be kept."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -92,7 +92,7 @@ def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Arr
 def controlled(standardised: Array, w: Array) -> Array:
     """Regress the scores of each judge on a feature w (n,), its square and its rank; return the residuals.
 
-    If the feature is related to quality, this removes quality, too.
+    If the feature is related to quality, the residuals also lack a part of quality.
     """
     explains = np.column_stack([np.ones(len(w)), w, w**2, ranks(w) / len(w)])
     missing = np.isnan(standardised).any(axis=0)
@@ -113,7 +113,7 @@ def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
 
 
 def unit_feature(feature: Array) -> Array | None:
-    """Standardise a feature, with 0 for NaN; return None if nearly all items have the same value."""
+    """Standardise a feature, with 0 for NaN; return None if few items have a value, or nearly all have the same."""
     known = feature[~np.isnan(feature)]
     if len(known) < MIN_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
         return None
@@ -121,7 +121,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
-    """Estimate loadings of a common factor from pairs of different families, or from all pairs with few families."""
+    """Estimate the common factor's loadings from pairs of different families, or from all pairs of fewer than three."""
     several = len(np.unique(families)) >= 3
     return common_loadings(
         correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)
@@ -129,7 +129,7 @@ def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
 
 
 def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:
-    """Return a low ratio of slope to loading among the families, which quality itself may explain."""
+    """Return a low ratio of slope to loading among the families, at which quality may explain the slopes."""
     ratios: list[float] = []
     for family in np.unique(families):
         a, b = loadings[families == family], slopes[families == family]

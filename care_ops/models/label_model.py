@@ -5,8 +5,8 @@ along single judges and features of the texts, and noise. The result is the post
 departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). Therefore few labels
 hardly move the estimate, and many turn it into a ridge regression on the judges.
 
-Labels of two values are sides of a threshold of the process (probit). As numbers they would favour departures that have
-two values themselves, such as a few votes.
+Labels of two values state on which side of a threshold the process lies (probit). As numbers, they would favour
+departures that also have two values, such as a few votes.
 """
 
 import itertools
@@ -130,14 +130,14 @@ def fit_labels(
     cells = list(itertools.product(DEPARTURES, DEPARTURES, noises))
     of_factors, of_judges = np.ones(factors.shape[1]), np.ones(judges.shape[1])
     scales = [np.concatenate([f * of_factors, j * of_judges, [SLOPE_SD]]) for f, j, _ in cells]
-    found = [condition(everything * scale, noise, start) for scale, (_, _, noise) in zip(scales, cells, strict=True)]
+    fitted = [condition(everything * scale, noise, start) for scale, (_, _, noise) in zip(scales, cells, strict=True)]
     unrelated = np.log(AT_RANDOM) + condition(np.zeros((len(y), 0)), 1.0, np.zeros(len(y))).evidence
-    logs = np.array([cell.evidence for cell in found]) + np.log((1.0 - AT_RANDOM) / len(found))
+    logs = np.array([cell.evidence for cell in fitted]) + np.log((1.0 - AT_RANDOM) / len(fitted))
     probability = softmax(np.append(logs, unrelated)[None])[0][0]
     weights, at_random = probability[:-1], float(probability[-1])
     prior = np.zeros(everything.shape[1])
     prior[-1] = SLOPE
-    means = [prior + scale**2 * (everything.T @ cell.dual) for scale, cell in zip(scales, found, strict=True)]
+    means = [prior + scale**2 * (everything.T @ cell.dual) for scale, cell in zip(scales, fitted, strict=True)]
     mean = weights @ np.array(means) + at_random * prior
     latent = factors @ mean[: len(of_factors)] + judges @ mean[len(of_factors) : -1] + estimate * mean[-1]
     better, gain = (
@@ -146,7 +146,7 @@ def fit_labels(
         else _compared(
             np.column_stack([factors, judges, estimate, plain]),
             everything,
-            list(zip(scales, found, means, weights / max(weights.sum(), 1e-300), strict=True)),
+            list(zip(scales, fitted, means, weights / max(weights.sum(), 1e-300), strict=True)),
             mean,
             np.random.default_rng(0),
         )

@@ -5,8 +5,8 @@ shrink the difference of a system that judges favour. Jeffreys' prior on (a, b) 
 estimate finite if all labels agree. The posterior is summed over a grid, and the items without a label are drawn from
 it (finite-population inference: Ghosh and Meeden, 1997).
 
-A mean of differences between labels and scores would not do: if judges contradict at most one of twenty labels, the
-differences have no variance to estimate, and their intervals cover far less than stated.
+The mean difference between labels and scores is not used: if judges contradict at most one of twenty labels, the
+variance of the differences cannot be estimated, and intervals have much less than their nominal coverage.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class System:
     Attributes
     ----------
     scores : (N,) array
-        Normal scores, with mean 0 and variance 1, of all its items.
+        Normal scores of all items of the system, with mean 0 and variance 1.
     labelled : (m,) array of int
         Rows of ``scores`` that have a label.
     labels : (m,) array
@@ -59,15 +59,15 @@ class System:
 
 
 def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_these_items: bool = True) -> Array:
-    """Return the posterior draws of a system's share of items with Y = 1, shape (draws,).
+    """Draw a system's share of items with Y = 1 from its posterior; return the draws, shape (draws,).
 
     Parameters
     ----------
     system : System
         System with at least one label.
     of_these_items : bool
-        Whether the share is among the given items, of which the labelled ones are known; otherwise it is in the
-        population, of which these items are a random sample.
+        Whether the share refers to the given items, with known labels for some of them; otherwise it refers to the
+        population from which the items are a random sample.
     """
     grid = _grid(system)
     intercepts, slopes = _draw_parameters(_log_posterior(system, grid), grid, draws, rng)
@@ -95,10 +95,10 @@ def _grid(system: System) -> _Grid:
 
 
 def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
-    """Find the posterior mode of intercept and slope under Jeffreys' prior by Firth's score, and its covariance.
+    """Find the posterior mode of intercept and slope under Jeffreys' prior, and its covariance, by Firth's score.
 
-    Steps are halved until the posterior rises, which full steps may not achieve for separated labels and skewed scores.
-    If scores do not vary over the labelled items, the slope is 0 with variance 0.
+    Steps are halved until the posterior rises, because full steps may fail for separated labels and skewed scores. If
+    scores do not vary over the labelled items, the slope is 0 with variance 0.
     """
     design = np.column_stack([np.ones_like(x), x]) if np.ptp(x) > 0 else np.ones((len(x), 1))
     beta = np.zeros(design.shape[1])
@@ -108,13 +108,13 @@ def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
         if size < 1e-8:
             break
         share = min(1.0, 2.0 / size)
-        found = _scored(beta + share * step, design, y, w)
-        while found[0] < value and share * size > 1e-10:
+        trial = _scored(beta + share * step, design, y, w)
+        while trial[0] < value and share * size > 1e-10:
             share /= 2.0
-            found = _scored(beta + share * step, design, y, w)
-        if found[0] < value:  # all smaller steps are within rounding errors
+            trial = _scored(beta + share * step, design, y, w)
+        if trial[0] < value:  # all smaller steps are within rounding errors
             break
-        beta, (value, step, inverse) = beta + share * step, found
+        beta, (value, step, inverse) = beta + share * step, trial
     if len(beta) == 1:
         return float(beta[0]), 0.0, np.diag([float(inverse[0, 0]), 0.0])
     return float(beta[0]), float(beta[1]), inverse

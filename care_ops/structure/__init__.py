@@ -1,1 +1,1 @@
-"""Sparse + low-rank structure of the judges' precision (paper, Algorithm 1), its factors and its bounds."""
+"""Sparse + low-rank structure of the judges' precision matrix (paper, Algorithm 1), its factors and its bounds."""

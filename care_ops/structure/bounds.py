@@ -1,4 +1,4 @@
-"""Evaluation of the paper's theorems on a model or a fit."""
+"""Bounds of the paper's theorems, evaluated for given matrices K_JH, K_HH and L."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from care_ops.scores import Array
 
 @dataclass(frozen=True)
 class Misspecification:
-    """Error of a one-factor model's direction of quality, and its bound (thm:misspecification).
+    """Error in the direction of quality of a one-factor model, and the bound on this error (thm:misspecification).
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
     Raises
     ------
     InputError
-        The shapes do not fit, or a precision is not positive.
+        The shapes do not match, or a precision is not positive.
     """
     connection, latent_precision = np.asarray(connection, float), np.asarray(latent_precision, float)
     if connection.ndim != 2 or latent_precision.shape != connection.shape[1:]:
@@ -50,14 +50,14 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
             f"{latent_precision.shape}"
         )
     if not (latent_precision > 0).all():
-        raise InputError("bounds: the diagonal of K_HH must be positive")
+        raise InputError(f"bounds: all diagonal entries of K_HH must be positive, got {latent_precision.min():g}")
     return (connection / latent_precision) @ connection.T
 
 
 def eigengaps(low_rank: Array, factors: int) -> Array:
-    """Compute the eigengaps of L, which are all positive if L determines its directions (prop:ident-stable, thm:exact).
+    """Compute the eigengaps of L, which are positive if its eigenvectors are unique (prop:ident-stable, thm:exact).
 
-    Orthogonal columns of K_JH (Assumption 2) are then the eigenvectors of L up to sign and order.
+    The columns of K_JH, if orthogonal (Assumption 2), are then the eigenvectors of L up to length, sign and order.
 
     Parameters
     ----------
@@ -86,15 +86,15 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
 
 
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
-    """Bound the deviation of a one-factor model from quality (thm:misspecification).
+    """Bound the deviation of a one-factor model's direction from the direction of quality (thm:misspecification).
 
-    Parameters and errors are those of ``low_rank_of``; raises ``InputError`` also if quality is connected to no judge.
+    The parameters are as in ``low_rank_of``. Raises ``InputError`` as ``low_rank_of`` does, and if column 0 is zero.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]
     norm = float(np.linalg.norm(quality))
     if norm == 0:
-        raise InputError("bounds: quality has no direction, because its column of K_JH is zero")
+        raise InputError("bounds: quality has no direction, because column 0 of K_JH is zero; connect it to a judge")
     gap = norm**2 / float(latent_precision[0])
     rest = low_rank - np.outer(quality, quality) / latent_precision[0]
     confounding = float(np.linalg.norm(rest, 2))

@@ -1,7 +1,7 @@
-"""The structure program as a conic program, solved by cvxpy and Clarabel.
+"""Solver of the sparse + low-rank program as a conic program, by cvxpy and Clarabel.
 
-This solver is slower than ``program``, especially with fifty judges or more. Its solution replaces a solution of
-``program`` without a certificate. Tests compare the two solvers.
+This solver is slower than ``program``, especially with fifty judges or more. CARE uses it only if ``program`` has not
+converged. Tests compare the two solvers.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _TOLERANCE = 1e-8
 
 
 def sharpen(structure: Structure, sigma: Array) -> Structure:
-    """Solve the program again if a structure lacks its certificate, and return the better solution.
+    """Solve the program again if a structure has not converged, and return the better of the two solutions.
 
-    The structure is returned unchanged if it has converged, has more than ``MOST_JUDGES`` judges, or cvxpy is not
-    installed.
+    The structure is returned unchanged if it has converged, if it has more than ``MOST_JUDGES`` judges, or if cvxpy is
+    not installed.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def sharpen(structure: Structure, sigma: Array) -> Structure:
 
 
 def solve(sigma: Array, *, lambda_s: float, lambda_l: float) -> tuple[float, Array, Array]:
-    """Return objective, S and L by Clarabel, moved into their feasible sets by about the solver's tolerance."""
+    """Solve the program by Clarabel and return objective, S and L, which are shifted slightly to be feasible."""
     import cvxpy as cp
 
     theta, p = np.linalg.inv(sigma), len(sigma)

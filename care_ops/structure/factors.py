@@ -70,15 +70,15 @@ class Factors:
         return np.exp(_evenness(self.directions))
 
     def candidates(self) -> NDArray[np.intp]:
-        """Return the factors that a rule without labels can select as quality."""
+        """Return the columns of the factors that a rule without labels can select as quality."""
         return np.flatnonzero(self.mass >= min(_MIN_MASS, float(self.mass.max())))
 
 
 def extract(low_rank: Array, correlation: Array) -> Factors:
-    """Compute the factors of L with deterministic signs; the leading one counts as quality.
+    """Compute the factors of L with deterministic signs, and select the leading factor as quality.
 
-    This is the paper's default rule (section "Identifying True-Quality Factor"). It is wrong if judges share a
-    confounder more strongly than quality.
+    This selection is the paper's default rule (section "Identifying True-Quality Factor"). It is wrong if judges share
+    a confounder more strongly than quality.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def choose_by_balance(factors: Factors) -> Factors:
 def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
     """Choose the factor and sign whose score correlates best with the labels (paper, human-anchor criterion).
 
-    Factors are returned unchanged if there are fewer than two different labels. Few labels may choose by chance.
+    With fewer than two different labels, the factors are returned unchanged. A few labels may select a wrong factor.
 
     Parameters
     ----------
@@ -142,9 +142,9 @@ def subtract_confounders(factors: Factors) -> Array:
     """Return the weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
 
     If a confounder's loadings overlap with those of quality, the eigenvector of quality is tilted towards the
-    confounder, and the subtraction corrects this. If they are orthogonal as assumed, it does harm. Each u_i gets the
-    sign that leaves the weights more even, as in ``choose_by_balance``. If both signs are equally good, the confounder
-    is not subtracted.
+    confounder, and the subtraction corrects this. If the loadings are orthogonal, as the paper assumes, the subtraction
+    does harm. Each u_i gets the sign that leaves the weights more even, as in ``choose_by_balance``. If both signs are
+    equally good, the confounder is not subtracted.
 
     Returns
     -------
@@ -165,8 +165,8 @@ def subtract_confounders(factors: Factors) -> Array:
 def effective_judges(factors: Factors, correlation: Array) -> float:
     """Return the effective number of judges with independent errors for the panel's mean.
 
-    It is Kish's design effect on the standardised scores without the quality factor: p for independent errors, 1 for
-    copies of one judge, more than p if errors cancel.
+    The number is p divided by Kish's design effect of the standardised scores without the quality factor. It is p for
+    independent errors, 1 for copies of one judge, and more than p if errors cancel.
     """
     strength = float(factors.strengths[factors.quality])
     covariance = np.sqrt(strength) * correlation @ factors.weights

@@ -3,7 +3,7 @@
 The convex program of Algorithm 1, step 2, minimises 1/2 ||Sigma^{-1} - R||_F^2 + lambda_s ||S||_1 + lambda_l tr L
 subject to L >= 0 and, where needed, R >= 0, where R = S - L estimates the observable precision Theta = K_JJ - K_JH
 K_HH^{-1} K_HJ. The solver is consensus ADMM, whose blocks have closed forms (Ma, Xue and Zou, Neural Computation 2013).
-It stops by the duality gap, once the objective has settled, and not by the change of the iterates.
+The solver stops when the duality gap is small and the objective has settled; the change of the iterates has no effect.
 """
 
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def solve(
     InputError
         ``sigma`` is not a finite symmetric matrix, or a penalty is not positive.
     FitError
-        ``sigma`` is singular, so that the program has no finite precision to decompose.
+        ``sigma`` is singular, and therefore has no precision matrix.
     """
     sigma = _checked(sigma)
     if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):
@@ -94,8 +94,8 @@ def solve(
 class _Consensus:
     """Consensus ADMM over copies (R, S, L[, P]) with the constraints R = S - L [and P = R].
 
-    P, the positive semi-definite copy of R, enters only if R stays outside the cone. The copies form one (copies, p, p)
-    array, because for a panel numpy's calls cost more than its arithmetic.
+    P, the positive semi-definite copy of R, is added only if R stays outside the cone. The copies form one array
+    (copies, p, p), because on small matrices the calls of numpy cost more than the arithmetic.
     """
 
     def __init__(self, sigma: Array, penalty: float, lambda_l: float) -> None:
@@ -232,8 +232,8 @@ def _checked(sigma: Array) -> Array:
     values = np.linalg.eigvalsh(sigma)
     if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
         raise FitError(
-            f"structure: sigma is singular (smallest eigenvalue {values[0]:.2e}): two judges may be "
-            "copies of each other, or there are fewer items than judges; drop one, or shrink the matrix "
-            "(moments.shrink)"
+            f"structure: sigma is singular (smallest eigenvalue {values[0]:.2e}), because judges are copies of one "
+            "another or there are fewer items than judges; drop the copies, add items, or shrink the matrix "
+            "(moments.state.shrink)"
         )
     return _symmetric(sigma)

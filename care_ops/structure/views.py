@@ -1,4 +1,4 @@
-"""Three views: groups of judges without direct edges between them."""
+"""Partition of the judges into three views, which have no strong edges of S between them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ def partition(sparse: Array) -> Views:
     """
     p = len(sparse)
     if p < 3:
-        raise FitError(f"views: three views need at least three judges, but there are {p}; add judges")
+        raise FitError(f"views: three views need at least three judges, but the panel has {p}; add judges")
     strength = np.abs(sparse)
     edges = np.unique(strength[np.triu_indices(p, 1)])
     low, high = 0, len(edges) - 1  # at the largest edge every judge is a component

@@ -217,7 +217,7 @@ def test_columns_are_named_where_their_names_are_unclear(wide):
         (pl.Series("x", [1.0, 2.0]), {}, "cannot read a polars Series"),
         (pd.DataFrame([["a", 1, 2]], columns=["item_id", "x", "x"]), {}, r"share a name: 'x' \(columns 2, 3\)"),
         (pd.DataFrame({"item_id": ["a"], "x": [1j]}), {}, "complex128.*; give each column one kind of value, numbers"),
-        ({"item_id": ["a"], "x": np.array([1j])}, {}, "give columns of one kind of value each, numbers or text"),
+        ({"item_id": ["a"], "x": np.array([1j])}, {}, "give each column values of one kind, numbers or text"),
         ({"item_id": ["a"], "x": [1], "y": [2]}, {"labels": {"a": 1, "b": "c"}}, "; give each column one kind of"),
         ("nowhere.csv", {}, "nowhere.csv: no such file"),
     ],
@@ -282,7 +282,7 @@ def test_importing_the_package_imports_nothing_until_a_name_is_used():
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False True set()"
-    with pytest.raises(AttributeError, match=r"has no attribute 'fitt'; it has .*fit"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'fitt'; choose from .*fit"):
         _ = care_eval.fitt
 
 

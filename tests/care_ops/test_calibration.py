@@ -83,7 +83,7 @@ def test_a_slope_by_few_labels_is_steadier_than_that_of_least_squares_and_keeps_
     assert np.std(unrelated) < 0.5 * np.std([np.polyfit(x, 3.0 * label, 1)[0] for x, label in drawn])
     rises = np.arange(9.0)
     assert to_labels(rises, 3.0 * rises) == (pytest.approx(0.0), pytest.approx(3.0))
-    assert to_labels(rises, 3.0 * rises, known=True)[1] == 1.0, "the declared scale is the better guess yet"
+    assert to_labels(rises, 3.0 * rises, declared=True)[1] == 1.0, "the declared scale is the better guess yet"
     assert to_labels(rises[:4], 3.0 * rises[:4])[1] == 1.0
     assert to_labels(rises, np.full(9, 2.0))[1] == 1.0, "labels that are all alike tell no slope"
 
