@@ -126,7 +126,7 @@ def test_a_fitted_estimator_survives_a_pickle(scores):
         ([[1.0, 2.0]], "1 sample"),
         ([[1.0], [2.0]], r"1 feature\(s\)"),
         ([[1.0, np.inf], [2.0, 1.0]], "infinity"),
-        ([["good", "bad"], ["bad", "bad"]], "holds a value that is not a number"),
+        ([["good", "bad"], ["bad", "bad"]], "contains a value that is not a number"),
         (np.empty((0, 3)), "0 sample"),
         ([[1j, 2.0], [2.0, 1.0]], "Complex data not supported"),
         (pd.DataFrame({"a": [1, None], "b": [2, 3]}, dtype="Int64"), r'X.astype\("float64"\)'),
@@ -149,7 +149,7 @@ def test_labels_families_and_columns_must_fit_the_scores(scores):
     with pytest.raises(InputError, match=r"y has shape \(3,\); give a label, or NaN, for each of 300 items"):
         CareEstimator().fit(scores, [1, 2, 3])
     with pytest.raises(
-        InputError, match=r"y holds a value that is not a number \(could not .*'a'\); give labels as numbers"
+        InputError, match=r"y contains a value that is not a number \(could not .*'a'\); give labels as numbers"
     ):
         CareEstimator().fit(scores, ["a"] * 300)
     with pytest.raises(InputError, match="there are 2 families for 6 judges"):

@@ -181,7 +181,7 @@ def test_a_worker_that_never_varies_is_left_out_only_where_its_scores_show_it():
     scores[~np.isnan(scores[:, much]), much] = 3.0
     scores[~np.isnan(scores[:, little]), little] = 3.0
     checks = check_panel(matrix(scores), AdmissionRule())
-    assert checks[much].reason.startswith("degenerate: one score on 100.0% of items")
+    assert checks[much].reason.startswith("degenerate: the same score on 100.0% of items")
     assert checks[little].admitted
 
 
