@@ -14,7 +14,7 @@ _BYTES = "bytes"
 
 
 def content_hash(value: object) -> str:
-    """Hash a JSON-serializable value; values of other types are hashed as their text."""
+    """Hash a value as JSON; a part that JSON cannot represent is hashed as its text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
@@ -75,7 +75,7 @@ class FileHashes:
         try:
             write_document(self._path, {"files": entries})
         except OSError as error:  # a full or read-only disk: the next process computes the values again
-            _log.info("%s: the cache of file hashes was not stored (%s).", self._path, error)
+            _log.info("%s: could not store the cache of file hashes (%s); files will be read again", self._path, error)
             return
         self._changed = False
 

@@ -45,7 +45,7 @@ def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
 
 
 def scales_of_asked(workspace: Workspace, testset: str) -> tuple[RescaledJudge, ...]:
-    """Return the scales of judges that declare another scale than the test set, whose scores are rescaled."""
+    """Return the scales of the judges whose scores must be rescaled, because the test set has another scale."""
     from care_ops.scales import RescaledJudge
 
     panel = workspace.testset(testset).scale
@@ -66,14 +66,14 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
     table = recorded_scores(workspace, testset)
     if table is None:
         raise JudgeError(
-            f"judge {judge!r} is recorded, but this test set has no score file; name the file under "
-            "`scores` in the test set's YAML, or remove this test set from the judge's `testsets`"
+            f"judge {judge!r} has recorded scores, but test set {testset!r} has no score file; name the file under "
+            "`scores` in the test set's YAML, or remove the test set from the judge's `testsets`"
         )
     return table
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Return the key of each judge of a test set, except judges with recorded scores and judges with a broken file."""
+    """Return the key of each judge of a test set; judges with recorded scores or without a valid key are left out."""
     keys: dict[str, str] = {}
     for judge in workspace.judges_of(testset):
         if workspace.judge(judge).engine.recorded_as is not None:
@@ -86,7 +86,7 @@ def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
 
 
 def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return the key of a judge's scores on a test set, which is a hash of the inputs of these scores."""
+    """Return the key of a judge's scores on a test set: a hash of everything on which the scores depend."""
     keys = workspace.memory.judge_keys
     if (judge, testset) not in keys:
         spec = effective_spec(workspace, judge, testset)

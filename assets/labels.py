@@ -11,15 +11,15 @@ from warehouse.sources.files import LabelCells, Report, ignore_reading, read_lab
 from warehouse.sources.tables import TableSource, guarded_reader
 from warehouse.testsets import AS_FOUND, ReadingOptions
 
-_TAKEN = {
-    "random": "{} labels do not say how their items were drawn; you say that it was at random",
-    "chosen": "{} labels do not say how their items were drawn, and are taken as chosen; if they were drawn at random, "
-    "say so in a column `drawn` (random or chosen)",
+_ASSUMED = {
+    "random": "no column states how items were sampled, for {} of {} labels; as you declare, they count as random",
+    "chosen": "no column states how items were sampled, for {} of {} labels; they count as chosen; if the items were "
+    "sampled at random, add a column `drawn` with the value random",
 }
-_UNSAID = (
-    "{} of {} labels do not say how their items were drawn, and labels of picked items do not represent the others; "
-    "add a column `drawn` (random or chosen), or, if all items were drawn at random, give --drawn random "
-    '(drawn="random" in Python)'
+_UNSTATED = (
+    "cannot use these labels: for {} of {} labels, no column states how the item was sampled, and labels of chosen "
+    "items do not represent the others; add a column `drawn` (random or chosen) or, if all items were sampled at "
+    'random, give --drawn random (drawn="random" in Python)'
 )
 
 
@@ -34,29 +34,29 @@ def read_labels(
 ) -> Labels:
     """Read labels from a table; rows without a label are skipped, and an item may have several rows.
 
-    Columns for how an item was drawn, who labelled it and when are optional.
+    Optional columns state how an item was sampled, who labelled it, and when.
 
-    ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``report`` is called with the record of
-    how the table was read. ``unstated`` is the sampling of items whose rows do not state it; None makes the statement
-    mandatory.
+    ``source``, ``item`` and ``options`` are those of ``read_label_cells``. ``report`` is called with the record of how
+    the table was read. ``unstated`` is the sampling of items whose rows do not state it; if it is None, such rows raise
+    ``InputError``.
 
-    Raises ``InputError`` if a mandatory statement or a column is missing, a label is not a finite number, a probability
-    is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or one rater
-    gave an item two labels at the same time.
+    Raises ``InputError`` also if a column is missing, a label is not a finite number, a probability is not in (0, 1],
+    ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or one rater gave an item two
+    labels at the same time.
     """
     rows, reading = read_label_cells(source, item, options)
     silent = sum(row.drawn is None and row.probability is None for row in rows)
     if silent and unstated is None:
-        unsaid = "; ".join([_UNSAID.format(silent, len(rows)), *reading.notes])
-        raise InputError(f"{reading.source}: {unsaid}")
+        unstated_drawn = "; ".join([_UNSTATED.format(silent, len(rows)), *reading.notes])
+        raise InputError(f"{reading.source}: {unstated_drawn}")
     unstated = _sampling(unstated, "chosen")
     try:
         labels = Labels(tuple(_label(row, unstated) for row in rows))
     except InputError as error:
         raise InputError(f"{reading.source}: {error}") from None
     _refuse_copies(reading.source, labels)
-    taken = [_TAKEN[unstated].format(silent)] if silent else []
-    report(replace(reading, notes=(*reading.notes, *taken, *labels.sentences())))
+    assumed = [_ASSUMED[unstated].format(silent, len(rows))] if silent else []
+    report(replace(reading, notes=(*reading.notes, *assumed, *labels.sentences())))
     return labels
 
 
@@ -78,6 +78,6 @@ def _refuse_copies(where: str, labels: Labels) -> None:
     twice = next((key for key, count in seen.items() if count > 1), None)
     if twice is not None:
         raise InputError(
-            f"{where}: {twice[1]} labelled item {twice[0]!r} at {twice[2]} in several rows; keep one, or correct the "
-            "time of the other"
+            f"{where}: several rows say that {twice[1]} labelled item {twice[0]!r} at {twice[2]}; keep one row, or "
+            "correct the times of the others"
         )

@@ -60,7 +60,7 @@ def failure(reasons: Mapping[str, str]) -> dg.Failure:
 
 
 def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
-    """Return the reason for each failed partition; empty for a failure that ``failure`` did not build."""
+    """Return the reason for each failed partition; empty if ``failure`` did not build the step's failure."""
     data = failed.user_failure_data
     found = data.metadata.get(_WHY) if data is not None else None
     rows = found.records if isinstance(found, dg.TableMetadataValue) else []

@@ -1,6 +1,6 @@
 """Records of the paper's experiments and of their stored findings.
 
-Findings are stored as JSON, from which the page is rendered. They are stale when code, size or inputs change.
+CARE stores findings as JSON and renders pages from the JSON. Findings are stale if code, size or inputs have changed.
 """
 
 import json
@@ -27,15 +27,15 @@ R = TypeVar("R")
 
 
 def by_seed(workspace: Workspace, seeds: int, draws: Mapping[K, Callable[[int], R]]) -> dict[K, list[R]]:
-    """Call each function with the seeds from 0 to ``seeds - 1``, and return its results in that order."""
+    """Run each simulation with the seeds 0 to ``seeds - 1``; return the results in the order of the seeds."""
     calls = [partial(draw, seed) for draw in draws.values() for seed in range(seeds)]
-    found = workspace.workers.map(call, calls)
-    return {key: [*islice(found, seeds)] for key in draws}
+    results = workspace.workers.map(call, calls)
+    return {key: [*islice(results, seeds)] for key in draws}
 
 
 @dataclass(frozen=True)
 class Table:
-    """Table of numbers and text, in which a missing cell is shown as a dash."""
+    """Table of numbers and text; a page shows a missing cell as a dash."""
 
     title: str
     rows: Sequence[Mapping[str, Any]]
@@ -59,7 +59,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Heat map of values between -1 and 1 by row and column; undefined values are None."""
+    """Heat map of values between -1 and 1; None marks an undefined value."""
 
     title: str
     rows: Sequence[str]
@@ -79,7 +79,7 @@ class ExperimentFindings:
 
 
 def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
-    """Concatenate findings, with ``otherwise`` as the only conclusion if there is no other."""
+    """Concatenate findings; if no part has a conclusion, ``otherwise`` is the conclusion."""
     parts = [*parts]
     return ExperimentFindings(
         [line for part in parts for line in part.conclusions] or [otherwise],
@@ -92,7 +92,7 @@ def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> Experime
 def for_each(
     panels: Iterable[Any], find: Callable[[Any], ExperimentFindings | None], otherwise: str
 ) -> ExperimentFindings:
-    """Join the findings on all panels; for a panel that cannot be fitted, report the reason instead."""
+    """Apply ``find`` to each panel and join the findings; report the reason for a panel that cannot be fitted."""
     parts = list[ExperimentFindings]()
     for panel in panels:
         try:
@@ -109,7 +109,7 @@ def ascending(values: Mapping[str, float], digits: int) -> str:
 
 
 Value = int | Sequence[Number]
-"""Parameter of an experiment: an integer, or the sequence of values that the experiment goes through."""
+"""Parameter of an experiment: an integer, or a sequence of values that the experiment compares."""
 
 Size = Literal["small", "full"]
 
@@ -125,12 +125,12 @@ class StoredExperiment:
 
 
 def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
-    """Return the stored findings of an experiment, or None without findings that this release can read."""
+    """Read the stored findings of an experiment; return None if they are missing or in another release's format."""
     document = find_sound(workspace.experiment_file(key), read_document)
     try:
         return None if document is None else record_of(StoredExperiment, document)
     except ValueError as error:
-        _log.info("%s: the stored findings have the form of another release (%s); run it again", key, error)
+        _log.info("%s: another release stored the findings (%s); run `care run --select key:%s`", key, error, key)
         return None
 
 
@@ -138,8 +138,8 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
 class Experiment:
     """Experiment that reproduces a table, a figure or claims of the paper.
 
-    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns findings, with
-    the parameters ``small`` by default and ``full`` at the paper's own size.
+    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns findings. Its parameters
+    are ``small`` by default, and ``full`` in a run at the paper's size.
     """
 
     key: str
@@ -155,7 +155,7 @@ class Experiment:
         return self.full if size == "full" else self.small
 
     def is_current(self, workspace: Workspace, version: Mapping[str, str]) -> bool:
-        """Return whether the stored findings match this version, at the configured or the full size."""
+        """Check whether findings of this version are stored, at the configured size or at the full size."""
         stored = read_stored(workspace, self.key)
         return stored is not None and stored.version == version and stored.size in ("full", _size(workspace))
 

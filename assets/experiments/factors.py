@@ -37,15 +37,15 @@ _WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
 
 
 def run_quality(workspace: Workspace) -> ExperimentFindings:
-    """Measure how well each factor orders the items of each panel by gold."""
+    """Measure how well the order of the items by each factor agrees with their order by gold."""
     found = for_each(panels(workspace), _orders, NO_PANEL)
     best = [value for name, value in found.measures.items() if name.endswith("/best factor")]
     if not best:
         return found
     total = ExperimentFindings(
         [
-            f"The leading factor is the best one on {best.count(1)} of {len(best)} test sets; the paper has it on all "
-            "six of its own."
+            f"The leading factor orders the items best on {best.count(1)} of {len(best)} test sets; in the paper it "
+            "does so on all six."
         ]
     )
     return joined([found, total])
@@ -53,19 +53,19 @@ def run_quality(workspace: Workspace) -> ExperimentFindings:
 
 def _orders(panel: ExperimentPanel) -> ExperimentFindings:
     latent, factors = factored(panel.scores, panel.config.structure)
-    orders = [panel.order(column) for column in latent.T]
+    orders, metric = [panel.order(column) for column in latent.T], "AUC" if panel.binary else "Kendall tau"
     rows = [
         {
             "factor": k + 1,
             "share of tr L": float(strength / factors.strengths.sum()),
             "correlation with the mean": float(factors.agreements[k]),
-            "AUC" if panel.binary else "Kendall tau": orders[k],
+            metric: orders[k],
         }
         for k, strength in enumerate(factors.strengths)
     ]
     best = int(np.nanargmax(orders))
-    conclusion = f"{panel.testset}: the leading of {len(rows)} factors orders at {orders[0]:.3f}" + (
-        ", the best of them." if best == 0 else f"; factor {best + 1} at {orders[best]:.3f} is better."
+    conclusion = f"{panel.testset}: {metric} of the leading factor is {orders[0]:.3f}, " + (
+        f"the highest of {len(rows)}." if best == 0 else f"lower than {orders[best]:.3f} of factor {best + 1}."
     )
     measures = {f"{panel.testset}/best factor": float(best + 1)}
     if not panel.binary:
@@ -87,10 +87,11 @@ def run_features(workspace: Workspace) -> ExperimentFindings:
 def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFindings:
     names, features = _features(workspace, panel)
     if not names:
-        return ExperimentFindings([f"{panel.testset}: no responses, and no declared features."])
+        return ExperimentFindings([f"{panel.testset}: the items have no responses and no declared features."])
     by_unit = mean_by_unit(features, panel.units)
     if len(by_unit) < MIN_ITEMS:
-        return ExperimentFindings([f"{panel.testset}: {len(by_unit)} split units, and {MIN_ITEMS} are needed."])
+        too_few = f"{panel.testset}: {len(by_unit)} split units are too few; at least {MIN_ITEMS} are needed."
+        return ExperimentFindings([too_few])
     parts = list[ExperimentFindings]()
     for rows, latent, way in _latents(panel):
         r = feature_correlations(mean_by_unit(latent, panel.units), by_unit)
@@ -117,7 +118,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield names, scores (n, k) and procedure of CARE-SVD's factors, then of CARE-Tensor's confounder."""
+    """Yield names, scores, (n, k), and procedure: first of CARE-SVD's factors, then of CARE-Tensor's confounder."""
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -130,7 +131,7 @@ def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
 
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
-    """Return the names and the values, (n, f), of text features and declared columns."""
+    """Return the names and values, (n, f), of the items' text features and declared columns."""
     features: dict[str, Array] = {}
     if any(panel.responses):
         text_columns = text_features(panel.responses)
@@ -142,10 +143,10 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Return Pr(C = 1 | J), (n,), of a fitted mixture, or None without a fit or a confounder.
+    """Estimate Pr(C = 1 | J), (n,), by a mixture; return None if it cannot be fitted or has no confounder.
 
-    The values of C are ordered: from C = 0 to C = 1 the judges move the same way in both classes of Q, and their mean
-    rises.
+    C is labelled such that the mean score rises from C = 0 to C = 1, and scores move in the same direction in both
+    classes of Q.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))
@@ -169,7 +170,7 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
 
 
 def run_dummies(workspace: Workspace) -> ExperimentFindings:
-    """Measure the loadings of dummy judges and declared raters that are added to each panel."""
+    """Add dummy judges and declared human raters to each panel, and measure their loadings."""
     return for_each(panels(workspace), partial(_loadings, workspace), NO_PANEL)
 
 
@@ -177,7 +178,7 @@ def _loadings(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
     scores, programs, people = _with_dummies(workspace, panel)
     if not programs and not people:
         return ExperimentFindings(
-            [f"{panel.testset}: no responses on which the dummies vary, and no `raters` are declared."]
+            [f"{panel.testset}: the dummies do not vary on the responses, and no `raters` are declared."]
         )
     latent, factors = factored(scores, panel.config.structure, _FACTORS)
     judges, columns = sorted(scores.judges), [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -196,7 +197,7 @@ def _loadings(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
         found = {name: loadings[judges.index(name)] for name in names}
         largest = ((name, row, int(np.argmax(np.abs(row)))) for name, row in found.items())
         shown = ", ".join(f"{name} {row[k]:+.2f} on factor {k + 1}" for name, row, k in largest)
-        conclusions += [f"{panel.testset}, {kind}: largest loading, {shown}."] if shown else []
+        conclusions += [f"{panel.testset}: largest loading of each of the {kind}: {shown}."] if shown else []
     return ExperimentFindings(conclusions, [Table(f"{panel.testset}: loadings", rows)], measures=measures)
 
 
@@ -217,24 +218,24 @@ def _with_dummies(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMa
 
 QUALITY = Experiment(
     key="quality_factor",
-    title="Each factor taken for quality in turn",
+    title="Each factor in turn as the quality factor",
     paper="The leading factor has the lowest MAE on all six scoring sets (table, quality-factor selection).",
     protocol=(
-        "Every factor of L, signed towards the panel's mean, as E[factor | J]. The table compares order, because a "
-        "factor has no location or spread of its own. The best factor is chosen with gold: a diagnosis, not a method."
+        "Each factor of L is estimated as E[factor | J], with its sign towards the panel's mean. The table compares "
+        "order, because a factor has no location or spread. Gold chooses the best factor: a diagnosis, not a method."
     ),
     run=run_quality,
 )
 
 FEATURES_OF_FACTORS = Experiment(
     key="confounder_features",
-    title="What the factors follow in the texts",
+    title="Correlation of the factors with features of the texts",
     paper="On Review-5K the factors other than quality follow length, lists and the like (heat map of correlations).",
     protocol=(
-        "E[factor | J] and, as written, <u, J> of the raw scores; Pr(C = 1 | J) of the four states of care_tensor and, "
-        "as written, of care_tensor_paper; against eight features of the response and those that the test set "
-        "declares. Spearman over means of split units; numbers also with "
-        "the ranks of words taken out."
+        "Factors are E[factor | J] and, as written, <u, J> of the raw scores. The confounder is Pr(C = 1 | J) of the "
+        "four states of care_tensor and, as written, of care_tensor_paper. Features are eight of the response and "
+        "those that the test set declares. Correlations are Spearman's, over means of split units; `numbers` is also "
+        "shown without the part that the ranks of words explain."
     ),
     run=run_features,
 )
@@ -244,10 +245,10 @@ DUMMY_JUDGES = Experiment(
     title="Dummy judges and people added to the panel",
     paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
-        "The two dummies read every response of the test set and join its panel, as do the people whose ratings it "
-        "declares (`raters`); loadings are the unit directions of L, strongest factor first, signed towards the "
-        "panel's mean; as written they are those times the root of their eigenvalue, since the paper's are longer than "
-        "one. A loading measures what a judge adds to the others. A dummy that gives one score to all stays out."
+        "The two dummies score every response and are added to the panel, with the human raters that the test set "
+        "declares (`raters`). Loadings are the unit directions of L, strongest factor first, with their sign towards "
+        "the panel's mean. As written, they are multiplied by the root of the eigenvalue, because the paper's are "
+        "longer than one. A dummy that gives all responses the same score is left out."
     ),
     run=run_dummies,
 )

@@ -48,7 +48,7 @@ class PrintedTable:
                     yield row, column, float(number), float(spread or 0.0)
 
     def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
-        """Return the names of a cell's measure by this project's procedure and by the paper's."""
+        """Return the names of a cell's two measures: by this project's procedure, and by the paper's."""
         row, column = self.rows[row], self.columns[column]
         literal = {"row": written.get(row, row), "column": written.get(column, column)}
         return self.ours.format(row=row, column=column), self.as_written.format(**literal)
@@ -73,7 +73,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class PaperNumbers:
-    """Content of ``paper_numbers.yaml``."""
+    """Printed tables and claims of the paper, from ``paper_numbers.yaml``."""
 
     written: Mapping[str, str]
     within: float
@@ -91,19 +91,19 @@ class PaperNumbers:
 
 @cache
 def paper_numbers() -> PaperNumbers:
-    """Read ``paper_numbers.yaml``."""
+    """Read the paper's printed tables and claims from ``paper_numbers.yaml``."""
     return TypeAdapter(PaperNumbers).validate_python(yaml.safe_load(NUMBERS.read_text(encoding="utf-8")))
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Return the measure of this name; ``SET/NAME`` also finds a test set whose name contains ``SET``."""
+    """Look up a measure by name; in ``SET/NAME``, ``SET`` may be a part of the test set's name."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)
 
 
 def as_printed(asset: str, measures: Mapping[str, float]) -> list[Table]:
-    """Lay out an experiment's measures like the printed tables of the paper."""
+    """Arrange an experiment's measures in tables with the rows and columns of the paper's tables."""
     numbers, laid_out = paper_numbers(), list[Table]()
     for table in (table for table in numbers.tables if table.asset == asset):
         rows = list[dict[str, str]]()
@@ -128,7 +128,7 @@ _SCORING, _CLASSES = "tab:results_scoring", "tab:results_mix"
 
 
 def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
-    """Return by how many percent CARE-SVD's MAE is below the baseline's, by scoring set."""
+    """Compute the reduction of MAE by CARE-SVD against a baseline, in percent, on each scoring set."""
     table = numbers.table(_SCORING)
     return {s: 100 * (1 - table["CARE-SVD"][s] / value) for s, value in table[against].items()}
 
@@ -212,7 +212,7 @@ class LedgerRow:
 
 
 def ledger_rows(measures: Measures) -> list[LedgerRow]:
-    """Return a row for each number of the paper's tables and for each claim."""
+    """Compare each number of the paper's tables, and each claim, with the stored measures."""
     numbers = paper_numbers()
     rows = [_cell(table, *cell, measures, numbers) for table in numbers.tables for cell in table.cells()]
     return rows + [_claim(claim, measures, numbers) for claim in numbers.claims]
@@ -295,7 +295,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
         "grids on 15 % of the items and measured on the rest, five splits; theorems by their own "
         "estimator, on a panel of the paper's size.",
         "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in numbers.tables) + ".",
-        "`care run --select key:ASSET`, then `key:ledger`, computes a row again.",
+        "To compute a row again, run `care run --select key:ASSET`, then `care run --select key:ledger`.",
     ]
     tables = [Table(verdict, [_cells(row) for row in listed]) for verdict, listed in by_verdict.items() if listed]
     return ExperimentFindings(conclusions, tables)

@@ -1,4 +1,4 @@
-"""Report pages of the experiments, from their stored findings."""
+"""Report pages of the experiments, rendered from their stored findings."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path

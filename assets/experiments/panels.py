@@ -1,4 +1,4 @@
-"""Panels of a workspace in the form that experiments read."""
+"""Panels of a workspace, with gold and responses, as input of experiments."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,12 @@ from warehouse.items import numbers_in
 DUMMIES = ("length", "keyword")
 """Programs that judge a response only by its length or its keywords."""
 
-NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: nothing was run."
+NO_PANEL = "Nothing was run: no test set has a panel and gold for at least fifty items; add gold, then run `care run`."
 
 
 @dataclass(frozen=True)
 class ExperimentPanel:
-    """Panel of admitted judges, with gold, (n,), NaN if unknown, and split units of its items."""
+    """Scores of admitted judges, with gold, (n,), split units and responses of the items; unknown gold is NaN."""
 
     testset: str
     scores: ScoreMatrix
@@ -112,20 +112,20 @@ def with_columns(
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
-    """Return numeric columns of the items' metadata by name; raise ``InputError`` for other values."""
+    """Return columns of the items' metadata by name; raise ``InputError`` if a value is not a number."""
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
     rows = [metadata[item] for item in panel.scores.item_ids] if names else []
     return {name: numbers_in(rows, name, f"test set {panel.testset!r}") for name in names}
 
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
-    """Score items with a built-in program; items without a score are NaN."""
+    """Score items with a built-in program; a missing score is NaN."""
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` if there are none."""
+    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` without a factor."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)
@@ -143,7 +143,7 @@ def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
-    """Return a version of each panel's items, test set declaration, scores and settings, by test set."""
+    """Hash each panel's items, test set declaration, scores and settings; return the hashes by test set."""
     versions: dict[str, str] = {}
     for panel in every_panel(workspace):
         content = (

@@ -30,8 +30,8 @@ _MOST_MISSING = 0.10
 _ALL, _COMPLETE = "all items", "items that all judges scored"
 
 NO_SETS = (
-    "No panel with gold is one of the paper's sets; `care testsets add --released CLONE` adds those whose scores its "
-    "authors published."
+    "Nothing was run: no panel with gold is a test set of the paper; to add the test sets whose scores the authors "
+    "published, run `care testsets add --released CLONE`."
 )
 
 
@@ -67,7 +67,7 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
     ]
     metric = "accuracy" if panel.binary else "MAE"
     conclusion = f"{panel.testset}: {metric} over the items that all judges scored: " + (
-        ", ".join(f"{name} {value}" for name, value in columns.get(_COMPLETE, {}).items())
+        (", ".join(f"{name} {value}" for name, value in columns.get(_COMPLETE, {}).items()) or "too few to measure")
         + (f". Left out with over {_MOST_MISSING:.0%} missing: {', '.join(dropped)}." if dropped else ".")
     )
     table = Table(f"{panel.testset}: {metric}, {len(scores.judges)} recorded judges", rows)
@@ -77,7 +77,7 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
 def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str]]:
     """Return the scores of judges that scored at least 90 % of the items, and the names of the other judges.
 
-    This is the paper's only rule: judges that CARE's admission leaves out for other reasons stay.
+    The paper applies only this rule: judges that CARE's admission rejects for other reasons stay.
     """
     with workspace.warehouse.reader() as connection:
         scores = read_scores(connection, panel.testset)
@@ -102,8 +102,8 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
     """Return the held-out errors of an algorithm on random splits; empty if no penalties give an estimate.
 
-    The paper's grid of penalties is chosen on 15 % of the items and measured on the others. A judge with one score for
-    all items has no correlation and is left out.
+    Penalties from the paper's grid are chosen on 15 % of the items, and errors are measured on the others. A judge with
+    one score for all items has no correlation and is left out.
     """
     written = replace(panel.config, placement="weights")
     scores = scores.select_judges(

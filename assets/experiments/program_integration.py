@@ -25,8 +25,8 @@ _PATIENCE = 4
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Measure the error of each panel with graded gold as programs are added one by one."""
-    nothing = "No test set of this workspace has graded gold and texts on which a further program varies."
+    """Add programs one by one to each panel with graded gold, and measure the errors of the aggregators."""
+    nothing = "Nothing was run: no test set has graded gold and responses on which a further program varies."
     return for_each(panels(workspace), partial(_of_panel, workspace), nothing)
 
 
@@ -38,7 +38,7 @@ def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
 
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
-    """Return the scores, on the panel's scale, of programs that the panel lacks and that vary."""
+    """Return the scores, on the panel's scale, of the built-in programs that could be added to the panel."""
     engines = [workspace.judges[judge].engine for judge in panel.scores.judges if judge in workspace.judges]
     already_judging = {engine.program for engine in engines if isinstance(engine, ProgramEngine)}
     items, columns = items_of(workspace, panel), dict[str, Array]()
@@ -56,7 +56,7 @@ def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
 def greedy(
     panel: ExperimentPanel, programs: ScoreMatrix, validation: NDArray[np.bool_]
 ) -> tuple[list[str], list[float]]:
-    """Add programs by greedy forward selection; return their names in order, and the errors of ``care_svd``.
+    """Choose programs by greedy forward selection; return their names, and the error of ``care_svd`` at each step.
 
     ``validation``, (n,), marks the rows whose gold the choice may use.
     """
@@ -93,11 +93,11 @@ def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> Experiment
         below = {name: 100 * (1 - last[_GUIDE] / error) for name, error in last.items() if error > 0}
         measures |= {f"{panel.testset}/MAE below {name} in percent{way}": value for name, value in below.items()}
     moved = ", ".join(f"{name} {rows[0][name]:.3f} to {error:.3f}" for name, error in last.items() if name in rows[0])
-    names, title = ", ".join(path[:kept]) or "none", f"{panel.testset}{way}: MAE on the rows that chose nothing"
+    names, title = ", ".join(path[:kept]) or "none", f"{panel.testset}{way}: MAE on items not used for the choice"
     by_name = {name: [row for row in rows if name in row] for name in _AGGREGATORS}
     curves = [Series(n, [float(r["programs"]) for r in of], [r[n] for r in of]) for n, of in by_name.items() if of]
     return ExperimentFindings(
-        [f"{panel.testset}{way}: of {len(programs.judges)} programs {kept} are kept ({names}); MAE from {moved}."],
+        [f"{panel.testset}{way}: {kept} of {len(programs.judges)} programs kept ({names}); change of MAE: {moved}."],
         [Table(title, rows)],
         [Chart(title, "programs added", "MAE", curves)],
         measures,

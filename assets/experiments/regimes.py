@@ -40,7 +40,7 @@ Draws = Mapping[float, Sequence[Mapping[str, float]]]
 
 
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
-    """Return each aggregator's accuracy at recovering Q, outside a validation split.
+    """Measure each aggregator's accuracy at recovering Q on the items outside a validation split.
 
     The labels of the validation split map states to Q, as in the paper. An aggregator that refuses is left out.
     Baselines and CARE-SVD decide at the mean of all scores; mixtures decide at even odds.
@@ -62,7 +62,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
 
 
 def measures_of(draws: Draws) -> dict[str, float]:
-    """Return each aggregator's lowest mean accuracy and refusal rate over positive strengths of the confounder."""
+    """Compute each aggregator's lowest mean accuracy and refusal rate over positive strengths of the confounder."""
     confounded = [found for c, found in draws.items() if c > 0]
     measures: dict[str, float] = {}
     for name in COMPARED:

@@ -72,7 +72,7 @@ def run_orthogonality(workspace: Workspace, *, seeds: int, items: int) -> Experi
     helps = ", ".join(f"{row['overlap']:g}" for row in rows if row["change"] < 0)
     conclusions = [
         f"Subtracting the confounder changes 1 - R^2 of Q by {rows[0]['change']:+.3f} where loadings are orthogonal.",
-        f"It lowers it at these overlaps: {helps or 'none'}.",
+        f"Overlaps at which subtraction lowers 1 - R^2: {helps or 'none'}.",
     ]
     curves = [Series(name, list(_OVERLAPS), [row[name] for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)]
     return ExperimentFindings(
@@ -101,7 +101,7 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
 
 
 def direction_errors(sizes: Sequence[int], p: int, density: float, seed: int) -> Array:
-    """Return the error of the estimated leading direction of L at each sample size, with one confounder."""
+    """Simulate one confounder, and measure the error of the leading direction of L at each sample size."""
     rng, errors = np.random.default_rng([seed, 11]), list[float]()
     draw = joint_gaussian(rng, n=max(sizes), p=p, confounders=1, edge_density=density)
     covariance = np.linalg.inv(draw.sparse - draw.low_rank)
@@ -121,7 +121,7 @@ Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
     """Return the errors of state means and state weights, (2, sizes), under the best permutation of states.
 
-    The errors are infinite if there is no estimate.
+    An error is infinite if the mixture has no estimate at that sample size.
     """
     errors = np.full((2, len(sizes)), np.inf)
     draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
@@ -143,7 +143,7 @@ def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
 
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
-    """Return state means and weights by the third moment across planted views; None without four states."""
+    """Estimate state means and weights from the third moment across planted views; None without four states."""
     moments, views = accumulate(values), views_of(np.arange(values.shape[1]))
     scale = np.sqrt(np.diag(moments.covariance()))
     tensor = cp.augmented_moment(moments, views, scale)

@@ -26,21 +26,21 @@ def views_of(judges: NDArray[np.intp]) -> Views:
     return first, second, third
 
 
-def matched(found: Array, wanted: Array) -> tuple[float, list[int]]:
-    """Return the relative error of state means under the best permutation of states, and the permutation."""
-    orders = map(list, itertools.permutations(range(len(wanted))))
-    error, order = min((float(np.linalg.norm(found[order] - wanted)), order) for order in orders)
-    return error / float(np.linalg.norm(wanted)), order
+def matched(means: Array, truth: Array) -> tuple[float, list[int]]:
+    """Return the relative error of estimated state means under the best permutation of states, and the permutation."""
+    orders = map(list, itertools.permutations(range(len(truth))))
+    error, order = min((float(np.linalg.norm(means[order] - truth)), order) for order in orders)
+    return error / float(np.linalg.norm(truth)), order
 
 
-def _rotated(found: Array, wanted: Array) -> float:
-    """Return the relative error of the means under the best orthogonal matrix."""
-    u, _, vt = np.linalg.svd(wanted @ found.T)
-    return float(np.linalg.norm(u @ vt @ found - wanted)) / float(np.linalg.norm(wanted))
+def _rotated(means: Array, truth: Array) -> float:
+    """Return the relative error of estimated state means under the best orthogonal matrix."""
+    u, _, vt = np.linalg.svd(truth @ means.T)
+    return float(np.linalg.norm(u @ vt @ means - truth)) / float(np.linalg.norm(truth))
 
 
 def views_at(noise: float, seeds: int, n: int, p: int = 12) -> dict[str, float]:
-    """Compare the tensor's median error with planted, random and S-based views at a noise level."""
+    """Measure the median error of the tensor method with planted, random and S-based views at a noise level."""
     valid = list[bool]()
     errors: dict[str, list[float]] = {"planted": [], "random": [], "S": []}
     for seed in range(seeds):
@@ -80,9 +80,10 @@ def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Expe
     settings = [partial(views_at, noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
     rows = [*workspace.workers.map(call, settings)]
     conclusions = [
-        f"Noise {row['noise']:g}, {row['n']:,} items: views without a planted edge across in "
-        f"{row['valid, S views']:.0%} of {seeds} seeds; the bare tensor's error is {row['random over S']:.1f} times "
-        f"larger with random views than with these, and {row['random over planted']:.1f} times than with planted ones."
+        f"Noise {row['noise']:g}, {row['n']:,} items: no planted edge connects two views found by S in "
+        f"{row['valid, S views']:.0%} of {seeds} seeds; the bare tensor's error with random views is "
+        f"{row['random over S']:.1f} times that with views by S, and {row['random over planted']:.1f} times that "
+        "with planted views."
         for row in rows
     ]
     table = Table(f"Relative error of the state means, medians over {seeds} seeds", rows)

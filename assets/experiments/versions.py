@@ -23,14 +23,14 @@ _STYLED = ("mv", "avg", "uws", "ws", "care", "care_svd", "care_tensor")
 _ATTACKED = ("mv", "avg", "ws", "dawid_skene", "care", "care_svd", "care_tensor", "care_tensor_paper")
 
 NO_VERSIONS = (
-    "No test set of this workspace has scored versions of its answers. `source: {kind: versions, of: NAME}` makes a "
-    "test set of them, and the next run asks its judges."
+    "Nothing was run: no test set of this workspace has scored versions of its answers; declare a test set with "
+    "`source: {kind: versions, of: NAME}`, then run `care run`."
 )
 
 
 @dataclass(frozen=True)
 class Versions:
-    """Scores by the same judges of answers, (n, p), and of changed versions of the answers.
+    """Scores that the same judges gave to answers, (n, p), and to changed versions of these answers.
 
     ``changed`` maps a change to the row of each version's original, (m,), and the versions' scores, (m, p).
     """
@@ -142,7 +142,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, fl
 
 
 def run_attacked(workspace: Workspace) -> ExperimentFindings:
-    """Measure how often each aggregator accepts an opening without an answer as right."""
+    """Measure how often each aggregator accepts a response without an answer, such as ``:``, as right."""
     return for_each(read_versions(workspace, lambda change: change in TRIGGERS), _of_openings, NO_VERSIONS)
 
 
@@ -160,7 +160,7 @@ def _of_openings(versions: Versions) -> ExperimentFindings:
 
 
 def accepted(versions: Versions, change: str) -> dict[str, float]:
-    """Return the share of openings that each aggregator with a threshold accepts as right."""
+    """Return the share of responses without an answer that each aggregator with a threshold accepts as right."""
     n, fitted = len(versions.originals), versions.fitted(change, _ATTACKED)
     decided = {name: a.estimate[n:] > a.threshold for name, a in fitted.items() if a.threshold is not None}
     return {name: float(calls.mean()) for name, calls in decided.items()}

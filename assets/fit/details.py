@@ -1,4 +1,4 @@
-"""Typed records of those details of aggregators that other code reads."""
+"""Records of the details of aggregators, for the code that reads them."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -24,10 +24,11 @@ class CareDetails(CareSummary):
     ----------
     items_to_label : tuple of str
         Items whose ranks differ most between the two rival estimates.
-    labels_better, labels_gain, labels_at_random, turned : float
-        Probability that labels made the estimate at least as good as the plain average (None without labels or if all
-        labels are equal), and the expected gain; probability that the labels are unrelated to the scores; correlation
-        with the estimate without labels.
+    labels_better, labels_gain : float
+        Probability that the estimate with labels is at least as good as the plain average, and the expected gain; the
+        probability is None without labels or if all labels are equal.
+    labels_at_random, turned : float
+        Probability that the labels are unrelated to the scores; correlation with the estimate without labels.
     """
 
     items_to_label: tuple[str, ...]

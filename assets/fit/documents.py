@@ -7,9 +7,9 @@ from care_ops.records import Certificate
 
 @dataclass(frozen=True)
 class PanelDocument:
-    """Versions of a panel's inputs: scores of each judge, settings, code and source of the items.
+    """Versions of a panel's inputs: the scores of each judge, the settings, the code, and the source of the items.
 
-    ``panel`` is the fingerprint of the admitted matrix.
+    ``panel`` is the fingerprint of the matrix of admitted scores.
     """
 
     slices: dict[str, str]
@@ -35,9 +35,9 @@ class StructureDocument:
     Attributes
     ----------
     details : dict
-        Penalties and how they were chosen.
+        Penalties, and the values by which they were chosen.
     solution : SolutionRecord or None
-        Estimated structure; None with the reason in ``failures`` if the panel allows none.
+        Estimated structure; if the panel allows none, None, and ``failures`` states the reason.
     """
 
     details: dict[str, float]

@@ -49,7 +49,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
             "excluded": sum(not c.admitted for c in checks),
             "items": admitted.shape[0],
             "judges": table(rows),
-            "scales": "; ".join(one.sentence for one in scales_of_asked(workspace, testset)) or "one for all",
+            "scales": "; ".join(s.sentence for s in scales_of_asked(workspace, testset)) or "all judges use one scale",
         },
     )
 
@@ -81,7 +81,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         slices = slice_versions(connection, testset)
     admitted = scores.select_judges([c.judge for c in checks if c.admitted])
     if admitted.shape[1] < MIN_JUDGES:
-        loosen = "`panel: {admit: all}` in care.yaml lets in all that vary"
+        loosen = "`panel: {admit: all}` in care.yaml admits all judges that vary"
         why = too_few(scores, checks, loosen=loosen, declare="`panel: {absent: not_asked}` in care.yaml")
         raise dg.Failure(f"test set {testset!r}: {why}")
     return checks, admitted.select_items(canonical_order(admitted.item_ids)), slices

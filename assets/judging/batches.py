@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from care_ops.errors import counted
+
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from judges.batch import Batch, BatchStore
@@ -53,11 +55,11 @@ def every_batch(workspace: Workspace) -> dict[tuple[str, str], list[Batch]]:
 
 
 def batch_messages(workspace: Workspace) -> list[str]:
-    """Return a sentence about each open batch."""
+    """Return a message about each open batch, with its progress."""
     return [
-        f"judge {judge}: {batch.questions:,} questions on {testset} have been in a batch since {batch.since:.16} UTC "
-        f"({batch.batch_id or 'not yet confirmed'}), {batch.done:,} of {len(batch.lines):,} done; the next run "
-        "collects them"
+        f"judge {judge}: a batch of {counted(batch.questions, 'question')} on {testset} is open since "
+        f"{batch.since:.16} UTC ({batch.batch_id or 'not yet confirmed'}), {batch.done:,} of {len(batch.lines):,} "
+        "requests done; `care run` collects its answers"
         for (judge, testset), batches in every_batch(workspace).items()
         for batch in batches
     ]

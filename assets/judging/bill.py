@@ -103,7 +103,7 @@ class Account(Ledger):
         self._expected = expected
 
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
-        """Write the costs since the last call to disk, before the answers are stored, so no payment is lost.
+        """Write the costs since the last call to disk; call it before answers are stored, so no payment is lost.
 
         With ``going_on``, money stays reserved for the judge's further requests.
         """
@@ -163,8 +163,8 @@ class Account(Ledger):
 
     def _write(self) -> None:
         self._rows[-1]["latencies_ms"] = [milliseconds for _, milliseconds in self._bill.latencies]
-        asked = [one for one in self._rows if one.get("requests") or one.get("dollars_reserved")]
-        self._workspace.bills.write(self._run_date, self._id, self._judge, asked)
+        charged = [row for row in self._rows if row.get("requests") or row.get("dollars_reserved")]
+        self._workspace.bills.write(self._run_date, self._id, self._judge, charged)
 
     def close(self) -> None:
         """Close the journal, and load the cost records into the database if anything was asked."""
@@ -174,7 +174,7 @@ class Account(Ledger):
                 self._workspace.bills.load(connection, min(self.run_dates))
 
     def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
-        """Write the cost record of a batch."""
+        """Write the cost record of a batch, separate from the records of this account."""
         own = Account(self._workspace, self._judge, batch=batch)
         own.begin(testset, what, expected)
         own.add(bill)
@@ -196,13 +196,13 @@ def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, A
 
 
 def latest_bill_message(workspace: Workspace) -> str:
-    """Return a sentence with the costs of the last day with requests; empty without requests."""
+    """Return a sentence with the costs of the last day on which judges were asked; empty if there is none."""
     rows = [row for row in bills(workspace) if row["tokens_in"] or row["dollars"] or row["dollars"] is None]
-    return f"Judges took {in_words(rows)} on {rows[0]['run_date']} (UTC)." if rows else ""
+    return f"Cost of the judges on {rows[0]['run_date']} (UTC): {in_words(rows)}." if rows else ""
 
 
 def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a text with the total dollars, tokens and requests of rows of the view ``bills``."""
+    """Format the total dollars, tokens and requests of rows of the view ``bills`` as a text."""
     dollars = ("dollars", "forecast_dollars", "dollars_unknown", "dollars_reserved")
     counts = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
     total = {name: sum(row[name] or 0 for row in rows) for name in (*dollars, *counts)}
@@ -214,7 +214,7 @@ def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     if reserved := total["dollars_reserved"]:
         text += f" and at most {reserved:,.4f} more for requests that were under way when CARE was killed"
     if unpriced := sorted({row["judge"] for row in rows if row["dollars"] is None}):
-        text += f" and what {', '.join(unpriced)} cost, whose price is not known"
+        text += f" without {', '.join(unpriced)}, whose price is not known"
     read, cached, written, reasoning, repeated, refused = (f"{total[name]:,}" for name in counts)
     text += f", {read} tokens read ({cached} cached) and {written} written ({reasoning} to reason)"
     return f"{text}, {repeated} requests repeated, {refused} refused as too many"

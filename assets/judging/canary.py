@@ -21,7 +21,7 @@ from assets.judging.forecast import expected, rates
 from assets.metadata import checked, table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
-from care_ops.errors import JudgeError
+from care_ops.errors import JudgeError, counted
 from judges.engines.base import StoppedError
 from judges.items import FROM_A_FILE, Score, Status
 from judges.pool import Pool
@@ -35,7 +35,7 @@ CHECK = "same_model"
 
 @dataclass(frozen=True)
 class Answer:
-    """Stored score of an item and the score of its retest, each with the version of the engine.
+    """Stored score of an item and its score in the retest, each with the version of the engine that gave it.
 
     ``span`` is the length of the declared scale, or the range of all stored scores.
     """
@@ -85,24 +85,24 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     others = workspace.judge(judge).engine.needs.endpoint and not now <= before
     passed = changed is None and not others
     if not answers:
-        message = "nothing is scored yet"
+        message = "the judge has not scored any item yet; run `care run` first"
     elif moved is None:
-        message = f"none of {len(answers)} items was answered today; see the judge's `by_status`"
+        message = f"the retest gave no score for {counted(len(answers), 'item')}; see `by_status` of the judge's scores"
     else:
-        message = f"{len(answers)} items moved by {moved:.1%} of the scale on average"
+        message = f"{counted(len(answers), 'item')} moved by {moved:.1%} of the scale on average"
     if others:
-        message += f"; {', '.join(sorted(now - before))} answered, but {', '.join(sorted(before))} answered before"
+        message += f"; the answers came from {', '.join(sorted(now - before))}, before from {', '.join(sorted(before))}"
     message += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
     if changed is not None and not others and is_as_before(changed, again):
         affected = _scored_since(workspace, judge, changed.run_date)
         since = date.fromordinal(changed.run_date).isoformat()
-        message += f". Today it answers as it did before {since}"
+        message += f". Today the judge answers as it did before {since}"
         passed = affected == 0
         if passed:
             forget_change(workspace, judge, again)
             message += ", and no item was scored since: its scores remain valid"
         else:
-            message += f"; only the {affected} items scored since then are affected"
+            message += f"; the change affects only the {counted(affected, 'item')} scored since then"
     if not passed:
         message += (
             ". Change `revision` in the judge's file to score everything again; until then, you can pin the published "

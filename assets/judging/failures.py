@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IncompleteScores:
-    """State of a judge whose scores of a test set are incomplete or partly failed.
+    """Numbers of the missing and failed scores of a judge on a test set.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class IncompleteScores:
 
     @property
     def incomplete(self) -> bool:
-        """Whether asking the judge, or loading its scores, would add missing scores."""
+        """Whether the next run would add scores, by asking the judge or by loading stored scores."""
         return not self.why and (not self.loaded or self.unscored > 0)
 
 
@@ -66,15 +66,17 @@ def why_no_score(
     """Return the reason why a judge has no score at all; ``statuses`` counts its items by status."""
     items = sum(statuses.values())
     if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
-        return f"its score file has no score of any of the {items:,} items; compare the item ids of both files"
+        return (
+            f"its score file has no score for any of the {items:,} items; compare the ids of the items and of the file"
+        )
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
     words = Counter(row["raw"] for row in answers(workspace, judge, testset, "raw") if row["raw"])
-    message = f"; its most frequent message: {words.most_common(1)[0][0]}" if words else "; it gave no message"
-    return f"none of its {items:,} {which} has a score ({counts}){message}"
+    message = f"its most frequent message: {words.most_common(1)[0][0]}" if words else "it gave no message"
+    return f"none of its {items:,} {which} has a score ({counts}); {message}; try it with `care judges test {judge}`"
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Return the reason why a judge has no score under its current key; None with a score, or before any request."""
+    """Return the reason why requests to a judge gave no score under its current key; None without such a failure."""
     given = answers(workspace, judge, testset, "item_key", "status")
     statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest row of an item wins
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):

@@ -37,9 +37,9 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items to be scored, and different texts among them, or 0 if the scores are recorded.
+        Items to be scored, and questions to be asked. Items with equal texts share a question; recorded scores need 0.
     tokens : float
-        Tokens to be read and written; 0 if the judge is not a language model.
+        Tokens that the judge will read and write; 0 if it is not a language model.
     dollars : float or None
         Cost at the prices in the judge's file or in CARE's price table; None if neither has a price.
     seconds : float or None
@@ -47,11 +47,11 @@ class Forecast:
     measured : bool
         Whether tokens and time are measured in this workspace.
     given_up : int
-        Items that failed as often as the judge's ``attempts`` allow, and are not asked about.
+        Items that are not asked about again, because they failed as often as the judge's ``attempts`` allow.
     failure : str
         Reason why there is no forecast; empty if there is a forecast.
     message : str
-        Warning about the scores before they are paid for; empty without one.
+        Warning to read before paying for the scores; empty if there is none.
     """
 
     judge: str
@@ -80,8 +80,8 @@ class Rate:
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
     """Forecast the requests of judges on test sets, without sending any request.
 
-    A judge without pending items is left out, unless it has given up on items. For a judge or test set that cannot be
-    read, the row has a failure.
+    Judges without pending or given-up items are left out. If a judge or test set cannot be read, its forecast states
+    the failure.
     """
     rows: list[Forecast] = []
     known = rates(workspace)
@@ -91,12 +91,12 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
         except CareError as error:
             rows.append(Forecast("", testset, failure=str(error)))
             continue
-        there = available_texts(items)
+        available = available_texts(items)
         for judge in judges:
             if testset not in workspace.testsets_of(judge):
                 continue
             try:
-                check_texts(workspace, judge, testset, there)
+                check_texts(workspace, judge, testset, available)
                 row = _forecast_slice(workspace, judge, testset, items, known.get(judge))
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
@@ -107,28 +107,28 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
 
 def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
     """Return the names of the texts (``prompt``, ``response`` ...) that at least one item has."""
-    there = set[str]()
+    names = set[str]()
     for item in items:
-        there |= {name for name in ITEM_TEXTS if name not in there and (getattr(item, name) or "").strip()}
-    return there
+        names |= {name for name in ITEM_TEXTS if name not in names and (getattr(item, name) or "").strip()}
+    return names
 
 
-def check_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
+def check_texts(workspace: Workspace, judge: str, testset: str, available: Collection[str]) -> None:
     """Raise ``JudgeError`` if a judge's template needs a text that no item of a test set has.
 
-    ``there`` are the texts of the items (``available_texts``). Also raises the errors of ``check_template``.
+    ``available`` are the names that ``available_texts`` returns. Also raises the errors of ``check_template``.
     """
-    check_template(workspace, judge, testset, there)
+    check_template(workspace, judge, testset, available)
     template = _template(workspace, judge, testset)
-    if template is not None and (missing := [name for name in template.needs if name not in there]):
+    if template is not None and (missing := [name for name in template.needs if name not in available]):
         names = ", ".join(missing)
         raise JudgeError(
-            f"no item of {testset} has a text that template {template.name!r} needs: {names}; name its column under "
-            "`columns` of the test set's source, or choose another template"
+            f"judge {judge!r}: template {template.name!r} needs {names}, which no item of {testset} has; name the "
+            "column under `columns` of the test set's source, or choose another template"
         )
 
 
-def check_template(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
+def check_template(workspace: Workspace, judge: str, testset: str, available: Collection[str]) -> None:
     """Raise ``JudgeError`` if a judge's template does not suit the items or the recorded scores of a test set.
 
     A template must show both answers of a pair, and prefer the same answer as recorded scores of pairs. Raises
@@ -137,7 +137,7 @@ def check_template(workspace: Workspace, judge: str, testset: str, there: Collec
     template = _template(workspace, judge, testset)
     if template is None:
         return
-    if "response_2" in there and "response_2" not in template.shown:
+    if "response_2" in available and "response_2" not in template.shown:
         raise JudgeError(
             f"template {template.name!r} shows one answer, but items of {testset} are pairs of answers; leave the test "
             f"set out of `testsets` in the file of judge {judge!r}, or give the judge a `template` with `response_2`"
@@ -164,23 +164,23 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
         return ""
     (low, high), (bottom, top) = own, its
     declare = f"`scale: [{low:g}, {high:g}]` in the judge's file" + (
-        "" if spec.scale is not None else f" and `scale: [{bottom:g}, {top:g}]` in that of the test set"
+        "" if spec.scale is not None else f" and `scale: [{bottom:g}, {top:g}]` in the test set's file"
     )
     return (
-        f"judge {judge!r} answers from {low:g} to {high:g} by template {template.name!r}, and the scale of {testset} "
-        f"is {bottom:g} to {top:g}: its scores will not be converted; to convert them, set {declare}"
+        f"the scores of judge {judge!r} will not be converted to the scale of {testset}, {bottom:g} to {top:g}: "
+        f"template {template.name!r} gives scores from {low:g} to {high:g}; to convert them, set {declare}"
     )
 
 
 def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """Return a warning if items address the language model that is about to read them; otherwise empty."""
+    """Return a warning if texts of items may try to influence a language model as a judge; otherwise empty."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""
     first, rules = next(iter(flags.items()))
     return (
         f"{counted(len(flags), 'item')} of {len(to_ask):,} may try to influence the judge, such as {first!r} "
-        f"({rules[0]}): read them, or leave them out by `judging: {{leave_out_flagged: true}}` in care.yaml"
+        f"({rules[0]}): read these items, or set `judging: {{leave_out_flagged: true}}` in care.yaml to leave them out"
     )
 
 

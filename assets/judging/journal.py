@@ -57,7 +57,7 @@ class Journal:
             self._lines += 1
 
     def stored(self, items: Collection[str]) -> None:
-        """Note that score parts hold the answers about these items, and delete files whose answers are all in parts."""
+        """Record that score parts contain the answers about these items; delete files without other answers."""
         with self._lock:
             for entry in self._files[:]:
                 path, file, waiting = entry
@@ -132,7 +132,7 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
         missing = [row for item, row in by_item.items() if item not in done]
         if missing:
             parts.write_scores(judge, testset, key, engine, missing)
-            _log.info("Stored %d answers of judge %s on %s that a killed run has left.", len(missing), judge, testset)
+            _log.info("Stored answers of judge %s on %s from a killed run: %d.", judge, testset, len(missing))
         count += len(missing)
     return count
 

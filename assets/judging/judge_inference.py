@@ -40,7 +40,7 @@ _REPORT_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """Number of a test set's items, and number of them that a judge has scored in this run."""
+    """Number of a test set's items, and number of the items that a judge has scored in this run."""
 
     __test__ = False
 
@@ -59,7 +59,7 @@ Counts = tuple[list[TestsetCount], dict[str, str], float]
         dg.AssetSpec(
             "judge_inference",
             deps=[dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping())],
-            description="One judge over every pending item of every test set; its model is loaded once.",
+            description="Scores of one judge for all pending items of all test sets; its model is loaded once.",
             kinds={"parquet"},
             group_name="judging",
             skippable=True,

@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return earlier rows, by item key, of items that have since got a text that prompts do not show."""
+    """Return score rows, by item key, that were stored before the item gained a text that no prompt shows."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
@@ -103,8 +103,8 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """Yield the keys that the item had without one or more of the texts that prompts do not show."""
-    there = [name for name in unread if getattr(item, name) is not None]
-    for count in range(1, len(there) + 1):
-        for names in combinations(there, count):
+    """Yield the keys of the item without one or more of the texts that the prompt does not show."""
+    present = [name for name in unread if getattr(item, name) is not None]
+    for count in range(1, len(present) + 1):
+        for names in combinations(present, count):
             yield replace(item, **dict.fromkeys(names)).key

@@ -44,7 +44,7 @@ class Retest:
 
 @dataclass(frozen=True)
 class Retests:
-    """Retests of a judge under its current keys, oldest first, and the change that they show.
+    """Retests of a judge under its current keys, oldest first, and the change point that they show.
 
     ``asked`` is the day of the last retest, even without an answer; 0 without a retest.
     """
@@ -55,7 +55,7 @@ class Retests:
     asked: int = 0
 
     def differences(self) -> list[Difference]:
-        """Return the change of each retest with its round: 1 for an item's first retest, 2 for the second."""
+        """Return the change of score in each retest, with the number of the item's retests so far."""
         times = Counter[tuple[str, str]]()
         found: list[Difference] = []
         for row in self.rows:
@@ -94,13 +94,13 @@ def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence
 
 
 def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
-    """Return whether the retests of a changed judge are nearer to its old scores than to its new scores."""
+    """Return whether new retests of a changed judge are nearer to its scores before the change than after it."""
     shift = sum(row.moved for row in again) / max(len(again), 1)
     return len(again) >= MIN_ITEMS and abs(shift) < abs(changed.shift) / 2
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
-    """Clear a judge's change and its retests since then, except ``again``, after its former model returned."""
+    """Clear a judge's detected change and the retests since then, except ``again``: its former model is back."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)

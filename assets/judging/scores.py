@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     pool="warehouse_writer",
 )
 def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
-    """Load the scores of each partition, with one materialisation and data version per partition."""
+    """Load the scores of each partition into the warehouse, and log one materialisation per partition."""
     from warehouse.panel_rows import LongWrite
 
     failures: dict[str, str] = {}
@@ -71,7 +71,7 @@ def _inputs(workspace: Workspace) -> list[dg.AssetKey]:
 
 
 def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
-    """Build the event of a Dagster partition whose judge does not score its test set; it makes no panel stale."""
+    """Build the event of a partition whose judge does not score the test set; the event makes no panel stale."""
     return dg.AssetMaterialization(
         workspace.mount.key("scores"),
         partition=key,
@@ -105,7 +105,7 @@ def _materialisation(
     judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
     batches = open_batches(workspace, judge, testset)
     if loaded.n_missing > sum(batch.items for batch in batches):
-        raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; run `care run` to get them")
+        raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; `care run` scores them")
     is_silent = loaded.n_items and not loaded.n_ok
     if is_silent and not batches and not has_abstained(workspace, judge, loaded.statuses):
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))

@@ -12,7 +12,7 @@ from warehouse.parts import PartStore
 
 
 class StoredItems(ItemSource):
-    """Items of one test set, whose texts are read on demand."""
+    """Items of one test set; ids and keys are in memory, and texts are read on demand."""
 
     def __init__(self, parts: PartStore, testset: str) -> None:
         self._testset = testset

@@ -35,8 +35,8 @@ def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
     printed = " ".join(care(folder, "run").split())
     (batch,) = server.batches.values()
     lines = batch["request_counts"]["total"]
-    assert f"judge api: {lines} questions on one have been in a batch since" in printed
-    assert f"({batch['id']}), 0 of {lines} done; the next run collects them" in printed
+    assert f"judge api: a batch of {lines} questions on one is open since" in printed
+    assert f"({batch['id']}), 0 of {lines} requests done; `care run` collects its answers" in printed
     assert "Judge api has not scored" in printed
     assert "is dead" not in printed, "its one score is not fitted before the others are there"
     page = folder / "data" / "report" / page_name("one")

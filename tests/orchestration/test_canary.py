@@ -72,7 +72,7 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     shift[1] = "vendor/large-2026-11-01"
     other = ask_again(folder)
     assert not other.passed
-    assert "vendor/large-2026-11-01 answered, but vendor/large-2026-08-01 answered before" in (other.description or "")
+    assert "came from vendor/large-2026-11-01, before from vendor/large-2026-08-01" in (other.description or "")
     shift[0] = 3
     changed = ask_again(folder)
     assert not changed.passed
@@ -155,7 +155,7 @@ def test_after_a_model_returns_only_scores_since_its_change_are_affected(workspa
     assert "changed" in care(folder, "judges", "retest", "api", code=6)
     shift[0] = 0
     printed = " ".join(care(folder, "judges", "retest", "api", code=6).split())
-    assert "only the 40 items scored since then are affected" in printed
+    assert "affects only the 40 items scored since then" in printed
 
 
 def test_an_impossible_retest_is_rejected(workspace):

@@ -283,7 +283,7 @@ def test_a_panel_without_texts_and_features_has_no_features_to_correlate(monkeyp
         parts=SimpleNamespace(read_items=lambda _name: []),
     )
     found = experiments()["confounder_features"].run(workspace)
-    assert found.conclusions == ["one: no responses, and no declared features."]
+    assert found.conclusions == ["one: the items have no responses and no declared features."]
 
 
 def test_the_tensor_finds_the_planted_confounder():

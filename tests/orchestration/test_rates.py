@@ -124,16 +124,16 @@ def test_labels_of_unknown_sampling_are_refused(folder):
     for command in commands:
         code, printed, stderr = of_systems(folder, *command, labels="plain.csv")
         assert (code, printed) == (2, "")
-        assert "plain.csv: 120 of 120 labels do not say how their items were drawn" in stderr
+        assert "plain.csv: cannot use these labels: for 120 of 120 labels, no column states how" in stderr
         assert "add a column `drawn` (random or chosen)" in stderr
         assert "--drawn random" in stderr
-        assert "one_empty.csv: 1 of 120 labels" in of_systems(folder, *command, labels="one_empty.csv")[2]
+        assert "use these labels: for 1 of 120 labels" in of_systems(folder, *command, labels="one_empty.csv")[2]
         result = of_systems(folder, *command, "--drawn", "random", labels="plain.csv")
         assert result[:2] == of_systems(folder, *command)[:2]
-        assert "you say that it was at random" in result[2]
+        assert "as you declare, they count as random" in result[2]
     report = ["judges", "report", folder / "scores.csv", "--labels", folder / "plain.csv", "--cut", "0.5"]
     assert (care(*report)[0], care(*report, "--drawn", "random")[0]) == (2, 0)
-    with pytest.raises(care_eval.InputError, match=r'do not say how .*drawn="random" in Python'):
+    with pytest.raises(care_eval.InputError, match=r'states how the item .*drawn="random" in Python'):
         care_eval.rate(folder / "scores.csv", dict(zip(table["item_id"], table["label"], strict=True)))
     with pytest.raises(care_eval.InputError, match="`drawn` must be random, chosen or empty, got 'nix'"):
         care_eval.rate(folder / "scores.csv", {"i0": 1.0}, drawn="nix")

@@ -141,7 +141,7 @@ def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
 def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_it(tmp_path, endpoint):
     """The doctor and the forecast say it; who runs all the same is told which judge is red and why, every time."""
     folder = own_workspace(tmp_path / "own", endpoint, "response")
-    needs = "no item of own has a text that template 'answer_rating' needs: prompt"
+    needs = "judge 'api': template 'answer_rating' needs prompt, which no item of own has"
     (failure,) = [row["failure"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"]
     assert failure.startswith(needs)
     assert needs in care(folder, "doctor", "--json", code=1)
@@ -173,7 +173,8 @@ def test_a_test_set_without_scores_does_not_affect_other_test_sets(tmp_path):
     )
     (folder / "judges" / "gpt.yaml").write_text("engine: {kind: recorded, column: gpt}\ntestsets: [one, own]\n")
     printed = care(folder, "run", code=1)
-    assert "failed: judge_inference gpt: one: judge 'gpt' is recorded, but this test set has no score file" in printed
+    failed = "failed: judge_inference gpt: one: judge 'gpt' has recorded scores, but test set 'one' has no score file"
+    assert failed in printed
     states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
     assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
     assert states["gpt", "one"] == "failed"

@@ -150,7 +150,7 @@ def test_labels_know_how_they_came(tmp_path):
     for rows, sentence in {
         "a,1,maybe,,,": "labels.csv: `drawn` must be random, chosen or empty, got 'maybe'",
         "a,1,random,0,,": r"the probability of item 'a' is 0; give one in \(0, 1\]",
-        "a,1,random,,ann,now\na,1,random,,ann,now": "ann labelled item 'a' at now in several rows",
+        "a,1,random,,ann,now\na,1,random,,ann,now": "several rows say that ann labelled item 'a' at now",
         "a,1,random,,,\na,1,chosen,,,": "the rows of item 'a' disagree",
     }.items():
         path.write_text(f"item_id,label,drawn,probability,rater,labelled_at\n{rows}\n")
@@ -162,12 +162,12 @@ def test_labels_without_a_draw_are_taken_as_declared(tmp_path):
     path = tmp_path / "old.csv"
     path.write_text("item_id,label\na,1\nb,0\n")
     for unstated, usable, taken in (
-        ("chosen", {}, "drawn, and are taken as chosen"),
-        ("random", {"a": 1.0, "b": 1.0}, "drawn; you say that it was at random"),
+        ("chosen", {}, "they count as chosen"),
+        ("random", {"a": 1.0, "b": 1.0}, "as you declare, they count as random"),
     ):
         readings = []
         assert read_labels(path, report=readings.append, unstated=unstated).sample == usable
-        assert f"2 labels do not say how their items were {taken}" in " ".join(readings[0].sentences())
+        assert f"how items were sampled, for 2 of 2 labels; {taken}" in " ".join(readings[0].sentences())
     path.write_text("item_id,label,chance\na,1,0.5\nb,0,0.1\n")
     assert read_labels(path).sample == {"a": 0.5, "b": 0.1}
 
