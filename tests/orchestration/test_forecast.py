@@ -104,7 +104,7 @@ def test_a_missing_price_is_reported(workspace_after_run, endpoint):
     printed = " ".join(care(workspace_after_run, "run", "--dry-run").split())
     assert "before all is asked: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in printed
     assert "judge api will not get all questions in one run: spend_limit in its file is 0.0002 US dollars" in printed
-    assert "plus the cost of unpriced (set price_in and price_out in its file)" in printed
+    assert "plus the cost of unpriced (set price_in and price_out" in printed
 
 
 def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_reported(workspace_after_run, endpoint):
