@@ -114,7 +114,7 @@ def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_report
     (workspace_after_run / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
     write_judge(workspace_after_run, endpoint, "api")
     refused = "template 'quality' shows one answer, but items of pairs are pairs of answers; leave the test set out"
-    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores will not be"
+    scale = "will not be converted to the scale of one, 0 to 10: template 'quality' gives scores from 1 to 10"
     one, pairs = care_json(workspace_after_run, "run", "--dry-run", "--json", "--judge", "api")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)
     assert scale in one["message"]
@@ -127,7 +127,7 @@ def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_report
     assert len(endpoint.requests) == one["questions"]
     path = workspace_after_run / "judges" / "api.yaml"
     path.write_text(path.read_text() + "testsets: [one]\nscale: [1, 10]\n")
-    assert "its scores will not be" not in care(workspace_after_run, "doctor")
+    assert "will not be converted" not in care(workspace_after_run, "doctor")
     assert not run(workspace_after_run, judge="api", selection=SCORED).failures
 
 
@@ -139,7 +139,7 @@ def test_a_judge_on_another_scale_than_recorded_votes_is_reported(workspace_afte
     write_judge(workspace_after_run, endpoint, "api")
     judge = workspace_after_run / "judges" / "api.yaml"
     judge.write_text(judge.read_text() + "testsets: [votes]\n")
-    needed = "set `scale: [1, 10]` in the judge's file and `scale: [0, 1]` in that of the test set"
+    needed = "set `scale: [1, 10]` in the judge's file and `scale: [0, 1]` in the test set's file"
     message = {row["judge"]: row["message"] for row in care_json(workspace_after_run, "run", "--dry-run", "--json")}
     assert needed in message.pop("api")
     assert not any(message.values())
