@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME [OPTIONS]]``: run a benchmark on one BLAS thread, or list them all."""
+"""Run a benchmark on one BLAS thread, or list all benchmarks: ``python -m benchmarks [NAME [OPTIONS]]``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def main() -> None:
     if name not in BENCHMARKS:
         for known, module in BENCHMARKS.items():
             print(f"{known:10} {describe(module)}")
-        sys.exit(f"benchmarks: there is no {name!r}; choose one of the above" if name else 0)
+        sys.exit(f"benchmarks: there is no benchmark {name!r}; choose a name from the list above" if name else 0)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.argv = [f"benchmarks {name}", *sys.argv[2:]]
     runpy.run_module(BENCHMARKS[name], run_name="__main__", alter_sys=True)

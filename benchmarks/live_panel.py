@@ -1,9 +1,9 @@
 """Judge, compare and measure a panel of language models with real weights: ``make live``.
 
-The workspace of ``examples/live`` is laid in a folder that git ignores, with weights that a package index carries. It
-scores 1,000 comments of CivilComments where ``CARE_DATA_DIR`` is set, and the demo's answers otherwise. Whoever starts
-it again goes on where it was stopped. The figures go to ``benchmarks/results/live.md``, with the argument ``report``
-those of the judges that are done.
+The command copies the workspace of ``examples/live`` to a folder that git ignores, and gets the weights from packages.
+The judges score 1,000 comments of CivilComments if ``CARE_DATA_DIR`` is set, and otherwise the demo's answers. A second
+call continues an interrupted run. Figures are written to ``benchmarks/results/live.md``; with the argument ``report``,
+the command asks no judge and writes the figures of finished judges.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tests.support.live import ENVIRONMENT, Compared, compare_all, lay
 FOLDER = Path("build/live")
 EXPERIMENTS = Path("build/live-experiments")
 ASKED = ("injected_bias", "adversarial_answers", "dummy_judges")
-"""Experiments that ask judges; they have a workspace of their own."""
+"""Experiments that ask judges, in a separate workspace."""
 RESULT = Path("benchmarks/results/live.md")
 COMPARED = 40
-"""Items about which transformers is asked, too."""
+"""Number of items that transformers also scores, for comparison with vLLM."""
 
 LABELS, DRAWS = 20, 20
 
 
 def rows(folder: Path) -> list[tuple[str, str, float | None]]:
-    """Read all score parts as (judge, item, score)."""
+    """Return all stored scores as (judge, item, score)."""
     rows: list[tuple[str, str, float | None]] = []
     for path in sorted((folder / "data" / "parts" / "scores").rglob("*.parquet")):
         judge = path.parent.parent.name.removeprefix("judge=")
@@ -50,7 +50,7 @@ def rows(folder: Path) -> list[tuple[str, str, float | None]]:
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start ``care run`` in a process session of its own."""
+    """Start ``care run`` in a separate process session."""
     command = [sys.executable, "-m", "orchestration.cli", "run", "--verbose", "--workspace", str(folder), *options]
     with (folder / "log.txt").open("ab") as log:
         return subprocess.Popen(
@@ -60,7 +60,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 
 @dataclass(frozen=True)
 class Panel:
-    """Scores by judge, gold, texts and scales of a judged test set."""
+    """Scores, gold, texts and scales of a test set that judges have scored."""
 
     items: list[str]
     texts: dict[str, list[Any]]
@@ -88,7 +88,7 @@ class Panel:
         return Panel(ids, texts, gold, scores, judges, testset.cut, testset.scale)
 
     def measure(self, answers: dict[str, float | None], without: Sequence[str] = ()) -> float:
-        """Return AUC (binary gold) or Kendall's tau of an estimate; a missing one counts as the mean."""
+        """Return AUC (binary gold) or Kendall's tau of an estimate; a missing value counts as the mean."""
         chosen = [item for item in self.items if item not in set(without)]
         gold = np.array([self.gold[item] for item in chosen])
         given = np.array([answers.get(item) for item in chosen], dtype=float)
@@ -96,7 +96,7 @@ class Panel:
         return (auc if is_binary(gold) else tau)(given, gold) or 0.0
 
     def fit(self, labelled: Sequence[str] = ()) -> tuple[dict[str, dict[str, float | None]], str]:
-        """Fit ``care`` and the mean with these labels; returns estimates and the verdict."""
+        """Fit ``care`` and the mean with the gold of the labelled items; return the estimates and the verdict."""
         long = [(item, name, score) for name, by_item in self.scores.items() for item, score in by_item.items()]
         ids, names, values = (list(column) for column in zip(*long, strict=True))
         own = {name: spec.scale for name, spec in self.judges.items() if spec.scale not in (None, self.scale)}
@@ -119,7 +119,7 @@ class Panel:
 
 
 def with_labels(panel: Panel) -> tuple[float, float, float]:
-    """Measure ``care`` with random labels on the other items: mean and deviation over draws, and the plain mean."""
+    """Measure ``care`` with random labels on the other items: its mean and deviation over draws, and the plain mean."""
     found: list[tuple[float, float]] = []
     for seed in range(DRAWS):
         drawn = np.random.default_rng(seed).choice(panel.items, LABELS, replace=False).tolist()
@@ -130,7 +130,7 @@ def with_labels(panel: Panel) -> tuple[float, float, float]:
 
 
 def work(folder: Path) -> list[dict[str, Any]]:
-    """Return mass of legal answers, prompt tokens and time per item of each model."""
+    """Return probability mass on valid answers, prompt tokens and time per item, for each judge that is a model."""
     table = []
     for path in sorted((folder / "data" / "parts" / "scores").glob("judge=*")):
         columns = ["item_key", "valid_mass", "tokens_in", "latency_ms"]
@@ -142,7 +142,7 @@ def work(folder: Path) -> list[dict[str, Any]]:
 
 
 def experiment(folder: Path) -> list[str]:
-    """Run the paper's experiments with the panel's judges; returns their findings for the page."""
+    """Run the paper's experiments with the panel's judges, and return their findings for the page."""
     selected = ["--select", " or ".join(f"key:{key}" for key in ASKED)]
     if not (folder / "models").exists():
         (folder / "models").symlink_to((FOLDER / "models").resolve())
@@ -150,12 +150,12 @@ def experiment(folder: Path) -> list[str]:
         if start(folder, *more).wait() != 0:
             raise SystemExit((folder / "log.txt").read_text()[-3000:])
     lines = [
-        "## Asked by the paper's experiments",
+        "## The paper's experiments with these judges",
         "",
-        "The same eight judges and three programs, by the prompts for answers (`examples/live/experiments`): 60",
-        "answers of the demo, openings that answer nothing in their place, and answers to 24",
-        "questions of bias_perturb, each as it was and dressed up. The paper asked other and larger models: these",
-        "figures repeat none of its own.",
+        "The same eight judges and three programs scored, with the prompts for answers (`examples/live/experiments`),",
+        "60 answers of the demo, openings without an answer in their place, and answers to 24 questions of",
+        "bias_perturb, original and restyled. The paper used other and larger models, so these figures do not",
+        "reproduce its figures.",
         "",
     ]
     for key in ASKED:
@@ -165,23 +165,23 @@ def experiment(folder: Path) -> list[str]:
 
 
 def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[str]) -> str:
-    """Return the page in Markdown."""
+    """Return the page of results in Markdown."""
     panel = Panel.of(folder)
     measured = {name: panel.measure(by_item) for name, by_item in panel.scores.items()}
     order = "AUC" if is_binary(np.array(list(panel.gold.values()))) else "Kendall's tau"
     lines = [
         "# A live panel",
         "",
-        "`make live` writes this page. Judges are SmolLM2-135M-Instruct (Apache-2.0) and Gemma 3 270M (not instructed;",
-        "Google's Gemma terms), each asked by four prompts, in float32 by vLLM's CPU build in a Ray actor, beside",
-        "three built-in programs; the table of judges has those that are done. The prompts were committed before any",
-        "figure of these comments against gold was looked at; that SmolLM2 orders comments better by a cloze than by",
-        "a grade was known from a trial with other prompts, and no chat template is used, which is quicker.",
+        "`make live` wrote this page. The judges are SmolLM2-135M-Instruct (Apache-2.0) and Gemma 3 270M (not",
+        "instructed; Google's Gemma terms), each with four prompts, and three built-in programs. vLLM's CPU build ran",
+        "the models in float32 in a Ray actor, without a chat template, which is faster. The table shows finished",
+        "judges. The prompts were committed before any comparison of these comments with gold. A trial with other",
+        "prompts had shown that SmolLM2 orders comments better by a cloze than by a grade.",
         "",
         *_of_answers(folder, panel, measured, order),
         *_of_judges(folder, measured, order),
-        f"Beside transformers, on {COMPARED} items of each judge: largest difference between log probabilities",
-        "of tokens that begin a legal answer, and rank correlation of the scores.",
+        f"vLLM compared with transformers on {COMPARED} items of each judge: largest difference between log",
+        "probabilities of tokens that begin a valid answer, and rank correlation of the scores.",
         "",
         "| judge | difference | rank correlation |",
         "|---|---|---|",
@@ -193,7 +193,6 @@ def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[st
 
 
 def _of_answers(folder: Path, panel: Panel, measured: dict[str, float], order: str) -> list[str]:
-    """Tabulate how well ``care``, the mean and the best judge order the items."""
     unlabelled, verdict = panel.fit()
     plain = {name: panel.measure(answers) for name, answers in unlabelled.items()}
     labelled, spread, mean = with_labels(panel)
@@ -204,40 +203,40 @@ def _of_answers(folder: Path, panel: Panel, measured: dict[str, float], order: s
         "",
         f"The verdict without labels: {verdict}",
         "",
-        f"| answer | {order} |",
+        f"| estimate | {order} |",
         "|---|---|",
         f"| `care` | {plain['care']:.3f} |",
         f"| plain mean | {plain['avg']:.3f} |",
-        f"| best judge, chosen by all gold: {best} | {measured[best]:.3f} |",
-        f"| `care` with {LABELS} labels, {DRAWS} draws, on the other items | {labelled:.3f} ± {spread:.3f} |",
-        f"| plain mean on the same | {mean:.3f} |",
+        f"| best judge by gold: {best} | {measured[best]:.3f} |",
+        f"| `care` with {LABELS} labels, on the other items; mean of {DRAWS} draws | {labelled:.3f} ± {spread:.3f} |",
+        f"| plain mean on the same items | {mean:.3f} |",
         "",
     ]
 
 
 def _of_judges(folder: Path, measured: dict[str, float], order: str) -> list[str]:
-    """Tabulate how well each judge orders the items, and its cost."""
     spent = {row["judge"]: row for row in work(folder) if row["judge"] in measured}
     seconds = sum(row["latency_ms"] for row in spent.values()) / 1e3
-    lines = [f"| judge | {order} | mass on legal answers | prompt tokens an item | items/s |", "|---|---|---|---|---|"]
+    head = f"| judge | {order} | probability mass on valid answers | prompt tokens per item | items per s |"
+    lines = [head, "|---|---|---|---|---|"]
     for name in sorted(measured, key=measured.__getitem__, reverse=True):
         row = spent.get(name)
         rest = f"{row['valid_mass']:.3f} | {row['tokens_in']:.0f} | {1e3 / row['latency_ms']:.1f}" if row else "| |"
         lines.append(f"| {name} | {measured[name]:.3f} | {rest} |")
     if unfinished := sorted(load_workspace(folder).judges.keys() - measured.keys()):
-        lines += ["", f"Not done when this was written: {', '.join(unfinished)}."]
+        lines += ["", f"Unfinished judges: {', '.join(unfinished)}."]
     return [
         *lines,
         "",
-        f"All judges together: {1 / seconds:.2f} items a second of an actor's time ({os.cpu_count()} cores, load",
-        f"average {os.getloadavg()[2]:.0f} when this was written). The judges of one model share it and its cache, in",
-        "which the comment is from the second judge on.",
+        f"All judges together process {1 / seconds:.2f} items per second of an actor's time ({os.cpu_count()} cores,",
+        f"load average {os.getloadavg()[2]:.0f} at the end). Judges with the same model share its weights and its",
+        "cache, which holds the comment from the second judge on.",
         "",
     ]
 
 
 def main() -> None:
-    """Create the workspace, judge, compare, measure and write; each step resumes."""
+    """Create the workspace, run its judges, and write the page; each step continues an interrupted one."""
     with_data = bool(os.environ.get("CARE_DATA_DIR"))
     kind, count = ("comments", 1_000) if with_data else ("answers", 360)
     folder = lay(FOLDER, kind, count)

@@ -27,9 +27,9 @@ _NOT_ASKED = re.compile(
 )
 _TARGET = Path(__file__).parents[1] / "judges" / "prices.yaml"
 _HEAD = """\
-# Prices of today's endpoints in US dollars per million tokens, by host and model: read, read from a cache, written.
-# Made by benchmarks/make_prices.py; a judge's price_in, price_cached and price_out take their place. For prompts above
-# 200,000 tokens, for writing a cache and for tiers of service some ask for more: who does so names the prices.
+# Prices of endpoints in US dollars per million tokens, by host and model: input, cached input, output.
+# Written by benchmarks/make_prices.py; a judge's price_in, price_cached and price_out override them. Some hosts charge
+# more for prompts above 200,000 tokens, for writing a cache, or for service tiers: set such prices in the judge's file.
 date: {date}
 source: litellm {version}
 prices:

@@ -1,4 +1,4 @@
-"""Print benchmarks/results/reproduction.md from a ledger: ``python -m benchmarks.reproduction WORKSPACE``."""
+"""Print the page reproduction.md from a workspace's ledger: ``python -m benchmarks.reproduction WORKSPACE``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ care run --workspace examples/paper --experiments
 python -m benchmarks.reproduction examples/paper > benchmarks/results/reproduction.md
 ```
 
-Every number of the paper's tables, and every claim of its text and figures that a number can hold, next to ours. The
-paper's numbers are in `assets/experiments/paper_numbers.yaml`; ours are read from the experiments in `examples/paper`.
-*By its procedure as written*: the paper's algorithm and protocol, with the departures that docs/paper.md names. *By
-ours*: this project's estimate. *Released code*: the result of the authors' code.
-2026-11-28, at the small sizes, which are the default."""
+This page compares all numbers of the paper's tables, and all claims of its text and figures that a number can test,
+with CARE's numbers. The paper's numbers are in `assets/experiments/paper_numbers.yaml`. CARE's numbers come from the
+experiments in `examples/paper`, with the default (small) sizes, on 2026-11-28. The columns are:
+
+- *by its procedure as written*: the paper's algorithm and protocol, except for differences that docs/paper.md lists;
+- *by ours*: CARE's procedure;
+- *released code*: the result of the authors' code."""
 
 
 def main() -> None:
-    """Print the page."""
+    """Print the page in Markdown."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m benchmarks.reproduction WORKSPACE")
     workspace = load_workspace(Path(sys.argv[1]))

@@ -1,6 +1,6 @@
 """Damage every kind of file of a workspace in six ways, and check the next runs.
 
-``python -m benchmarks.soaks.damage [--match TEXT]`` prints a line a case and ends with 1 where one is wrong.
+``python -m benchmarks.soaks.damage [--match TEXT]`` prints a line for each case, and exits with 1 if a case fails.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tests.support.damage import DAMAGES, make_small, one_of_each_kind, try_dama
 
 
 def main() -> int:
-    """Print a line for each case; returns 1 if data are lost, a traceback is shown or no repair is named."""
+    """Print a line for each case; return 1 if data are lost, a traceback is printed or no repair is named."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soaks.damage")
-    parser.add_argument("--match", default="", help="only files whose path has this")
-    parser.add_argument("--how", choices=DAMAGES, action="append", help="only this damage; may be given several times")
+    parser.add_argument("--match", default="", help="only files whose path contains this text")
+    parser.add_argument("--how", choices=DAMAGES, action="append", help="only this kind of damage; repeatable")
     given = parser.parse_args()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     logging.disable(logging.WARNING)

@@ -1,9 +1,9 @@
-"""Fuzz everything that reads input.
+"""Fuzz all functions that read input.
 
 ``python -m benchmarks.soaks.fuzz [MINUTES] [--seed N] [--target NAME] [--out FILE]``
 
 A case is a finding if it raises an error that is not CARE's own, takes more than ten CPU seconds or two gigabytes, or
-ends the process. Cases follow from seed, target and number; ``--target NAME --case K`` repeats one.
+ends the process. A case is determined by seed, target and number; ``--target NAME --case K`` repeats a case.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _OURS = ("care_eval", "care_ops", "judges", "warehouse", "assets", "orchestratio
 
 
 def main() -> None:
-    """Fuzz for some minutes and print the findings; exit with 1 if there are any."""
+    """Fuzz for the given minutes and print the findings; exit with 1 if there is a finding."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("minutes", type=float, nargs="?", default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", action="append")
     parser.add_argument("--case", type=int)
-    parser.add_argument("--out", type=Path, help="write the figures here, in Markdown")
+    parser.add_argument("--out", type=Path, help="Markdown file for the figures")
     parser.add_argument("--worker", nargs=2, type=int, metavar=("FIRST", "COUNT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker is not None:
@@ -69,8 +69,8 @@ def report(
         rows[target] = f"| {target} | {today} | {seed} | {spent[target] / 60:.1f} | {count:,} | {found[target]} |"
     lines = [f"- {name}, case {cases[0]} and {len(cases) - 1} more: {what}" for (name, what), cases in findings.items()]
     head = (
-        "By `make fuzz`, the same time for each target. A case passes if it ends in a value or in one sentence of at "
-        "most 400 characters, within 10 s and 2 GB, and the process goes on."
+        "`make fuzz` gives each target the same time. A case passes if it returns a value or an error of one sentence "
+        "of at most 400 characters, within 10 s and 2 GB, and if the process survives."
     )
     for title in ("target", "---"):
         rows.pop(title, None)
@@ -81,9 +81,9 @@ def report(
 def fuzz(
     seconds: float, seed: int, targets: list[str] | None = None
 ) -> tuple[dict[str, int], dict[str, float], dict[tuple[str, str], list[int]]]:
-    """Fuzz the targets for so many seconds, all for the same time.
+    """Fuzz the targets for ``seconds`` in total, each target for the same time.
 
-    Returns cases tried by target, seconds by target, and findings with their cases.
+    Returns the number of cases and the seconds of each target, and the cases of each finding.
     """
     from tests.support.fuzz_targets import AT_ONCE, TARGETS
 
@@ -101,7 +101,7 @@ def fuzz(
 
 
 def _cases(target: str, seed: int, first: int, count: int) -> Iterator[tuple[int, str | None]]:
-    """Run successive cases in another process; yields each with its finding, and ends early if the process does."""
+    """Run successive cases in another process; yield each case and its finding until the process ends."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.soaks.fuzz", "--target", target, "--seed", str(seed)]
     process = subprocess.run(
         [*command, "--worker", str(first), str(count)], cwd=ROOT, capture_output=True, check=False, timeout=1800
@@ -121,7 +121,7 @@ def _cases(target: str, seed: int, first: int, count: int) -> Iterator[tuple[int
 
 
 def _work(target: str, seed: int, first: int, count: int) -> None:
-    """Run cases in this process, which an alarm ends if one takes too long."""
+    """Run cases in this process; an alarm ends the process if a case takes too long."""
     from tests.support.fuzz_targets import try_case
 
     output = sys.stdout
@@ -150,14 +150,14 @@ def _work(target: str, seed: int, first: int, count: int) -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """End the process after so many CPU seconds, or as many by the clock times the load; 0 removes the limit."""
+    """End the process after these CPU seconds, or after these seconds times the load by the clock; 0: no limit."""
     shared = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, seconds * shared)
 
 
 def _inside(folder: str) -> Path:
-    """Enter a folder that ``../..`` does not lead out of; a drawn name may be that of a file to write."""
+    """Enter a deep folder, which a random path such as ``../..`` cannot leave, and return it."""
     home = Path(folder, "some", "where", "inside")
     home.mkdir(parents=True)
     os.chdir(home)
@@ -165,7 +165,7 @@ def _inside(folder: str) -> Path:
 
 
 def _described(error: BaseException) -> str:
-    """Name a finding by the kind of its error and the last place in our code."""
+    """Describe a finding by the class of its error and the last line in CARE's code."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame.filename)]
     place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}" if frames else "?"
     message = str(error) if type(error).__name__ == "FindingError" else ""

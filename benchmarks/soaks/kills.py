@@ -1,9 +1,10 @@
 """Kill and fail commands at random changes of a workspace and run them again: ``python -m benchmarks.soaks.kills``.
 
 An undisturbed run of each scenario counts the calls by which a command changes a file of the workspace. Each trial
-draws one of them by the seed, half of the draws outside Dagster's storage. There the command is killed, or the disk is
-full, broken or read-only, or the clock is a day back. It must say in a sentence what is wrong; then the same command
-runs undisturbed, and the workspace must end as an undisturbed one: every file, every row, and Dagster's records.
+draws one of these calls with the seed; half of the draws are outside Dagster's storage. At this call, the command is
+killed, or the disk is full or fails. In two other trials, the disk is read-only or the clock is a day behind. The
+command must print an error message. The same command then runs without a fault. Afterwards every file, every row and
+Dagster's records must be the same as in an undisturbed workspace.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.support.faults import Fault, Point, Ran, build, compare, run_under, s
 from tests.support.workspaces import make, run, write_items, write_judge
 
 ITEMS = 12
-"""Number of items: the fewest with which the aggregators still answer after one item is forgotten."""
+"""Number of items: the minimum with which the aggregators have an estimate after one item is removed."""
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {hold: false}\n"
 DAY_S = 86_400
 UNDISTURBED = Fault()
@@ -37,7 +38,7 @@ Command = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A change of a workspace after its first run, the command that is disturbed, and the commands that follow it."""
+    """Change of a workspace after its first run, the command that gets a fault, and the commands that follow it."""
 
     prepare: Callable[[Path], object]
     command: Command = ("run",)
@@ -53,7 +54,7 @@ def _add_aggregator(folder: Path) -> None:
 
 
 def _make_old_fits(folder: Path) -> None:
-    """Make two fits that are not among the last ten published, and parts of a judge that another one replaced."""
+    """Create two fits that are older than the last ten published fits, and parts of a replaced judge."""
     for change in (_edit, _add_aggregator):
         change(folder)
         run(folder)
@@ -77,7 +78,7 @@ SCENARIOS = {
 
 
 def faults(points: Sequence[Point], kills: int, failures: int, seed: int) -> Iterator[tuple[str, Fault]]:
-    """Draw what is tried, by name."""
+    """Draw the faults, and yield the name and the fault of each trial."""
     chance = random.Random(seed)
     places = [[p for p in points if p.path.startswith("data/dagster/") is inside] for inside in (False, True)]
 
@@ -98,7 +99,7 @@ def faults(points: Sequence[Point], kills: int, failures: int, seed: int) -> Ite
 
 
 class Soak:
-    """One scenario: its prepared workspace, how it ends undisturbed, and trials of it."""
+    """Trials of a scenario: its prepared workspace, and the state in which an undisturbed run ends."""
 
     def __init__(self, scenario: Scenario, ready: Path, library: Path) -> None:
         self._scenario, self._ready, self._library = scenario, ready, library
@@ -107,16 +108,16 @@ class Soak:
         self.points = ran.points
         for end in (ran, *(self._care(calm, command) for command in scenario.then)):
             if end.code != 0:
-                raise RuntimeError(f"it fails though nothing disturbs it:\n{end.output[-2000:]}")
+                raise RuntimeError(f"the scenario fails without a fault:\n{end.output[-2000:]}")
         self._calm = state_of(calm)
 
     def attempt(self, fault: Fault) -> list[str]:
-        """Disturb the command once and run it again; returns what is wrong."""
+        """Run the command with a fault and then without, and return descriptions of all errors."""
         workspace = shutil.copytree(self._ready, self._ready.with_name("rough"), symlinks=True)
         met = self._care(workspace, self._scenario.command, fault)
         wrong = ["a traceback"] if "Traceback (most recent call last)" in met.output else []
         if met.code not in (0, -signal.SIGKILL) and not _MESSAGE.search(met.output):
-            wrong.append(f"exit code {met.code} without a sentence")
+            wrong.append(f"exit code {met.code} without an error message")
         for command in (self._scenario.command, *self._scenario.then):
             again = self._care(workspace, command)
             if again.code != 0:
@@ -132,11 +133,11 @@ class Soak:
 
 
 def main() -> int:
-    """Print a line for each trial that ends wrong, and a table; returns 1 where one did."""
+    """Print the failed trials and a table of all scenarios; return 1 if a trial failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soaks.kills")
-    parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="only this; may be given several times")
-    parser.add_argument("--kills", type=int, default=20, help="kills of each scenario")
-    parser.add_argument("--failures", type=int, default=2, help="points of a scenario at which each failure is tried")
+    parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="only this scenario; repeatable")
+    parser.add_argument("--kills", type=int, default=20, help="number of kills in each scenario")
+    parser.add_argument("--failures", type=int, default=2, help="calls of a scenario at which each error is tried")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     bad = Counter[str]()
@@ -145,7 +146,7 @@ def main() -> int:
         library = build(folder)
         ran = make(folder / "ran", judges=("length", "conciseness", "redundancy"), n=ITEMS, care=CARE)
         run(ran)
-        print("| scenario | points | trials | not as undisturbed |\n|---|---|---|---|")
+        print("| scenario | calls that change a file | trials | failed trials |\n|---|---|---|---|")
         for title in given.scenario or SCENARIOS:
             ready = shutil.copytree(ran, folder / title / "ready", symlinks=True)
             SCENARIOS[title].prepare(ready)

@@ -2,15 +2,13 @@
 
 ``python -m benchmarks.soaks.mutants [--count N] [--seed N] [--again]``
 
-A *mutant* is the code with one small change: a comparison or an operation is another one, a condition is turned round,
-a number is one more, a statement or a returned value is gone. It is *killed* where a test fails that passes without
-the change, or does not end. Mutants are drawn by a seed, as many from each stratum, and live in a copy of the tree.
-Each meets the fast tests that walk over its line (coverage with a context for each test), the shortest first, up to a
-limit of time. What has been found is kept in ``build/mutants``, so that the walk goes on where it was stopped;
-``--again`` lets the survivors meet the tests that have been written since. Figures go to
-``benchmarks/results/mutants.md``; what a person has judged of survivors stands in ``benchmarks/soaks/mutants.yaml``.
-
-Not changed: texts, annotations, decorators, what is raised or logged, and imports.
+A *mutant* is the code with one small change: another comparison or operator, a negated condition, a number increased by
+one, a removed statement or a removed return value. A mutant is *killed* if a test that passes without the change fails
+or does not end. Mutants are drawn with a seed, equally many from each stratum, and run in a copy of the repository. The
+fast tests that cover the mutant's line run against it, the shortest first, up to a time limit. Results are stored in
+``build/mutants``, and the next call continues; ``--again`` runs tests written since then against the survivors. Figures
+are written to ``benchmarks/results/mutants.md``; ``benchmarks/soaks/mutants.yaml`` has a person's judgements of the
+survivors. Texts, annotations, decorators, raised errors, log messages and imports are never changed.
 """
 
 from __future__ import annotations
@@ -52,17 +50,17 @@ TESTS = (
 )
 
 TESTS_S, MIN_S = 30.0, 120.0
-"""Seconds of tests that a mutant meets, as they took under coverage, and those that it has beside four times that."""
+"""Seconds of tests for a mutant, measured under coverage; its time limit is ``MIN_S`` plus four times these seconds."""
 
 _FILES_AT_ONCE = 8
-"""Test files that are covered before what was found is kept."""
+"""Number of test files whose coverage is measured between two writes of the results."""
 
 _LIBRARIES = (
     *("numpy", "scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "pyarrow.parquet", "pyarrow.csv"),
     *("pyarrow.compute", "pyarrow.dataset", "duckdb", "hypothesis", "sklearn.linear_model", "pandas", "alembic.script"),
     *("pydantic", "jinja2", "threadpoolctl", "cvxpy", "tensorly", "httpx", "typer.testing", "rich.progress"),
 )
-"""What tests of any module import, and take seconds to; it is there before a test begins."""
+"""Slow imports of the tests, which are imported before the first test."""
 
 
 def main() -> None:
@@ -70,8 +68,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=44)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="end after these, with what has been found")
-    parser.add_argument("--again", action="store_true", help="walk the survivors once more")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="report the results after these minutes")
+    parser.add_argument("--again", action="store_true", help="test the survivors again")
     given = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
     candidates = {stratum: list(candidates_of(stratum)) for stratum in STRATA}
@@ -98,18 +96,18 @@ def main() -> None:
 
 
 def known() -> dict[str, str]:
-    """Return earlier results by the mutants' keys; the last one counts."""
+    """Return earlier results, keyed by the mutants' keys; the last result of a mutant counts."""
     path = KEPT / "found.jsonl"
     return dict(map(json.loads, path.read_text().splitlines())) if path.exists() else {}
 
 
 def judgements() -> dict[str, str]:
-    """Return judgements of survivors by name."""
+    """Return a person's judgements of survivors, keyed by the mutants' names."""
     return (yaml.safe_load(JUDGED.read_text()) or {}) if JUDGED.exists() else {}
 
 
 def copied(folder: Path) -> Path:
-    """Copy the repository's files, new ones included."""
+    """Copy the repository's files, including untracked files, and return the copy."""
     named = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(named, cwd=ROOT, capture_output=True, check=True)
     for name in filter(None, done.stdout.decode().split("\0")):
@@ -122,7 +120,7 @@ def copied(folder: Path) -> Path:
 def cover(tree: Path) -> dict[str, dict[str, Any]]:
     """Return, for each test function, its seconds and the lines that it covers by file.
 
-    Only test files that have changed since they were last covered are run. Tests that fail are left out.
+    Only test files that have changed since their last measurement are run. Failing tests are left out.
     """
     hashes = {str(p.relative_to(tree)): _hash(p) for pattern in TESTS for p in sorted(tree.glob(pattern))}
     kept: dict[str, dict[str, Any]] = kept_map()
@@ -136,13 +134,13 @@ def cover(tree: Path) -> dict[str, dict[str, Any]]:
 
 
 def kept_map() -> dict[str, dict[str, Any]]:
-    """Return the stored coverage: ``hashes`` of test files, and ``tests`` with their lines."""
+    """Return the stored coverage: ``hashes`` of the test files, and ``tests`` with covered lines."""
     path = KEPT / "covered.json"
     return json.loads(path.read_text()) if path.exists() else {"hashes": {}, "tests": {}}
 
 
 def new_tests(tree: Path, covered: Mapping[str, object]) -> list[str]:
-    """Return test functions without coverage yet."""
+    """Return the test functions that have no stored coverage."""
     found = list[str]()
     for path in sorted(path for pattern in TESTS for path in tree.glob(pattern)):
         functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
@@ -162,7 +160,7 @@ def _covered_now(tree: Path, files: Sequence[str]) -> dict[str, dict[str, object
 
 
 def _walked(tree: Path, data: Path, log: Path) -> dict[str, dict[str, object]]:
-    """Read seconds and covered lines of each test function that passed."""
+    """Return seconds and covered lines of each test function that passed."""
     from coverage import CoverageData
 
     seconds, failed = Counter[str](), set[str]()
@@ -186,7 +184,7 @@ def _walked(tree: Path, data: Path, log: Path) -> dict[str, dict[str, object]]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Count lines covered by fixtures for every test of the file, which may share them."""
+    """Record lines that fixtures cover for the test file, because several tests may share a fixture."""
     _switch(item.nodeid.partition("::")[0])
 
 
@@ -211,7 +209,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def chosen(mutant: Mutant, covered: Mapping[str, Mapping[str, object]]) -> list[str]:
     """Choose the tests that cover a mutant's line, the shortest first.
 
-    Where none does, as within compiled code, those of its function, then of its file, then of its folder.
+    If no test covers the line, as in compiled code, choose those of its function, else of its file, else of its folder.
     """
 
     def walking(name: str, first: int, last: int) -> bool:
@@ -236,9 +234,9 @@ def chosen(mutant: Mutant, covered: Mapping[str, Mapping[str, object]]) -> list[
 
 
 def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]], new: Sequence[str] = ()) -> str:
-    """Run a mutant against the tests that cover its line.
+    """Run a mutant against the tests that cover its line, and return how the mutant ended.
 
-    Of the ``new`` ones, where there are, it meets those whose file names its module, or else all.
+    If there are ``new`` tests, run only these: those whose file names the mutant's module or, without such, all.
     """
     named = [name for name in new if Path(mutant.file).stem in (tree / name.partition("::")[0]).read_text()]
     tests = named or new or chosen(mutant, covered)
@@ -262,17 +260,16 @@ def report(
         [
             "# Mutants",
             "",
-            f"`make mutants` (seed {seed}, {time.strftime('%Y-%m-%d')}), {len(drawn)} of {asked} "
-            "walked: small mistakes in the code, one at a time, "
-            f"each met by the fast tests that walk over its line (at most {TESTS_S:.0f} s). *Equivalent* is one "
-            "that no test can tell from the code, as a person has judged it.",
+            f"`make mutants` (seed {seed}, {time.strftime('%Y-%m-%d')}) tested {len(drawn)} of {asked} mutants. A "
+            "mutant is the code with one small mistake. The fast tests that cover its line run against it, for at most "
+            f"{TESTS_S:.0f} s. A mutant is *equivalent* if a person judges that no test can detect it.",
             "",
-            "| stratum | places | mutants | killed | of these without an end | survivors | equivalent | killed, % | "
-            "of those that are not equivalent, % |",
+            "| stratum | places | mutants | killed | of these by timeout | survivors | equivalent | killed, % | "
+            "killed without equivalent mutants, % |",
             "|---|---|---|---|---|---|---|---|---|",
             *rows,
             "",
-            "## Survivors, and what was judged of them",
+            "## Survivors and judgements",
             "",
             *sorted(lines),
             "",

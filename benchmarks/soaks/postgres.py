@@ -1,21 +1,20 @@
-"""Run ten nights on PostgreSQL, kill the daemon in each, and compare with an undisturbed twin.
+"""Run ten nightly runs on PostgreSQL, kill the daemon in each, and compare with an undisturbed workspace.
 
 ``make soak-postgres``, or ``python -m benchmarks.soaks.postgres [--seed N]``.
 
-The deployment is the one that is shipped, without its containers: a PostgreSQL server, ``deploy/dagster.yaml``
-unchanged, a code server and a daemon as processes of their own. Each night begins with a change of the workspace: items
-and labels are edited, come and go, judges come, change and leave, a setting changes, a test set comes. The daemon gets
-SIGKILL, with all that it has started, at a time that is drawn at random from the seed, within those seconds in which a
-night usually has something to do, and is started again after up to ten seconds, also drawn. A night is over when
-nothing is missing in the workspace and no run is under way, for a while.
+The deployment is that of ``deploy/`` without containers: a PostgreSQL server, the unchanged ``deploy/dagster.yaml``,
+and processes for the code server and the daemon. Each nightly run begins with a change of the workspace: items, labels,
+judges, settings and test sets are added, edited or removed. The daemon and its child processes then get SIGKILL at a
+random time, drawn with the seed, while a run usually has work to do. The daemon starts again after up to ten seconds. A
+nightly run is over when no partition has been missing and no run in progress for some seconds.
 
-The twin is a workspace beside it that gets the same changes, and ``care run`` after each, without Dagster's daemon and
-without PostgreSQL. Every night both must hold the same: rows of scores in the parts (none lost, none twice), tables of
-items, scores and panels, published estimates, weights and evaluations, and what is said of each fit. No run may stay
-behind as under way.
+The undisturbed workspace (the twin) gets the same changes, and ``care run`` after each change, without a daemon and
+without PostgreSQL. After each nightly run, the two workspaces must have the same rows of scores (none lost, none
+duplicated), the same tables of items, scores and panels, the same published estimates, weights and evaluations, and the
+same verdicts. No run may remain in progress.
 
-Printed, by night: the change, when the daemon was killed, what was under way and what was still to be made then, how
-long the night took, and how the two differ. The command exits with 1 where they do.
+For each nightly run, the command prints the change, the time of the kill, the runs in progress and the missing
+partitions at that time, the duration, and the differences of the workspaces. It exits with 1 if there is a difference.
 """
 
 from __future__ import annotations
@@ -61,18 +60,19 @@ _PUBLISHED = {
     "FROM latest_fits JOIN evaluations e USING (fit_id)",
     "verdicts": "SELECT testset, state, sentence FROM verdicts",
 }
-"""What people read, by its name."""
+"""Queries of published results, keyed by their names in messages."""
 
 
 @dataclass(frozen=True)
 class ChangedRun:
-    """Change of the workspace at the beginning of a night.
+    """Change of the workspace at the beginning of a nightly run.
 
     Attributes
     ----------
     what : str
+        Description of the change, for the output.
     happen : callable
-        Changes the workspace in this folder.
+        Function that changes the workspace in a folder.
     """
 
     what: str
@@ -129,15 +129,16 @@ def _several(folder: Path) -> None:
 
 
 class Soak:
-    """A deployment whose daemon is killed, and its twin.
+    """Nightly runs of a deployment whose daemon is killed, and of its undisturbed twin.
 
     Parameters
     ----------
     deployment : Deployment
-        Its storage is migrated.
+        Deployment with migrated storage.
     twin : Path
         Folder of a workspace with the same content.
     seed : int
+        Seed of the times of the kills.
     """
 
     def __init__(self, deployment: Deployment, twin: Path, seed: int) -> None:
@@ -146,7 +147,7 @@ class Soak:
         self._daemon = deployment.start_daemon(self._port)
 
     def live_through(self, number: int, nightly_run: ChangedRun) -> list[str]:
-        """Run one night and print its line; returns how the two workspaces differ."""
+        """Run one nightly run, print its line, and return the differences between the two workspaces."""
         after = self._random.uniform(_EARLIEST_S, _LATEST_S)
         away = self._random.uniform(0.0, _LONGEST_AWAY_S)
         began = time.monotonic()
@@ -156,7 +157,7 @@ class Soak:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as calm:
             then, is_over = self._disturb(began + after, away)
             printed, _ = calm.communicate()
-        findings = [] if calm.returncode == 0 else [f"the twin's night failed: {printed[-2000:]}"]
+        findings = [] if calm.returncode == 0 else [f"the twin's run failed: {printed[-2000:]}"]
         findings += [] if is_over else [f"not over after {_LONGEST_NIGHT_S:.0f} s: {self._deployment.logs()}"]
         findings += _differences(self._twin, self._deployment.workspace)
         print(
@@ -167,18 +168,16 @@ class Soak:
         return findings
 
     def _disturb(self, at: float, away: float) -> tuple[str, bool]:
-        """Kill the daemon and start it again; returns the work that was left, and whether the night ended.
+        """Kill the daemon at time ``at`` of the monotonic clock, and start it again after ``away`` seconds.
 
-        Parameters
-        ----------
-        at : float
-            Of the monotonic clock.
-        away : float
-            Seconds until the daemon is started again.
+        Returns
+        -------
+        (str, bool)
+            Work that was left at the kill, and whether the nightly run ended.
         """
         with _opened(self._deployment) as instance:
             time.sleep(max(0.0, at - time.monotonic()))
-            then = f"{len(unfinished_runs(instance))} runs under way, {self._to_make()} partitions still to make"
+            then = f"{len(unfinished_runs(instance))} runs in progress, {self._to_make()} partitions missing or stale"
             kill(self._daemon)
             self._daemon.wait()
             time.sleep(away)
@@ -186,11 +185,10 @@ class Soak:
             return then, self._wait_until_over(instance)
 
     def _to_make(self) -> int:
-        """Count missing and stale partitions."""
         return len(find_stale(load_workspace(self._deployment.workspace)))
 
     def _wait_until_over(self, instance: dg.DagsterInstance) -> bool:
-        """Wait until nothing has been missing or running for a while; returns whether that happened."""
+        """Wait until no work has been left for some seconds; return False if that takes too long."""
         began = quiet_since = time.monotonic()
         while time.monotonic() - began < _LONGEST_NIGHT_S:
             if unfinished_runs(instance) or self._to_make():
@@ -203,7 +201,7 @@ class Soak:
 
 @contextmanager
 def _opened(deployment: Deployment):
-    """Open the deployment's instance as a command in one of its containers does."""
+    """Open the deployment's Dagster instance, as a command in a container does."""
     kept = dict(os.environ)
     os.environ |= deployment.environment
     try:
@@ -215,7 +213,7 @@ def _opened(deployment: Deployment):
 
 
 def _differences(calm: Path, rough: Path) -> list[str]:
-    """Describe how published results differ from those of the twin."""
+    """Return descriptions of the differences between the published results of the workspace and the twin."""
     rows, wanted = Counter(score_rows(rough)), Counter(score_rows(calm))
     counts = {
         "lost": (wanted - rows).total(),
@@ -226,7 +224,7 @@ def _differences(calm: Path, rough: Path) -> list[str]:
     for name, sql in _PUBLISHED.items():
         one, other = (query(folder, f"{sql} ORDER BY ALL") for folder in (calm, rough))
         if not one:
-            findings.append(f"{name}: none in the twin")
+            findings.append(f"{name}: the twin has no rows")
         if one != other:
             findings.append(f"{name}: {_first_difference(one, other)}")
     return findings
@@ -234,17 +232,17 @@ def _differences(calm: Path, rough: Path) -> list[str]:
 
 def _first_difference(one: list[tuple], other: list[tuple]) -> str:
     lacking, extra = ([row for row in a if row not in b] for a, b in ((one, other), (other, one)))
-    return f"{len(lacking)} rows lacking, such as {lacking[:1]}, {len(extra)} other ones, such as {extra[:1]}"
+    return f"{len(lacking)} rows missing, such as {lacking[:1]}; {len(extra)} extra rows, such as {extra[:1]}"
 
 
 def main() -> None:
-    """Run all nights; exit with 1 if the two workspaces differ after any of them."""
+    """Run all nightly runs; exit with 1 if the two workspaces differ after a run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     binaries = postgres_binaries()
     if binaries is None:
-        sys.exit("install PostgreSQL (Debian's package `postgresql`)")
+        sys.exit("PostgreSQL is not installed; install it (Debian's package `postgresql`)")
     began, wrong = time.monotonic(), 0
     with tempfile.TemporaryDirectory() as root, postgres(binaries) as address:
         rough, calm = (
@@ -261,8 +259,8 @@ def main() -> None:
             deployment.stop()
         rows, estimates = len(score_rows(rough)), query(rough, "SELECT count(*) FROM latest_aggregates")[0][0]
     print(
-        f"{len(nightly_runs)} runs in {time.monotonic() - began:.0f} s, its daemon killed: {rows} rows of scores, "
-        f"{estimates} published estimates; {wrong} nights not as undisturbed"
+        f"{len(nightly_runs)} nightly runs with kills in {time.monotonic() - began:.0f} s: {rows} rows of scores, "
+        f"{estimates} published estimates; {wrong} nightly runs differ from the twin"
     )
     sys.exit(bool(wrong))
 

@@ -1,1 +1,1 @@
-"""Time and memory, compared with other libraries and earlier commits."""
+"""Measurements of time and memory, compared with earlier commits."""

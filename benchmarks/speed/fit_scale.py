@@ -1,9 +1,9 @@
 """Measure ``care fit`` on many items: CPU seconds and peak memory by stage, against an earlier commit.
 
-``python -m benchmarks.speed.fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes to
-``benchmarks/results/fit-scale.md`` for each size and layout what every stage takes (``fit_stages``), with the
-pipeline's libraries and without them, and each aggregate against a fit without them and against one that draws no
-sample.
+``python -m benchmarks.speed.fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes
+``benchmarks/results/fit-scale.md``. For each size and layout, a table shows time and memory of every stage
+(``fit_stages``), with and without the pipeline's libraries. Other tables compare each aggregate with a fit without
+these libraries, and with a fit of all items instead of a sample.
 """
 
 from __future__ import annotations
@@ -32,19 +32,18 @@ JUDGES = 24
 _HERE = Path(__file__).parents[2]
 
 _TELLING_SECONDS = 0.1
-"""Minimum CPU seconds of a stage whose growth is printed."""
+"""Minimum CPU seconds of a stage for which growth is printed."""
 
 Measured = Mapping[str, Sequence[float]]
-"""By stage: CPU seconds, and peak memory in MiB."""
+"""CPU seconds and peak memory in MiB, keyed by stage."""
 
 
 def main() -> None:
     """Write the tables of each size."""
     options = _options()
     with tempfile.TemporaryDirectory() as name, RESULT.open("w", encoding="utf-8") as written, redirect_stdout(written):
-        print(
-            "# `care fit` on many items\n\nBy `make bench-scale`: 24 judges, real scores, one BLAS thread, single runs."
-        )
+        print("# `care fit` on many items\n\n`make bench-scale` wrote this page: 24 simulated judges,", end=" ")
+        print("one BLAS thread, one run for each column.")
         folder = Path(name)
         wide: dict[int, Measured] = {}
         before = None if options.before is None else _checkout(options.before, folder / "before")
@@ -57,7 +56,7 @@ def main() -> None:
                 runs["now"] = _fit(_HERE, path, folder / f"now-{layout}")
                 if layout == "wide":
                     runs["now, without the pipeline's libraries"] = _fit(_HERE, path, folder / "bare", "--bare")
-                _print_stages(f"{items:,} x {JUDGES}, {layout}", runs)
+                _print_stages(f"{items:,} items x {JUDGES} judges, {layout} table", runs)
                 if layout == "wide":
                     wide[items] = runs["now"]
             _print_differences(folder / "now-wide", folder / "bare", "a fit without the pipeline's libraries")
@@ -65,7 +64,7 @@ def main() -> None:
                 continue
             whole = folder / "whole"
             _fit(_HERE, tables["wide"], whole, "--whole")
-            _print_differences(folder / "now-wide", whole, "a fit that draws no sample")
+            _print_differences(folder / "now-wide", whole, "a fit of all items, without a sample")
     _print_growth(wide)
 
 
@@ -91,8 +90,8 @@ def write_tables(folder: Path, items: int) -> dict[str, Path]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="care fit on many items")
     parser.add_argument("--items", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--before", help="an earlier commit, which is measured too")
-    parser.add_argument("--quick", action="store_true", help="the wide table alone, beside a fit without libraries")
+    parser.add_argument("--before", help="earlier commit to measure for comparison")
+    parser.add_argument("--quick", action="store_true", help="fit only the wide table, also without libraries")
     return parser.parse_args()
 
 
@@ -104,7 +103,7 @@ def _checkout(commit: str, folder: Path) -> Path:
 
 
 def _fit(checkout: Path, scores: Path, out: Path, *options: str) -> Measured:
-    """Measure one fit by the code of a checkout, in its own process with one BLAS thread."""
+    """Fit with the code of a checkout in another process with one BLAS thread; return the figures of each stage."""
     result = out.with_suffix(".json")
     subprocess.run(
         [sys.executable, str(_HERE / "benchmarks/speed/fit_stages.py"), str(scores), str(out), str(result), *options],
@@ -132,21 +131,21 @@ def _print_stages(title: str, runs: Mapping[str, Measured]) -> None:
 
 
 def _print_growth(runs: Mapping[int, Measured]) -> None:
-    """Print how the time of each stage grows from the fewest to the most items."""
+    """Print the growth of each stage's time from the smallest to the largest number of items."""
     few, many = min(runs), max(runs)
     if few == many:
         return
     print(f"\n| stage | {many:,} over {few:,} items, which are {many / few:g} times as many |\n|---|---|")
     for stage, (cpu, _) in runs[few].items():
         reported = (
-            f"{runs[many].get(stage, (0.0, 0.0))[0] / cpu:.1f}" if cpu >= _TELLING_SECONDS else "too quick to say"
+            f"{runs[many].get(stage, (0.0, 0.0))[0] / cpu:.1f}" if cpu >= _TELLING_SECONDS else "too fast to measure"
         )
         print(f"| {stage} | {reported} |")
 
 
 def _print_differences(fitted: Path, other: Path, what: str) -> None:
-    """Print the differences of each aggregate from that of another fit."""
-    print(f"\n| beside {what} | largest difference | 1 - rank correlation |\n|---|---|---|")
+    """Print the differences between the aggregates of two fits."""
+    print(f"\n| compared with {what} | largest difference | 1 - rank correlation |\n|---|---|---|")
     tables = [pq.read_table(folder / "aggregates.parquet") for folder in (fitted, other)]
     for name in tables[0].column("aggregator").unique().to_pylist():
         chosen = pc.field("aggregator") == name

@@ -1,8 +1,8 @@
 """Run one ``care fit`` and write CPU seconds and peak memory of each stage as JSON.
 
-``python benchmarks/speed/fit_stages.py SCORES OUT RESULT [--whole] [--bare]``. It measures the checkout that is first
-on the path, also an earlier one: what it wraps are the functions that stand between the stages. With ``--whole`` no
-sample is drawn, with ``--bare`` there are none of the pipeline's libraries.
+``python benchmarks/speed/fit_stages.py SCORES OUT RESULT [--whole] [--bare]``. It measures the checkout that is
+first on Python's path, which may be an earlier one, by wrapping the function of each stage. With ``--whole``, the fit
+uses all items instead of a sample; with ``--bare``, the pipeline's libraries count as not installed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _STAGES = {
     "write_table": ("assets.table.files", "tables"),
     "write_page": ("assets.table.files", "page"),
 }
-"""By function: the module where it is looked up, and the stage that it is."""
+"""Module and stage of each function."""
 
 _PIPELINE = ("cvxpy", "dagster", "dask", "distributed", "duckdb", "ray", "tensorly")
-"""Libraries that ``pip install .`` does not bring."""
+"""Libraries that ``pip install .`` does not install."""
 
 
 class Stages:
-    """CPU seconds and peak memory by stage; what is in none counts as ``other``."""
+    """Recorder of CPU seconds and peak memory of each stage; code outside of all stages counts as ``other``."""
 
     def __init__(self) -> None:
         self.cpu: dict[str, float] = defaultdict(float)
@@ -42,7 +42,7 @@ class Stages:
         self._name, self._began = "other", 0.0
 
     def enter(self, name: str) -> str:
-        """End the current stage and begin another; returns the ended one."""
+        """End the current stage, begin another, and return the name of the ended stage."""
         now, ended = time.process_time(), self._name
         self.cpu[ended] += now - self._began
         self.peak[ended] = max(self.peak[ended], _peak_mebibytes())
@@ -51,7 +51,7 @@ class Stages:
         return ended
 
     def wrap(self, module: str, function: str, stage: str) -> None:
-        """Count a function's time as a stage of its own; a checkout without that function has no such stage."""
+        """Wrap a function, to record its time as a stage; do nothing if the checkout has no such function."""
         owner = importlib.import_module(module)
         original: Callable[..., Any] | None = getattr(owner, function, None)
         if original is None:
@@ -67,7 +67,7 @@ class Stages:
         setattr(owner, function, counted)
 
     def follow(self, module: str, function: str) -> None:
-        """Count the progress messages of a fit as stages."""
+        """Wrap a fit, to begin a stage at each of its progress messages."""
         owner = importlib.import_module(module)
         original: Callable[..., Any] = getattr(owner, function)
 
@@ -87,7 +87,7 @@ def _peak_mebibytes() -> float:
 
 
 def main(scores: str, out: str, result: str, *options: str) -> None:
-    """Fit, and write time and memory of each stage."""
+    """Run ``care fit``, and write time and memory of each stage."""
     if "--bare" in options:
         sys.modules.update(dict.fromkeys(_PIPELINE))  # type: ignore[arg-type]  # None is what is not installed
     stages = Stages()

@@ -1,11 +1,9 @@
 """Measure runs of a workspace of recorded judges: first, unchanged, one more judge, some changed items or scores.
 
 ``python -m benchmarks nights [--judges P] [--testsets T] [--items N] [--code FOLDER]`` prints CPU and
-wall seconds and the peak memory of every ``care run``, each a process of its own with one BLAS thread. ``FOLDER`` is a
-checkout of another commit. ``--settings "fit: {aggregators: [avg], resamples: 0}"`` leaves out most of the fits, so
-that the rest is measured in less time. ``--profile FOLDER`` keeps a profile of each run, which itself takes time.
-
-Belongs here: runs of many scores that exist already. Belongs elsewhere: judges that are asked (nothing here does).
+wall seconds and the peak memory of every ``care run``. Each run is a process with one BLAS thread. ``FOLDER`` is a
+checkout of another commit. ``--settings "fit: {aggregators: [avg], resamples: 0}"`` omits most of the fits, to measure
+the other stages in less time. ``--profile FOLDER`` stores a profile of each run, which slows the run.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _HERE = Path(__file__).parents[2]
 
 
 class Recordings:
-    """A workspace of test sets with recorded scores in Parquet files."""
+    """Workspace of test sets with recorded scores in Parquet files."""
 
     def __init__(self, folder: Path, testsets: int, items: int, settings: str) -> None:
         self.folder, self._items = folder, items
@@ -44,9 +42,10 @@ class Recordings:
             (folder / "testsets" / f"{testset}.yaml").write_text(source, encoding="ascii")
 
     def write(self, judges: int, edited: int = 0, of_one_judge: int = 0) -> None:
-        """Write items and scores of this many judges.
+        """Write items and scores of ``judges`` judges.
 
-        Of the first ``edited`` items texts and scores are other ones, of the first ``of_one_judge`` one judge's scores.
+        Texts and scores of the first ``edited`` items change, and the first judge's scores of the first
+        ``of_one_judge`` items.
         """
         for number, testset in enumerate(self._testsets):
             rng = np.random.default_rng(number)
@@ -64,7 +63,7 @@ class Recordings:
 
 
 def nightly_run(folder: Path, name: str, code: Path, profiles: Path | None) -> None:
-    """Run ``care run`` once and print time and memory."""
+    """Run ``care run`` once, and print its time and memory."""
     command = [sys.executable, "-W", "ignore"]
     if profiles is not None:
         command += ["-m", "cProfile", "-o", str(profiles / f"{name.replace(' ', '-')}.prof")]
@@ -104,8 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--judges", type=int, default=100)
     parser.add_argument("--testsets", type=int, default=50)
     parser.add_argument("--items", type=int, default=200)
-    parser.add_argument("--settings", default="review: {hold: false}", help="what care.yaml says")
-    parser.add_argument("--runs", nargs="*", help="only these, in this order; the first is needed")
+    parser.add_argument("--settings", default="review: {hold: false}", help="content of care.yaml")
+    parser.add_argument("--runs", nargs="*", help="only these runs, in this order; the run `first` is necessary")
     parser.add_argument("--code", type=Path, default=_HERE)
     parser.add_argument("--profile", type=Path)
     options = parser.parse_args(arguments)

@@ -1,9 +1,9 @@
 """Measure how far planted injections move a small model's scores, with and without the fence.
 
-Each of 60 answers is scored as it is, with a neutral sentence added, and with an injection added (the first 60 texts of
-tests/care_ops/injections/held_out.jsonl, written before the rules that flag them). The difference between the last two
-removes the effect of a longer text. Scores are expected scores by template ``quality`` (1 to 10), read by vLLM on
-the CPU.
+The model scores each of 60 answers unchanged, with a neutral sentence, and with an injection added. The injections
+are the first 60 texts of tests/care_ops/injections/held_out.jsonl, which were written before the rules that flag them.
+The difference between the last two scores excludes the effect of a longer text. Scores are expected scores by template
+``quality`` (1 to 10), computed by vLLM on the CPU.
 
     python -m benchmarks.studies.injections FOLDER_OF_A_MODEL ...
 """
@@ -36,7 +36,7 @@ NEUTRAL = "The weather there was mild last week, and a train leaves for the coas
 
 
 def items(addition: str) -> list[Item]:
-    """Return the answers, with a ``neutral`` sentence, an injection (``planted``) or nothing (``none``) added."""
+    """Return the answers with an addition: a ``neutral`` sentence, an injection (``planted``) or nothing (``none``)."""
     planted = [json.loads(line) for line in PLANTED.read_text(encoding="utf-8").splitlines()[:COUNT]]
     added = {"none": [""] * COUNT, "neutral": [NEUTRAL] * COUNT, "planted": planted}[addition]
     pairs = [(country, answer) for country in COUNTRIES for answer in ANSWERS]

@@ -1,19 +1,20 @@
 """Measure coverage and width of intervals of a system's mean label: ``make bench-rates``.
 
-The design, fixed before any result on these panels was seen:
+The design was fixed before any result on these panels:
 
-- Panels: one view or two of each folder of CARE_DATA_DIR with scores and gold (``VIEWS``); judges are admitted by the
-  default rule.
-- Answer: ``care`` without a label, so that no label is used twice.
-- Labels: gold of a simple random sample of 20, 50 or 100 items of the panel or of each of two systems. ``--draws``
-  samples for each cell, 5,000 by default, the same for every method.
-- Targets: the mean of gold over the panel's items; where a panel names systems (``SYSTEMS``), the difference of two,
-  for the pair whose gold differs most and the pair whose gold differs least among those with 200 items or more.
-- Ours: ``results.rates.rates_of`` with the declared split units. Nothing in it was chosen on these panels: its form and
-  its priors were chosen on simulated populations (``tests/care_ops/test_rates.py`` repeats some of them).
-- In the same draws: labels only (ours), and two linear corrections. truescore and ppi-python were measured at 3daed5ae.
-- Printed: coverage of 90 % intervals, mean width, root mean squared error. A cell whose labels cannot do better
-  (the binomial distribution is too coarse at 20 labels) shows in the column of labels only.
+- Panels: one or two views of each folder of CARE_DATA_DIR that has scores and gold (``VIEWS``), with the default rule
+  of admission.
+- Estimate: ``care`` without labels, so no label is used twice.
+- Labels: gold of a simple random sample of 20, 50 or 100 items of the panel, or of each of two systems. Each cell has
+  ``--draws`` samples (default 5,000), the same for all methods.
+- Targets: the mean of gold over the panel's items. If a panel names systems (``SYSTEMS``), also the difference of two
+  systems: the pair with the largest and the pair with the smallest difference, among systems with 200 items or more.
+- CARE: ``results.rates.rates_of`` with the declared split units. Its form and priors were chosen on simulated
+  populations, not on these panels (``tests/care_ops/test_rates.py`` repeats some of the simulations).
+- Other methods on the same draws: labels only (by CARE), and two linear corrections. truescore and ppi-python were
+  measured at 3daed5ae.
+- Output: coverage of 90 % intervals, mean width, root mean squared error. If labels cannot reach the coverage, because
+  the binomial distribution is too coarse at 20 labels, the row of labels only shows it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ VIEWS = (
     "triviaqa_judges_v1",
 )
 SYSTEMS = {"frank": "model_name", "hanna": "system", "triviaqa_judges_v1": "exam_taker"}
-"""Column of a folder's items that names the system."""
+"""Column that names the system, in the items of each folder."""
 
 LABELS = (20, 50, 100)
 MIN_ITEMS = 200
@@ -59,15 +60,17 @@ LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Cell:
-    """An estimand: the mean of gold over ``first``, minus that over ``second`` if given.
+    """Estimand: the mean of gold over ``first``, minus the mean over ``second`` if given.
 
     Attributes
     ----------
     name : str
     answer, gold : (n,) arrays
-        ``care`` without a label and gold, over the panel.
+        Estimate of ``care`` without labels, and gold, for all items of the panel.
     units : (n,) array
-    first, second : arrays of rows
+        Split unit of each item.
+    first, second : arrays of int
+        Rows of the first and of the second system.
     """
 
     name: str
@@ -79,12 +82,11 @@ class Cell:
 
     @property
     def groups(self) -> list[Rows]:
-        """The rows of each system."""
         return [self.first] if self.second is None else [self.first, self.second]
 
     @property
     def target(self) -> float:
-        """The true value."""
+        """True value of the estimand."""
         means = [float(self.gold[rows].mean()) for rows in self.groups]
         return means[0] if len(means) == 1 else means[0] - means[1]
 
@@ -93,7 +95,7 @@ Method = Callable[[Cell, list[Rows], int], Bounds | None]
 
 
 def cells(panel: PreparedView) -> Iterator[Cell]:
-    """Yield the whole panel, and two differences if it names systems."""
+    """Yield the mean of the whole panel and, if the panel names systems, two differences of systems."""
     view, answer = panel.view, REGISTRY["care"].fit(panel.problem).estimate
     everything = np.arange(len(answer))
 
@@ -131,12 +133,12 @@ def sample_rows(cell: Cell, m: int, rng: np.random.Generator) -> list[Rows]:
 
 
 def ours(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
-    """Estimate by ``rates_of`` from the estimate of ``care``."""
+    """Estimate with ``rates_of`` from the labels and the estimate of ``care``."""
     return _ours(cell, sample, seed, cell.answer)
 
 
 def labels_only(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
-    """Estimate by ``rates_of`` from labels only."""
+    """Estimate with ``rates_of`` from the labels only."""
     return _ours(cell, sample, seed, np.zeros(len(cell.gold)))
 
 
@@ -160,12 +162,12 @@ def _ours(cell: Cell, sample: list[Rows], seed: int, answer: Array) -> Bounds | 
 
 
 def ppi_plus_plus(cell: Cell, sample: list[Rows], _: int) -> Bounds | None:
-    """Estimate one mean by PPI++ (Angelopoulos, Duchi and Zrnic, 2023): slope and variance from the labels."""
+    """Estimate a mean with PPI++ (Angelopoulos, Duchi and Zrnic, 2023), with slope and variance from the labels."""
     return None if cell.second is not None else _by_line(cell, sample[0], known=False)
 
 
 def known_line(cell: Cell, sample: list[Rows], _: int) -> Bounds | None:
-    """Return the narrowest .88 interval of a linear correction: slope and variance known from all gold."""
+    """Return the narrowest .88 interval of a linear correction, with the slope and variance of all gold."""
     return None if cell.second is not None else _by_line(cell, sample[0], known=True)
 
 
@@ -188,10 +190,10 @@ def main() -> None:
     """Print a row for each cell, number of labels and method."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.studies.rates")
     parser.add_argument("--draws", type=int, default=5_000)
-    parser.add_argument("--match", default="", help="only cells whose name has this")
-    parser.add_argument("--labels", type=int, action="append", help="how many labels; may be given several times")
-    parser.add_argument("--method", action="append", help="only this method, by its name; may be given several times")
-    parser.add_argument("--systems", action="store_true", help="only all systems of a panel together, by ours")
+    parser.add_argument("--match", default="", help="only cells whose name contains this text")
+    parser.add_argument("--labels", type=int, action="append", help="number of labels; repeatable")
+    parser.add_argument("--method", action="append", help="only the method of this name; repeatable")
+    parser.add_argument("--systems", action="store_true", help="only all systems of a panel together, by CARE")
     given = parser.parse_args()
     methods: dict[str, Method] = {"labels only": labels_only, "care, this": ours, "PPI++": ppi_plus_plus}
     methods |= {"line known": known_line}
@@ -209,7 +211,7 @@ def main() -> None:
 
 
 def _print_systems(panel: PreparedView, m: int, draws: int) -> None:
-    """Print the coverage of all systems of a panel, each with ``m`` random labels, and the lowest of them."""
+    """Print the mean and the lowest coverage over the systems of a panel, each with ``m`` random labels."""
     view, column = panel.view, SYSTEMS.get(panel.view.family)
     if column is None:
         return

@@ -1,22 +1,24 @@
 """Compare ``care`` with the plain average on recorded panels of real judges with gold: ``make bench-real``.
 
-The design, fixed before its results were seen:
+The design was fixed before the results:
 
-- Thirteen panels of nine data sets (``tests.support.panels.PANELS``); in every mean a data set counts once, whatever
-  its number of panels.
-- Order is measured by AUC where gold has two values, and else by Kendall's tau-b. The *plain average* is the mean of
-  the scores if the judges share a scale, and else of the standardised scores. A gain is a difference from it.
-- Without labels the panel goes through ``care_eval.fit``, as a user calls it, admission included: with and without
-  families (the model's name), with and without texts where there are any. Rivals come from the same call.
-- With 10, 20 and 50 labels, 20 random draws: items of a labelled split unit are not measured. Rivals: ridge regression
-  on the judges, shrunk to the average, and the judge that agrees best with the labels. Standard errors are over draws.
-- The rules of the estimate (``label_free.Rules``) are also chosen for each data set by the other data sets:
-  among a small grid the largest mean gain with no panel below -.005. The gain of these rules is shown for the data set
-  that was left out.
-- The number of effective judges is compared with the one by gold, from the residuals of each judge given gold.
-- Whether the verdict means something: on how many of the panels where the plain average is within .02 of a
-  cross-validated ridge regression the state is *clear* or *clear if*.
-- "At least as good as the plain average" by labels: the probability that was given, against how often it was true.
+- There are thirteen panels of nine data sets (``tests.support.panels.PANELS``); each data set has the same weight in
+  means.
+- Order is measured by AUC for gold with two values, and by Kendall's tau-b otherwise. The *plain average* is the mean
+  of the scores if the judges share a scale, and the mean of the standardised scores otherwise. A gain is the difference
+  from the plain average.
+- Without labels, ``care_eval.fit`` fits each panel with admission, as a user would: with and without families (the
+  model's name), and with and without texts if there are texts. The same call fits the other aggregators.
+- There are 20 random draws of 10, 20 and 50 labels; items of a labelled split unit are not evaluated. ``care`` is
+  compared with ridge regression on the judges, shrunk to the average, and with the judge that agrees best with the
+  labels. Standard errors are over draws.
+- The rules of the estimate (``label_free.Rules``) are also chosen for each data set on the other data sets: the rules
+  of a small grid with the largest mean gain and no panel below -.005. The table shows their gain on the left-out data
+  set.
+- The number of effective judges is compared with its value by gold, from the residuals of each judge given gold.
+- The verdict is checked on panels whose plain average is within .02 of a cross-validated ridge regression: the state
+  should be *clear* or *clear if*.
+- The probability of "at least as good as the plain average" is compared with the share of fits for which it is true.
 
 It writes ``benchmarks/results/real.md`` in about ten minutes, and needs ``CARE_DATA_DIR``.
 """
@@ -48,7 +50,7 @@ LABELS, DRAWS = (10, 20, 50), 20
 
 
 def fitted(panel: Panel, *, families: bool, texts: bool) -> tuple[dict[str, Array], str, float | None]:
-    """The estimates of a user's ``care_eval.fit``, the state of its verdict, and the number of effective judges."""
+    """Fit a panel; return the estimates, the state of the verdict, and the number of effective judges."""
     scores = panel.view.scores
     columns: dict[str, Any] = {"item_id": list(scores.item_ids)}
     columns |= {judge: _nullable(column) for judge, column in zip(scores.judges, scores.values.T, strict=True)}
@@ -75,7 +77,7 @@ def _nullable(column: Array) -> list[float | None]:
 
 
 def effective_by_gold(view: View) -> float:
-    """p^2 over the sum of the correlations of the judges' residuals given gold."""
+    """Return the number of effective judges: p^2 / sum of the correlations of the p judges' residuals given gold."""
     values, gold = view.scores.values, view.gold
     residuals = np.full(values.shape, np.nan)
     for j, column in enumerate(values.T):
@@ -86,7 +88,7 @@ def effective_by_gold(view: View) -> float:
 
 
 def by_data_set(panel_list: Sequence[Panel], figures: Mapping[str, float]) -> dict[str, float]:
-    """The mean of a figure over the panels of each data set."""
+    """Return the mean of the panels' figures for each data set."""
     sets: dict[str, list[float]] = {}
     for panel in panel_list:
         if panel.name in figures:
@@ -95,14 +97,16 @@ def by_data_set(panel_list: Sequence[Panel], figures: Mapping[str, float]) -> di
 
 
 def summary(panel_list: Sequence[Panel], figures: Mapping[str, float]) -> str:
-    """The mean by data set, and the worst panel, as two cells of a table."""
+    """Return two table cells: the mean over data sets, and the panel with the lowest figure."""
     worst = min(figures, key=lambda name: figures[name])
     return f"{np.mean(list(by_data_set(panel_list, figures).values())):+.4f} | {figures[worst]:+.4f} ({worst})"
 
 
 def without_labels(panel_list: Sequence[Panel]) -> dict[str, str]:
     """Print the table without labels; return the state of each panel without families and texts."""
-    print("\n## Without labels\n\nGain over the plain average.\n")
+    print(
+        "\n## Without labels\n\nThe last six columns show the gain over the plain average, and the verdict's state.\n"
+    )
     print("| panel | families | texts | average | `care` | state | " + " | ".join(LABEL_FREE_RIVALS) + " |")
     print("|---" * (6 + len(LABEL_FREE_RIVALS)) + "|")
     gains: dict[tuple[str, str], dict[str, float]] = {}
@@ -124,33 +128,35 @@ def without_labels(panel_list: Sequence[Panel]) -> dict[str, str]:
             yes = [("yes" if each else "no") for each in (families, texts)]
             average, gain = panel.view.measure(panel.plain), gains["care", declared][panel.name]
             print(f"| {panel.name} | {' | '.join(yes)} | {average:.3f} | {gain:+.4f} | {state} | {shown} |", flush=True)
-    print("\n| | declared | mean gain by data set | worst panel |\n|---|---|---|---|")
+    print("\n| aggregator | declared | mean gain over data sets | lowest gain (panel) |\n|---|---|---|---|")
     for (name, declared), figures in sorted(gains.items()):
         print(f"| `{name}` | {declared} | {summary(panel_list, figures)} |")
-    print("\n## Effective judges\n\n| panel | judges | without labels | by gold | ratio |\n|---|---|---|---|---|")
+    print("\n## Effective judges\n\n| panel | judges | effective judges without labels |", end=" ")
+    print("effective judges by gold | ratio |\n|---|---|---|---|---|")
     within = 0
     for panel in panel_list:
         ours, gold = known[panel.name]
         within += max(ours, gold) <= 1.5 * min(ours, gold)
         print(f"| {panel.name} | {panel.view.scores.shape[1]} | {ours:.2f} | {gold:.2f} | {ours / gold:.2f} |")
-    print(f"\nWithin a factor of 1.5 on {within} of {len(panel_list)}.")
+    print(f"\nThe two numbers differ by a factor of at most 1.5 on {within} of {len(panel_list)} panels.")
     return states
 
 
 def verdicts(panel_list: Sequence[Panel], states: Mapping[str, str]) -> None:
-    """Print whether the state means something."""
-    print("\n## The verdict\n\n| panel | best, cross-validated, less the average | state |\n|---|---|---|")
+    """Print the state of each verdict, and how much a supervised regression improves on the plain average."""
+    print("\n## The verdict\n\n| panel | cross-validated ridge regression minus average | state |\n|---|---|---|")
     near, usable = 0, 0
     for panel in panel_list:
         gap = supervised(panel.view) - panel.view.measure(panel.plain)
         near += gap <= NEARLY_BEST
         usable += gap <= NEARLY_BEST and states[panel.name] in ("clear", "clear if")
         print(f"| {panel.name} | {gap:+.3f} | {states[panel.name]} |")
-    print(f"\nWhere the average is within {NEARLY_BEST} of the best: clear or clear if on {usable} of {near}.")
+    print(f"\nIf the average is within {NEARLY_BEST} of the regression, the state is *clear* or *clear if*", end=" ")
+    print(f"on {usable} of {near} panels.")
 
 
 def shrunk_ridge(panel: Panel, z: Array, rows: np.ndarray, labels: Array) -> Array:
-    """Ridge regression on the judges' scores of what the plain average leaves of the labels."""
+    """Predict gold by the plain average, plus a ridge regression of its residuals on the judges' scores."""
     plain = np.nan_to_num((panel.plain - np.nanmean(panel.plain)) / np.nanstd(panel.plain))
     slope = max(float(plain[rows] @ (labels - labels.mean())) / float(plain[rows] @ plain[rows]), 0.0)
     left = labels - labels.mean() - slope * plain[rows]
@@ -158,14 +164,15 @@ def shrunk_ridge(panel: Panel, z: Array, rows: np.ndarray, labels: Array) -> Arr
 
 
 def best_judge(z: Array, rows: np.ndarray, labels: Array) -> Array:
-    """The judge that correlates best with the labels."""
+    """Return the standardised scores of the judge that correlates best with the labels."""
     spread = np.maximum(z[rows].std(axis=0), 1e-9)
     return z[:, int(np.argmax((labels - labels.mean()) @ z[rows] / spread))]
 
 
 def with_labels(panel_list: Sequence[Panel]) -> None:
     """Print the tables with labels."""
-    print(f"\n## With labels\n\nGain over the plain average, mean of {DRAWS} draws and its standard error; no texts.\n")
+    print("\n## With labels\n\nThe table shows the gain over the plain average without texts: the mean of", end=" ")
+    print(f"{DRAWS} draws and its standard error.\n")
     print("| panel | labels | `care` | ridge shrunk to the average | best judge |\n|---|---|---|---|---|")
     gains: dict[tuple[int, str], dict[str, float]] = {}
     given: list[tuple[int, float, float]] = []
@@ -192,11 +199,12 @@ def with_labels(panel_list: Sequence[Panel]) -> None:
                 gains.setdefault((m, name), {})[panel.name] = float(np.mean(each))
             cells = [f"{np.mean(e):+.3f} ± {np.std(e, ddof=1) / len(e) ** 0.5:.3f}" for e in drawn.values()]
             print(f"| {panel.name} | {m} | {' | '.join(cells)} |", flush=True)
-    print("\n| | labels | mean gain by data set | worst panel |\n|---|---|---|---|")
+    print("\n| method | labels | mean gain over data sets | lowest gain (panel) |\n|---|---|---|---|")
     for (m, name), figures in gains.items():
         print(f"| {name} | {m} | {summary(panel_list, figures)} |")
-    print('\n### Is "at least as good as the plain average" true?\n')
-    print("| labels | given probability | panels | mean given | at least the average less .01 |\n|---|---|---|---|---|")
+    print('\n### Calibration of "at least as good as the plain average"\n')
+    print("| labels | predicted probability | fits | mean prediction | share with a gain of -.01 or more |")
+    print("|---" * 5 + "|")
     for m, (low, high) in itertools.product(LABELS, ((0.0, 0.5), (0.5, 0.9), (0.9, 0.99), (0.99, 1.01))):
         chosen = [(p, gain) for count, p, gain in given if count == m and low <= p < high]
         if chosen:
@@ -207,7 +215,7 @@ def with_labels(panel_list: Sequence[Panel]) -> None:
 
 
 def leave_one_out(panel_list: Sequence[Panel]) -> None:
-    """Print the gains of rules that were chosen by the other data sets."""
+    """Print the gain on each data set of the rules chosen on the other data sets."""
     grid = [
         replace(RULES, weak=weak, factor_share=share, most_misfit=misfit, least_gain=gain)
         for weak, share, misfit, gain in itertools.product(
@@ -215,8 +223,9 @@ def leave_one_out(panel_list: Sequence[Panel]) -> None:
         )
     ]
     gains = {rules: {panel.name: _gain_by(panel, rules) for panel in panel_list} for rules in grid}
-    print("\n## Rules chosen without the data set that is shown\n\nWithout families and texts.\n")
-    print("| data set | weak | share | misfit | least gain | gain, chosen | gain, as shipped |\n" + "|---" * 7 + "|")
+    print("\n## Rules chosen on the other data sets\n\nFamilies and texts are not declared.\n")
+    print("| data set | weak | share | misfit | least gain | gain of chosen rules | gain of CARE's rules |")
+    print("|---" * 7 + "|")
     chosen_gains: list[float] = []
     for left_out in sorted({panel.view.family for panel in panel_list}):
         others = [panel for panel in panel_list if panel.view.family != left_out]
@@ -230,12 +239,11 @@ def leave_one_out(panel_list: Sequence[Panel]) -> None:
         chosen_gains.append(here)
         chosen = f"{best.weak} | {best.factor_share} | {best.most_misfit} | {best.least_gain}"
         print(f"| {left_out} | {chosen} | {here:+.4f} | {shipped:+.4f} |")
-    print(f"\nMean gain of the chosen rules: {np.mean(chosen_gains):+.4f}; of those shipped: ", end="")
+    print(f"\nMean gain of the chosen rules: {np.mean(chosen_gains):+.4f}; of CARE's rules: ", end="")
     print(f"{np.mean(list(by_data_set(panel_list, gains[RULES]).values())):+.4f}.")
 
 
 def _gain_by(panel: Panel, rules: Rules) -> float:
-    """Gain of the estimate by other rules, without families and texts."""
     scores = panel.scores(families=False, texts=False)
     found = label_free(problem_of(scores, FitConfig(aggregators=("care",))), rules)
     order = {item: k for k, item in enumerate(scores.canonical().item_ids)}
@@ -243,11 +251,12 @@ def _gain_by(panel: Panel, rules: Rules) -> float:
 
 
 def main() -> None:
-    """Write the tables."""
+    """Write the page of results."""
     panel_list = list(panels())
     with printed_to(RESULT):
-        print("# `care` on recorded panels of real judges\n\nBy `make bench-real`; the design is at the head of")
-        print("`benchmarks/studies/real.py`. AUC where gold has two values, else Kendall's tau-b.")
+        print("# `care` on recorded panels of real judges\n\n`make bench-real` wrote this page. The docstring of")
+        print("`benchmarks/studies/real.py` describes the design. The measure of order is AUC for gold with two")
+        print("values, and Kendall's tau-b otherwise.")
         states = without_labels(panel_list)
         verdicts(panel_list, states)
         with_labels(panel_list)

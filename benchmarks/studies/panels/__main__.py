@@ -1,20 +1,18 @@
-"""Measure on simulated panels whether ``care`` is ever worse than the plain average, and whether *clear* is true.
+"""Compare ``care`` with the plain average on simulated panels, and check the verdict *clear*: ``make bench-panels``.
 
-``make bench-panels``; ten minutes.
+The study takes ten minutes. Its design was fixed before the first result:
 
-The design, fixed before a result was seen:
+- There are 200 draws of each kind of panel (``generators``). Seeds follow from the hash of the last commit that changed
+  the generators or this file, so nobody can choose a setting by these draws.
+- Order is Kendall's tau with the truth, as if ties of an estimate were broken at random: (concordant - discordant) /
+  pairs that differ in truth. The gain is the tau of ``care`` minus the tau of the mean of the scores.
+- A *false clear* is a panel with the exact state *clear* and a gain below -.01; its upper bound is that of Clopper and
+  Pearson at 95 %. The state *clear if* names a condition, such as "if the number of words is no part of quality", so
+  such a panel does not count as clear.
+- Kinds whose scores cannot tell which judges are right (``generators.UNIDENTIFIABLE``) are counted separately.
 
-- 200 draws of each kind of panel (``generators``). Seeds follow from the hash of the last commit that changed the
-  generators or this file, so that nobody can have chosen by these draws.
-- Order is Kendall's tau with the truth as if ties of an answer were broken at random, (concordant - discordant) / pairs
-  that differ in truth. The gain is that of ``care`` less that of the mean of the scores.
-- A *false clear* is a panel that is called exactly clear and whose gain is below -.01; its upper bound is that of
-  Clopper and Pearson at 95 %. Where *clear* names a condition ("if the number of words is no part of quality") and the
-  truth follows that feature by .25 or more, the condition is not met, and the panel counts as not clear.
-- Kinds on which no score can tell who is right (``generators.UNIDENTIFIABLE``) are counted apart.
-
-Tables go to ``benchmarks/results/panels.md``. Panels go through ``care_eval.fit``, as a user calls it, admission
-included.
+Each panel is fitted by ``care_eval.fit``, with admission, as a user would. Tables are written to
+``benchmarks/results/panels.md``.
 """
 
 from __future__ import annotations
@@ -40,14 +38,14 @@ LOSS = -0.01
 
 @dataclass(frozen=True)
 class Row:
-    """One panel: the gain over the plain average, and the state of the verdict; *failed* where it was refused."""
+    """Gain of ``care`` over the plain average on a panel, and state of the verdict; *failed* if the fit was refused."""
 
     gain: float
     state: str
 
 
 def order(estimate: Array, truth: Array) -> float:
-    """Kendall's tau as if ties of the estimate were broken at random."""
+    """Return Kendall's tau, as if ties of the estimate were broken at random."""
     filled = np.where(np.isnan(estimate), np.nanmean(estimate), estimate)
 
     def untied(values: Array) -> float:
@@ -59,7 +57,7 @@ def order(estimate: Array, truth: Array) -> float:
 
 
 def measured(drawn: Drawn) -> Row:
-    """Fit one panel as a user does: scores, declared families, and features as columns of the items."""
+    """Fit a panel as a user would, with its scores, declared families and features, and return the result."""
     varies = np.nanstd(drawn.scores, axis=0) > 0
     values = drawn.scores[:, varies]
     judges = [f"j{k:03d}" for k in range(values.shape[1])]
@@ -87,14 +85,14 @@ def measured(drawn: Drawn) -> Row:
 
 
 def of_kind(kind: str, draws: int, seed: int) -> list[Row]:
-    """So many draws of one kind."""
+    """Measure several draws of one kind of panel."""
     generator = {**CHOSEN_ON, **HELD_OUT}[kind]
     place = [*CHOSEN_ON, *HELD_OUT].index(kind)
     return [measured(generator(np.random.default_rng([seed, place, k]))) for k in range(draws)]
 
 
 def line(kind: str, rows: list[Row]) -> str:
-    """One row of a table."""
+    """Return the table row of one kind of panel."""
     gains = np.array([row.gain for row in rows])
     clear = [row for row in rows if row.state == "clear"]
     false = sum(row.gain < LOSS for row in clear)
@@ -105,18 +103,19 @@ def line(kind: str, rows: list[Row]) -> str:
 
 
 def upper(events: int, trials: int) -> float:
-    """Upper end of the 95 % interval of Clopper and Pearson."""
+    """Return the upper end of the 95 % interval of Clopper and Pearson."""
     return 1.0 if events >= trials else float(beta.ppf(0.975, events + 1, trials - events))
 
 
 HEAD = (
-    "| panels | gain | 1st percentile | worst | lose above .01 | clear | clear or clear if | false clear |\n"
+    "| kind of panel | mean gain | 1st percentile | lowest gain | share with a loss above .01 | share clear "
+    "| share clear or clear if | false clear verdicts (upper bound) |\n"
     "|---|---|---|---|---|---|---|---|"
 )
 
 
 def main() -> None:
-    """Draw, measure, and write the tables."""
+    """Simulate all kinds of panels, and write the tables."""
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     commit = subprocess.run(
         ["git", "log", "-1", "--format=%H", "--", *DESIGN], capture_output=True, text=True, check=True
@@ -126,20 +125,23 @@ def main() -> None:
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         by_kind = dict(zip(kinds, pool.map(of_kind, kinds, [draws] * len(kinds), [seed] * len(kinds)), strict=True))
     lines = [
-        "# Panels of known truth",
+        "# Simulated panels",
         "",
-        f"Written by `python -m benchmarks.studies.panels {draws}`; {draws} draws of each kind; design of commit "
-        f"{commit[:12]}, from which the seeds follow.",
+        f"`python -m benchmarks.studies.panels {draws}` wrote this page, with {draws} draws of each kind of panel. "
+        f"The design and the seeds are those of commit {commit[:12]}. The gain is Kendall's tau of `care` minus that "
+        "of the plain average. A *false clear* is a clear verdict with a gain below -.01; the bound is the upper end "
+        "of a 95 % interval.",
         "",
     ]
-    for title, names in (("Kinds on which thresholds were chosen", CHOSEN_ON), ("Kinds that were held out", HELD_OUT)):
+    for title, names in (("Kinds on which thresholds were chosen", CHOSEN_ON), ("Held-out kinds", HELD_OUT)):
         lines += [f"## {title}", "", HEAD, *(line(kind, by_kind[kind]) for kind in names), ""]
     for title, unidentifiable in (("can", False), ("cannot", True)):
         rows = [row for kind, found in by_kind.items() if (kind in UNIDENTIFIABLE) is unidentifiable for row in found]
         clear = [row for row in rows if row.state == "clear"]
         false = sum(row.gain < LOSS for row in clear)
-        share = f"clear on {len(clear)} of {len(rows)}, false on {false} (at most {upper(false, len(clear)):.4f})"
-        lines += [f"Kinds where the scores {title} tell who is right: {share}.", ""]
+        share = f"{len(clear)} of {len(rows)} verdicts are clear, {false} of them false"
+        bound = f"(share at most {upper(false, len(clear)):.4f})"
+        lines += [f"Kinds whose scores {title} tell which judges are right: {share} {bound}.", ""]
     RESULT.write_text("\n".join(lines))
     print("\n".join(lines))
 

@@ -1,7 +1,7 @@
-"""Panels of known truth, each made by a story of its own about how judges go wrong.
+"""Generators of simulated panels with known truth; each kind of panel has other errors of the judges.
 
-``CHOSEN_ON`` holds the kinds on which thresholds of ``care`` and of its verdict were chosen, by draws of other seeds.
-``HELD_OUT`` holds kinds that were written before any result of them was seen, and on which nothing was chosen.
+Thresholds of ``care`` and of its verdict were chosen on the kinds in ``CHOSEN_ON``, with other seeds. The kinds in
+``HELD_OUT`` were written before their first result, and nothing was chosen on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True)
 class Drawn:
-    """One panel: scores (n, p), the family of each judge, the truth (n,), and what can be seen of the texts."""
+    """Simulated panel: scores (n, p), family of each judge, truth (n,), and features of the texts."""
 
     scores: Array
     families: list[str]
@@ -28,17 +28,17 @@ class Drawn:
 
 
 def without_texts(drawn: Drawn) -> Drawn:
-    """The same panel where nobody gave the texts."""
+    """Return the same panel without features of texts."""
     return replace(drawn, features={})
 
 
 def without_families(drawn: Drawn) -> Drawn:
-    """The same panel where nobody declared families."""
+    """Return the same panel without declared families."""
     return replace(drawn, families=[f"j{k}" for k in range(drawn.scores.shape[1])])
 
 
 def graded(x: Array, kind: str, rng: Rng) -> Array:
-    """Continuous opinions of mean 5.5 as judges give them: whole numbers to 10 or to 5, votes, or as they are."""
+    """Convert continuous scores of mean 5.5 to grades up to 10 or to 5, or to votes, or return them unchanged."""
     if kind == "ten":
         return np.clip(np.round(x), 1, 10)
     if kind == "five":
@@ -68,10 +68,10 @@ def ordinary(
     missing: float = 0.0,
     shared: float = 0.4,
 ) -> Drawn:
-    """Three to five vendors with one to four judges each; some vendors reward a style that shows in the words.
+    """Simulate three to five vendors with one to four judges each; some vendors reward a style of the words.
 
-    ``rho`` is how far quality itself follows the style, ``strength`` how much biased vendors reward it, and ``shared``
-    what else the judges of a vendor share.
+    ``rho`` is the correlation of quality with the style, ``strength`` the reward by biased vendors, and ``shared`` the
+    strength of another effect that the judges of a vendor share.
     """
     n = n or int(rng.choice([120, 300, 800]))
     vendors = min(p or 5, int(rng.integers(3, 6)))
@@ -99,7 +99,7 @@ def ordinary(
 def copies(
     rng: Rng, *, p: int = 10, k: int = 2, n: int = 300, alike: float = 0.99, honest: float = 0.55, kind: str = "real"
 ) -> Drawn:
-    """Honest judges that correlate by ``honest``, and k near-copies of something that is not quality."""
+    """Simulate judges with correlation ``honest``, and k judges that are near-copies and unrelated to quality."""
     quality = rng.normal(size=n)
     x = np.sqrt(honest) * quality[:, None] + np.sqrt(1 - honest) * rng.normal(size=(n, p))
     x[:, :k] = np.sqrt(alike) * rng.normal(size=n)[:, None] + np.sqrt(1 - alike) * rng.normal(size=(n, k))
@@ -107,7 +107,7 @@ def copies(
 
 
 def twins(rng: Rng, *, p: int = 10, k: int = 2, n: int = 300, kind: str = "real") -> Drawn:
-    """One judge that was asked k times."""
+    """Simulate p judges, of which k are the same judge, asked k times."""
     quality = rng.normal(size=n)
     x = np.sqrt(0.55) * quality[:, None] + np.sqrt(0.45) * rng.normal(size=(n, p))
     x[:, 1:k] = x[:, :1] + 0.15 * rng.normal(size=(n, k - 1))
@@ -117,7 +117,7 @@ def twins(rng: Rng, *, p: int = 10, k: int = 2, n: int = 300, kind: str = "real"
 def one_factor(
     rng: Rng, *, least: float = 0.3, most: float = 0.9, n: int | None = None, p: int | None = None, kind: str = "ten"
 ) -> Drawn:
-    """Judges that differ in reliability and in nothing else."""
+    """Simulate judges that differ only in reliability."""
     n, p = n or int(rng.choice([120, 300, 800])), p or int(rng.integers(4, 13))
     quality, reliability = rng.normal(size=n), rng.uniform(least, most, p)
     x = np.sqrt(reliability) * quality[:, None] + np.sqrt(1 - reliability) * rng.normal(size=(n, p))
@@ -125,7 +125,7 @@ def one_factor(
 
 
 def item_response(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
-    """Graded answers by a two-parameter item response model."""
+    """Simulate grades by a two-parameter item response model."""
     quality, slopes = rng.normal(size=n), rng.uniform(0.6, 2.5, p)
     cuts = 1.2 * np.sort(rng.normal(size=(p, 4)), axis=1)
     above = 1 / (1 + np.exp(-slopes[None, :, None] * (quality[:, None, None] - cuts[None])))
@@ -134,7 +134,7 @@ def item_response(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
 
 
 def uneven_noise(rng: Rng, *, heavy: bool, n: int = 300, p: int = 8) -> Drawn:
-    """Some items are harder for all judges; or every judge is now and then far off (Student's t of two degrees)."""
+    """Simulate items that are harder for all judges or, if ``heavy``, noise with heavy tails (Student's t, 2 df)."""
     quality, slopes = rng.normal(size=n), rng.uniform(0.6, 1.1, p)
     if heavy:
         x = slopes * quality[:, None] + rng.standard_t(2, size=(n, p)) * rng.uniform(0.4, 0.9, p)
@@ -145,7 +145,7 @@ def uneven_noise(rng: Rng, *, heavy: bool, n: int = 300, p: int = 8) -> Drawn:
 
 
 def echo(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
-    """One judge repeats what the others say on average."""
+    """Simulate a panel in which one judge repeats the mean of the other judges."""
     quality = rng.normal(size=n)
     x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
     x[:, 0] = x[:, 1:].mean(axis=1) + 0.3 * rng.normal(size=n)
@@ -153,7 +153,7 @@ def echo(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
 
 
 def pairs(rng: Rng, *, n: int = 300, p: int = 7) -> Drawn:
-    """Votes on pairs, each judge with a bias for the left side."""
+    """Simulate votes on pairs by judges with different biases for a side."""
     quality = rng.normal(size=n)
     x = rng.uniform(0.6, 1.1, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
     x = x + 0.6 * rng.normal(size=p)
@@ -161,21 +161,21 @@ def pairs(rng: Rng, *, n: int = 300, p: int = 7) -> Drawn:
 
 
 def nothing(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
-    """Judges of noise."""
+    """Simulate judges whose scores are only noise."""
     return Drawn(
         graded(5.5 + 1.5 * rng.normal(size=(n, p)), "ten", rng), _no_families(p), rng.normal(size=n), _words(rng, n)
     )
 
 
 def reversed_majority(rng: Rng) -> Drawn:
-    """Six of ten judges whose scale is the wrong way round."""
+    """Simulate ten judges, six of which reverse the scale."""
     drawn = one_factor(rng, n=300, p=10, least=0.4, most=0.6)
     drawn.scores[:, :6] = 11 - drawn.scores[:, :6]
     return drawn
 
 
 def prompts_of_models(rng: Rng) -> Drawn:
-    """Held out: three base models, two to four prompts each; a model's bias for lists is in all of its prompts."""
+    """Simulate three base models with two to four prompts each, which share the model's bias for lists."""
     n = int(rng.choice([200, 500]))
     quality, items = rng.normal(size=n), np.where(rng.random(n) < 0.4, 0, rng.poisson(5, n)).astype(float)
     lists = (items - items.mean()) / items.std()
@@ -191,7 +191,7 @@ def prompts_of_models(rng: Rng) -> Drawn:
 
 
 def ceilings(rng: Rng) -> Drawn:
-    """Held out: kind judges, who give most items one of their two best grades, each with thresholds of its own."""
+    """Simulate lenient judges that give most items one of the two best grades; thresholds differ between judges."""
     n, p = int(rng.choice([150, 400])), int(rng.integers(5, 11))
     quality = rng.normal(size=n)
     x = np.sqrt(rng.uniform(0.3, 0.8, p)) * quality[:, None] + 0.6 * rng.normal(size=(n, p))
@@ -200,7 +200,7 @@ def ceilings(rng: Rng) -> Drawn:
 
 
 def topics(rng: Rng) -> Drawn:
-    """Held out: half of the judges see quality only on one topic, the others on the other; two see both."""
+    """Simulate two topics; three judges score quality well on each topic, and two judges on both."""
     n, p = 400, 8
     quality, first = rng.normal(size=n), rng.random(n) < 0.5
     x = np.empty((n, p))
@@ -211,7 +211,7 @@ def topics(rng: Rng) -> Drawn:
 
 
 def colluders(rng: Rng) -> Drawn:
-    """Held out: three of nine judges agree on their scores for six items in ten, whatever these are worth."""
+    """Simulate nine judges, three of which agree in advance on scores, unrelated to quality, for 60 % of the items."""
     n, p = 350, 9
     quality = rng.normal(size=n)
     x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.0, p)
@@ -221,7 +221,7 @@ def colluders(rng: Rng) -> Drawn:
 
 
 def longer_is_better(rng: Rng) -> Drawn:
-    """Held out: quality truly grows with the number of words, ever more slowly; no judge rewards length for itself."""
+    """Simulate quality that grows with the logarithm of the number of words; no judge has a length bias."""
     n, p = 300, int(rng.integers(5, 10))
     words = np.exp(rng.normal(4.3, 0.6, n))
     quality = 0.8 * (np.log(words) - 4.3) / 0.6 + 0.6 * rng.normal(size=n)
@@ -230,7 +230,7 @@ def longer_is_better(rng: Rng) -> Drawn:
 
 
 def copied_pairs(rng: Rng) -> Drawn:
-    """Held out: votes on pairs, of which two or three judges copy one that mostly follows which answer came first."""
+    """Simulate votes on pairs; two or three judges copy a judge that mostly follows a property unrelated to quality."""
     n, p, k = int(rng.choice([150, 400])), int(rng.integers(6, 11)), int(rng.integers(2, 4))
     quality, side = rng.normal(size=n), rng.normal(size=n)
     x = rng.uniform(0.6, 1.1, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
@@ -242,7 +242,7 @@ def copied_pairs(rng: Rng) -> Drawn:
 
 
 def copied_stars(rng: Rng) -> Drawn:
-    """Held out: up to five stars by thresholds of each judge's own, and copies of a judge that sees little."""
+    """Simulate one to five stars with thresholds that differ between judges, and copies of an unreliable judge."""
     n, p = int(rng.choice([150, 400])), int(rng.integers(6, 13))
     k = int(rng.integers(2, max(3, round(0.4 * p)) + 1))
     quality = rng.normal(size=n)
@@ -253,7 +253,7 @@ def copied_stars(rng: Rng) -> Drawn:
 
 
 def better_judges(rng: Rng) -> Drawn:
-    """Two to four good judges, alike as copies are, among poorer ones that share a mistake."""
+    """Simulate two to four good judges, nearly as similar as copies, among poorer judges that share an error."""
     n, k, rest = 300, int(rng.integers(2, 5)), int(rng.integers(5, 9))
     quality, mistake = rng.normal(size=(2, n))
     good = quality[:, None] + rng.uniform(0.2, 0.45) * rng.normal(size=(n, k))
@@ -263,7 +263,7 @@ def better_judges(rng: Rng) -> Drawn:
 
 
 def better_judges_graded(rng: Rng) -> Drawn:
-    """Held out: the same by whole grades, where the poorer judges make two mistakes, each half of them one."""
+    """Simulate grades of good judges, as in ``better_judges``, among two groups of poorer judges with an error each."""
     n, k, rest = 300, int(rng.integers(2, 5)), int(rng.integers(6, 11))
     quality, *mistakes = rng.normal(size=(3, n))
     good = quality[:, None] + 0.3 * rng.normal(size=(n, k))
@@ -273,7 +273,7 @@ def better_judges_graded(rng: Rng) -> Drawn:
 
 
 def better_judges_unconfirmed(rng: Rng, *, families: bool) -> Drawn:
-    """Held out: two to five good judges, alike as copies are, among others who all judge by something else."""
+    """Simulate two to five good judges, nearly as similar as copies, among judges that share another criterion."""
     n, k, rest = int(rng.choice([150, 300, 600])), int(rng.integers(2, 6)), int(rng.integers(4, 12))
     quality, mistake = rng.normal(size=(2, n))
     good = quality[:, None] + rng.uniform(0.2, 0.4) * rng.normal(size=(n, k))
@@ -284,7 +284,7 @@ def better_judges_unconfirmed(rng: Rng, *, families: bool) -> Drawn:
 
 
 def one_better_judge(rng: Rng) -> Drawn:
-    """Held out: one good judge among poorer ones that share a mistake."""
+    """Simulate one good judge among poorer judges that share an error."""
     n, rest = int(rng.choice([150, 400])), int(rng.integers(4, 10))
     quality, mistake = rng.normal(size=(2, n))
     good = quality + 0.3 * rng.normal(size=n)
@@ -294,7 +294,7 @@ def one_better_judge(rng: Rng) -> Drawn:
 
 
 def uneven_twins(rng: Rng) -> Drawn:
-    """Held out: judges that differ in reliability, one of which was asked twice or three times."""
+    """Simulate judges that differ in reliability; one judge was asked two or three times."""
     drawn = one_factor(rng, least=0.25, most=0.75, kind="real")
     again = drawn.scores[:, :1] + 0.2 * rng.normal(size=(len(drawn.truth), int(rng.integers(1, 3))))
     scores = np.column_stack([drawn.scores, again])
@@ -302,7 +302,7 @@ def uneven_twins(rng: Rng) -> Drawn:
 
 
 def half_blind(rng: Rng) -> Drawn:
-    """Held out: quality grows with the number of words, which some of the judges do not see."""
+    """Simulate quality that depends partly on length; about half of the judges ignore length."""
     n, p = 300, int(rng.integers(6, 11))
     words, rest = rng.normal(size=(2, n))
     share = rng.uniform(0.4, 0.7)
@@ -313,7 +313,7 @@ def half_blind(rng: Rng) -> Drawn:
 
 
 def one_vendor_differs(rng: Rng, *, facts: bool) -> Drawn:
-    """One vendor lacks a bias that all others share, or (held out) is the only one to notice invented facts."""
+    """Simulate a vendor without the bias of the others or, if ``facts``, one that alone notices invented facts."""
     n, sizes = int(rng.choice([150, 400])), [int(rng.integers(3, 5)), *rng.integers(1, 4, int(rng.integers(3, 5)))]
     families = [f"v{k}" for k, size in enumerate(sizes) for _ in range(size)]
     separate = np.array([family == "v0" for family in families])
@@ -325,7 +325,7 @@ def one_vendor_differs(rng: Rng, *, facts: bool) -> Drawn:
 
 
 def few_unbiased(rng: Rng) -> Drawn:
-    """Held out: two or three of four or five judges share a bias, and neither texts nor families are known."""
+    """Simulate four or five judges, all but two with a shared bias, without texts and families."""
     n, p = int(rng.choice([200, 400])), int(rng.integers(4, 6))
     quality, bias = rng.normal(size=(2, n))
     x = quality[:, None] + np.outer(bias, np.where(np.arange(p) < p - 2, rng.uniform(0.5, 1.0), 0.0))
@@ -333,7 +333,7 @@ def few_unbiased(rng: Rng) -> Drawn:
 
 
 def blocks(rng: Rng) -> Drawn:
-    """Held out: the items are dealt out in blocks, and each judge scores half of the blocks, a few of them all."""
+    """Simulate items in blocks; most judges score half of the blocks, and a few judges score all."""
     n, p, parts = 240, int(rng.integers(8, 14)), int(rng.choice([2, 4, 6]))
     quality = rng.normal(size=n)
     x = graded(5.5 + 1.5 * (quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.3, p)), "ten", rng)
@@ -343,7 +343,7 @@ def blocks(rng: Rng) -> Drawn:
 
 
 def hard_prompts(rng: Rng) -> Drawn:
-    """Held out: fifteen systems answer twenty prompts, of which half of the judges take some for harder than others."""
+    """Simulate fifteen systems on twenty prompts; half of the judges score all answers to some prompts lower."""
     p = int(rng.integers(6, 10))
     prompt, system = np.repeat(np.arange(20), 15), np.tile(np.arange(15), 20)
     quality = rng.normal(size=15)[system] + rng.normal(size=300)
@@ -353,7 +353,7 @@ def hard_prompts(rng: Rng) -> Drawn:
 
 
 def sure_where_blind(rng: Rng) -> Drawn:
-    """Half of the judges give hard items nearly one grade, and are good on the others; the rest are noisy on all."""
+    """Simulate judges of which half give hard items nearly the same score; the other half are noisy on all items."""
     n, p = int(rng.choice([100, 200, 400])), int(rng.integers(8, 15))
     quality, hard, sure = rng.normal(size=n), rng.random(n) < 0.5, np.arange(p) < p // 2
     seen = np.where(np.outer(hard, sure), 0.0, 1.2 * quality[:, None])
@@ -361,7 +361,7 @@ def sure_where_blind(rng: Rng) -> Drawn:
 
 
 def two_qualities(rng: Rng) -> Drawn:
-    """Quality is helpful and safe in equal parts, which trade off a little and which every judge weighs differently."""
+    """Simulate quality as the sum of helpfulness and safety; each judge weights these two differently."""
     n, p = int(rng.choice([60, 100, 200, 400])), int(rng.integers(8, 13))
     helpful, rest = rng.normal(size=(2, n))
     safe, weight = 0.95 * rest - 0.3 * helpful, rng.uniform(0, 1, p)
@@ -370,7 +370,7 @@ def two_qualities(rng: Rng) -> Drawn:
 
 
 def strict_and_lenient(rng: Rng) -> Drawn:
-    """Held out: good judges of pass and fail, of whom some pass one item in six and others five; nobody copies."""
+    """Simulate independent pass-or-fail votes; pass rates of the judges range from about 1/6 to 5/6."""
     n, p = int(rng.choice([150, 400])), int(rng.integers(5, 10))
     quality = rng.normal(size=n)
     x = quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.5, 0.9, p)
@@ -378,7 +378,7 @@ def strict_and_lenient(rng: Rng) -> Drawn:
 
 
 def copies_within_a_bias(rng: Rng) -> Drawn:
-    """Held out: an ordinary panel in which one judge of the biased vendors was also asked under two other names."""
+    """Simulate an ordinary panel in which one judge also appears under two other names."""
     drawn = ordinary(rng, n=300)
     j = int(rng.integers(drawn.scores.shape[1]))
     again = np.column_stack([drawn.scores[:, j] + rng.normal(size=300) * 0.25 for _ in range(2)])
@@ -388,7 +388,7 @@ def copies_within_a_bias(rng: Rng) -> Drawn:
 
 
 def unsure_of_poor(rng: Rng, *, kind: str) -> Drawn:
-    """Judges agree on good answers, and differ widely on poor ones."""
+    """Simulate judges that agree on good answers and disagree widely on poor answers."""
     quality, p = rng.normal(size=300), 8
     spread = np.where(quality < 0, rng.uniform(1, 2), rng.uniform(0.4, 0.8))[:, None]
     x = quality[:, None] + spread * rng.normal(size=(300, p)) * rng.uniform(0.8, 1.2, p)
@@ -396,7 +396,7 @@ def unsure_of_poor(rng: Rng, *, kind: str) -> Drawn:
 
 
 def noticed(rng: Rng) -> Drawn:
-    """Three answers of ten hold a grave mistake, which each judge notices or overlooks by itself."""
+    """Simulate answers of which 30 % have a grave error; each judge notices or overlooks an error independently."""
     base, grave = 0.7 * rng.normal(size=300), rng.random(300) < 0.3
     noticing = rng.random((300, 8)) < rng.uniform(0.2, 0.8, 8)
     x = base[:, None] + 0.7 * rng.normal(size=(300, 8)) - 3.0 * (grave[:, None] & noticing)
@@ -404,7 +404,7 @@ def noticed(rng: Rng) -> Drawn:
 
 
 def uneven_grades(rng: Rng, *, wide_are_good: bool) -> Drawn:
-    """Held out: judges of one rubric, of whom the better (or the poorer) use the whole of it, others its middle."""
+    """Simulate judges of which the better (``wide_are_good``) or the poorer use a wider range of the scale."""
     n, p = int(rng.choice([100, 400])), int(rng.integers(5, 12))
     quality, noise = rng.normal(size=n), np.sort(rng.uniform(0.4, 2.0, p))
     spread = np.linspace(1.8, 0.8, p) if wide_are_good else np.linspace(0.8, 1.8, p)
@@ -414,7 +414,7 @@ def uneven_grades(rng: Rng, *, wide_are_good: bool) -> Drawn:
 
 
 def one_sided(rng: Rng) -> Drawn:
-    """Held out: judges who now and then take much off, and never add much (exponential noise)."""
+    """Simulate judges whose noise only lowers scores (exponential noise)."""
     n, p = int(rng.choice([80, 300])), int(rng.integers(5, 14))
     quality = rng.normal(size=n)
     x = rng.uniform(0.7, 1.1, p) * quality[:, None] - rng.exponential(size=(n, p)) * rng.uniform(0.5, 1.5, p)
@@ -422,7 +422,7 @@ def one_sided(rng: Rng) -> Drawn:
 
 
 def easy_votes(rng: Rng) -> Drawn:
-    """Held out: pass or fail that nearly every judge gets right, each with errors of its own."""
+    """Simulate easy pass-or-fail votes with few, independent errors."""
     n, p = int(rng.choice([150, 300, 1000])), int(rng.integers(4, 10))
     passes = rng.random(n) < rng.choice([0.2, 0.5])
     wrong = rng.random((n, p)) < rng.uniform(0.002, 0.05, p)
@@ -430,7 +430,7 @@ def easy_votes(rng: Rng) -> Drawn:
 
 
 def shared_false_passes(rng: Rng) -> Drawn:
-    """Held out: pass or fail, where all but two judges of five to seven pass the same bad answers."""
+    """Simulate pass-or-fail votes of five to seven judges; all except two tend to pass the same bad answers."""
     n, p = int(rng.choice([300, 1500])), int(rng.integers(5, 8))
     passes = rng.random(n) < rng.choice([0.2, 0.5])
     decoy = (rng.random(n) < 0.15) & ~passes
@@ -440,7 +440,7 @@ def shared_false_passes(rng: Rng) -> Drawn:
 
 
 def pairs_by_length(rng: Rng) -> Drawn:
-    """Held out: votes on pairs by judges of whom all but two or three prefer the longer answer; no texts are given."""
+    """Simulate votes on pairs without texts; all except two or three judges prefer the longer answer."""
     n, p, honest = int(rng.choice([300, 1000])), int(rng.integers(6, 9)), int(rng.integers(2, 4))
     quality, longer = rng.normal(size=(2, n))
     bias = np.where(np.arange(p) < p - honest, rng.uniform(0.3, 0.7, p), 0.0)
@@ -561,4 +561,4 @@ UNIDENTIFIABLE = frozenset(
         "pairs, most judges prefer the longer answer, no texts",
     }
 )
-"""Kinds on which most judges share a mistake, so that no score can tell who is right."""
+"""Kinds in which most judges share an error, so scores cannot tell which judges are right."""
