@@ -197,6 +197,11 @@ class Cursor:
             elif one is not None and version == _KNOWN_AFTER_RUN and one.key not in busy:
                 self.tried[name] = one.version, times
 
+    def forget(self, keys: Iterable[Partition]) -> None:
+        """Forget the requests for partitions, so that they can be requested again."""
+        for key in keys:
+            self.tried.pop(_name(key), None)
+
     def may_ask(self, one: StalePartition) -> bool:
         """Return whether a partition may still be requested."""
         return self.times(one) < (1 if one.only_waits else self.most)

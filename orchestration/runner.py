@@ -163,12 +163,15 @@ def _steps(
     Partitions that a killed or failed run has written without an event in Dagster are materialised again; ``lost``
     holds those of killed runs.
     """
-    tried, first = Cursor(most=1), _requested(again, "a command requested it")
+    tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
     left = _requested([key for key in lost if key[1] is not None], "the run that was to materialise it was killed")
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
         stale = find_stale(workspace, outcome.known, canaries=True)
-        left |= _requested(outcome.failures.keys() - stale.keys(), "its run failed after it was written")
+        unreported = outcome.failures.keys() - stale.keys() - repeated
+        repeated |= unreported
+        tried.forget(unreported)
+        left |= _requested(unreported, "its run failed after it was written")
         stale = left | stale
         wanted = first or {key: one for key, one in stale.items() if wants(one, assets)}
         asked = tried.request(workspace, wanted, () if first else partitions_under_way(instance))

@@ -141,7 +141,8 @@ def test_partitions_whose_event_is_only_in_the_log_of_their_run_are_materialised
     assert run(workspace_after_run).materialised == [("panel", "one")]
 
 
-def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("asset", ["panel", "report"])
+def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_path, monkeypatch, asset):
     """One error of the disk while Dagster stores an event leaves a written file that Dagster does not know."""
     folder = make(tmp_path / "ws")
     with workspace_instance(load_workspace(folder)) as instance:
@@ -150,7 +151,7 @@ def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_p
 
     def fails_once(self, connection, event, event_id):
         written = event.asset_materialization
-        if written and written.asset_key == dg.AssetKey("panel") and not failed:
+        if written and written.asset_key == dg.AssetKey(asset) and not failed:
             failed.append(event)
             raise OSError("disk full")
         return store(self, connection, event, event_id)
@@ -159,9 +160,9 @@ def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_p
     outcome = run(folder)
     assert failed
     assert not outcome.failures
-    assert outcome.materialised.count(("panel", "one")) == 1
+    assert outcome.materialised.count((asset, "one")) == 1
     with workspace_instance(load_workspace(folder)) as instance:
-        assert instance.get_materialized_partitions(dg.AssetKey("panel")) == {"one"}
+        assert instance.get_materialized_partitions(dg.AssetKey(asset)) == {"one"}
     assert not run(folder).materialised
 
 
