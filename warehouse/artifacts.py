@@ -1,6 +1,6 @@
 """Files with the intermediate results of a test set's fit: score matrix, moments, structure, aggregates.
 
-A damaged file is quarantined (``storage``) and then counts as missing.
+A damaged file is quarantined (see ``storage``) and then counts as missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _FEATURE = "\x1f"
-"""Prefix of feature columns, with which no judge's name can begin."""
+"""Prefix of the names of feature columns; no judge's name can begin with this character."""
 
 _ITEM_ID = "item_id"
 _ARRAYS = pa.schema(
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """Number of items, number of present scores of each judge, and fingerprint of a score matrix."""
+    """Summary of a score matrix: number of items, number of scores of each judge, and fingerprint."""
 
     items: int
     present: dict[str, int]
@@ -58,7 +58,7 @@ class PanelSummary:
 
     @classmethod
     def of(cls, scores: ScoreMatrix) -> PanelSummary:
-        """Return the summary of a score matrix."""
+        """Compute the summary of a score matrix."""
         counts = len(scores.values) - np.isnan(scores.values).sum(axis=0)
         return cls(len(scores.values), dict(zip(scores.judges, counts.tolist(), strict=True)), scores.fingerprint())
 
@@ -71,7 +71,7 @@ class FitFolder:
 
     @property
     def panel_file(self) -> Path:
-        """Path of the score matrix: a table with the item ids and a column for each judge."""
+        """Path of the file with the score matrix: a table of item ids and one column for each judge."""
         return self.path / "panel.parquet"
 
     def write_panel(self, scores: ScoreMatrix) -> None:
@@ -96,7 +96,7 @@ class FitFolder:
         return self._read(self.panel_file, summary_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store named numeric arrays under the name of a stage."""
+        """Store the named numeric arrays that a stage of the fit has computed; ``name`` is the stage."""
         rows = [
             {"name": key, "type": array.dtype.str, "shape": array.shape, "values": array.ravel()}
             for key, array in arrays.items()
@@ -104,15 +104,15 @@ class FitFolder:
         write_table(self.path / f"{name}.arrays", pa.Table.from_pylist(rows, _ARRAYS))
 
     def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """Read the named arrays of a stage; raise ``WarehouseError`` if the stage has not run."""
+        """Read the named arrays of the stage ``name``; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
-        """Store a record as a JSON document, by default under the name of its class."""
+        """Store a record as a JSON document; the default ``name`` of the document is the name of its class."""
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
-        """Read the record of a stage; raise ``WarehouseError`` if the stage has not run."""
+        """Read the record that a stage has stored; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self._document(kind), partial(read_record, kind=kind))
 
     def find(self, kind: type[T], name: str = "") -> T | None:
@@ -120,24 +120,24 @@ class FitFolder:
         return find_sound(self._document(kind, name), partial(read_record, kind=kind))
 
     def remove(self, kind: type[object], name: str = "") -> None:
-        """Delete the record of a class if the record exists."""
+        """Delete a record that ``write`` stored, if it exists."""
         delete(self._document(kind, name))
 
     def _document(self, kind: type[object], name: str = "") -> Path:
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of a fit's stages exist; ``solved`` also requires the arrays of the structure."""
+        """Return whether all files of a fit exist; ``solved`` also requires the arrays of the stage ``structure``."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 
     def _read(self, path: Path, read: Callable[[Path], T]) -> T:
-        return read_sound(path, read, "; the next `care run` makes it again", "it is not there; `care run` makes it")
+        return read_sound(path, read, "; `care run` builds it again", "the file does not exist; `care run` builds it")
 
 
 @lru_cache(maxsize=1)
 def _panel_of(path: Path, _state: tuple[int, ...]) -> ScoreMatrix:
-    """Read a score matrix once for all assets of a fit, which run one after the other."""
+    """Read a score matrix and cache it, because the assets of a fit run one after another and read the same file."""
     return panel_of(path)
 
 

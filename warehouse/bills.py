@@ -1,4 +1,4 @@
-"""Cost records of judges: one Parquet file for each judge and run, rewritten while the run continues."""
+"""Cost records of judges: one Parquet file for each judge and run, which is rewritten during the run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,33 +29,33 @@ BILL_SCHEMA = pa.schema(
         ("forecast_dollars", pa.float64()),
     ]
 )
-"""Columns of the table ``askings`` in the database."""
+"""Columns of a cost record, and of the database's table ``askings``."""
 
 
 class Bills:
-    """Cost records of a workspace, in one folder; each file name begins with the date of the run (YYYY-MM-DD)."""
+    """Store of the cost records of a workspace; each file name begins with the date of the run (YYYY-MM-DD)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, run_date: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the cost record of one judge in one run; the rows are for different test sets and kinds of items."""
+        """Replace the cost record of a judge in a run; there is a row for each test set and kind of items."""
         write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:
-        """Return the rows of a judge's cost record of a run, or an empty list if no record was written."""
+        """Return the rows of a judge's cost record in a run, or an empty list if there is no record."""
         return self._rows([self._file(run_date, asking, judge)]).to_pylist()
 
     def _file(self, run_date: str, asking: str, judge: str) -> Path:
         return self._folder / f"{run_date}.{asking}.{quote(judge, safe='')}.parquet"
 
     def read(self, since: str = "") -> pa.Table:
-        """Return the rows of all runs since a date (YYYY-MM-DD), and quarantine damaged files."""
+        """Return the cost records of all runs since a date (YYYY-MM-DD); quarantine damaged files."""
         files = [file for file in sorted(self._folder.glob("*.parquet")) if file.name[:10] >= since]
         return self._rows(files)
 
     def load(self, connection: duckdb.DuckDBPyConnection, run_date: str = "9999") -> None:
-        """Reload the cost records since the latest date in the database, or since ``run_date`` if it is earlier."""
+        """Reload the database's cost records from the earlier of two dates: its latest date and ``run_date``."""
         found = connection.execute("SELECT coalesce(max(run_date)::VARCHAR, '') FROM askings").fetchone()
         first = min(run_date, found[0]) if found else ""
         rows = self.read(first)
@@ -65,7 +65,7 @@ class Bills:
         connection.unregister("bills_read")
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
-        """Return the distinct rows of the files, because two files may hold the same row after a killed merge."""
+        """Return the distinct rows of cost records; after a killed merge, two files may contain the same row."""
         tables = [table for file in files if (table := find_sound(file, _read_bill)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}
@@ -73,6 +73,6 @@ class Bills:
 
 
 def _read_bill(path: Path) -> pa.Table:
-    """Read a cost record; before format 2 (``documents.FORMAT``) its first column was called ``night``."""
+    """Read a cost record; in format 1 (``documents.FORMAT``) the column ``run_date`` was called ``night``."""
     table = read_table(path)
     return table.rename_columns(["run_date" if name == "night" else name for name in table.column_names])

@@ -1,4 +1,4 @@
-"""Arrow's compute functions without types, because Arrow creates the functions at import."""
+"""Arrow's compute functions, typed as ``Any``: Arrow creates them at import, so type checkers do not know them."""
 
 from typing import Any
 

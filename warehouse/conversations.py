@@ -1,6 +1,6 @@
-"""Conversion of conversations into a prompt and an answer with all tool calls, for judges.
+"""Conversion of a conversation into two texts for judges: a prompt, and an answer with all tool calls.
 
-Three message formats are read: OpenAI's (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
+CARE reads three message formats: OpenAI's (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
 ``tool_result``) and ShareGPT's (``from``, ``value``).
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 NAMES = ("messages", "conversation", "conversations", "dialog", "dialogue", "trajectory", "transcript", "chat")
-"""Usual names of a column of conversations."""
+"""Usual names of a column that contains conversations."""
 
 _SPEAKERS = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
 Message = Mapping[str, Any]
 
 
 def messages_of(value: Any) -> list[Message]:
-    """Return the messages of a conversation (a list or JSON text), or an empty list for any other value.
+    """Return the messages of a conversation (a list or its JSON text); return an empty list for any other value.
 
     >>> messages_of('[{"role": "user", "content": "Hello"}]')
     [{'role': 'user', 'content': 'Hello'}]
@@ -34,7 +34,7 @@ def messages_of(value: Any) -> list[Message]:
 
 
 def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
-    """Split a conversation after the last message of the user, and return the prompt and the answer as texts.
+    """Split a conversation after the user's last message; return the prompt and the answer as texts.
 
     >>> split_answer([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
     ('2 + 2?', '4')
@@ -45,7 +45,7 @@ def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """Join messages into one text, with the name of each speaker if there are several messages; None without any."""
+    """Join messages into one text, with speakers' names if there are several; return None if there is no message."""
     if len(messages) < 2:
         return _message_text(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)
@@ -56,7 +56,7 @@ def _role(message: Message) -> Any:
 
 
 def _speaker(message: Message) -> str:
-    """Return the speaker of a message; a tool's result has the speaker ``tool``, even in a user's message."""
+    """Return the speaker of a message: the role, but ``tool`` for a tool's result in a user's message."""
     role = str(_SPEAKERS.get(_role(message), _role(message)))
     content = message.get("content")
     blocks = content if isinstance(content, list) else []

@@ -1,9 +1,9 @@
 """DuckDB database of a workspace: connections, and the version of the schema.
 
-DuckDB lets one process write, or several read, and refuses all others at once. Connections are therefore short, and
-this module waits until another process releases its lock. Ray and Dask workers never open the database. Everything in
-it can be rebuilt from the parts. If DuckDB finds the file damaged, a marker file stops every process from using it
-until it has been rebuilt.
+DuckDB allows one writing process or several reading processes, and refuses any other process at once. Connections are
+therefore short, and this module waits until another process releases its lock. Ray and Dask workers never open the
+database. It can be rebuilt from the parts. If DuckDB finds the file damaged, CARE writes a marker file, and no process
+uses the database until it has been rebuilt.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, quarantine
 
 SCHEMA_VERSION = 14
-"""Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
+"""Version of ``schema.sql``. CARE rebuilds a database of an older version, and refuses one of a newer version."""
 
 _LOCK_MESSAGE = "Could not set lock"
 _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 _DAMAGE_ERRORS = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
-"""Errors that DuckDB raises on a damaged file. Other errors about damage have "corrupt" in their message. A mistake
-costs only the minute in which a sound database is rebuilt."""
+"""Errors that DuckDB raises for a damaged file. Other errors about damage have "corrupt" in their message. If CARE
+takes a sound database for a damaged one, this costs only the minute of a rebuild."""
 
 
 class Warehouse:
-    """Database file of a workspace, which need not exist yet."""
+    """DuckDB database of a workspace; its file may not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def writer(self) -> Generator[duckdb.DuckDBPyConnection]:
-        """Open a connection for writing and begin a transaction, which the end of the block commits.
+        """Open a connection for writing, in a transaction that is committed at the end of the block.
 
         An error rolls the transaction back. Raises ``WarehouseError`` if another process held the file for a minute,
         the schema has another version, or the file is damaged.
@@ -61,17 +61,17 @@ class Warehouse:
 
     @contextmanager
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
-        """Open a connection for reading, which should be closed within milliseconds.
+        """Open a connection for reading; close it within milliseconds, because it blocks all writers.
 
         Raises ``WarehouseError`` if the database is missing or damaged, or another process held it for a minute.
         """
         if not self._exists():
-            raise WarehouseError(f"{self.path}: there is no database yet; run `care run` first")
+            raise WarehouseError(f"{self.path}: the database does not exist yet; run `care run` first")
         with self._reporting_damage(), self._connect(read_only=True) as connection:
             yield connection
 
     def usable(self) -> bool:
-        """Return whether there is a database with the current schema that is not known to be damaged.
+        """Return whether the database exists, has the current schema and is not known to be damaged.
 
         Raises ``WarehouseError`` if a later release built the database, or another process held it for a minute.
         """
@@ -85,26 +85,26 @@ class Warehouse:
             return False
 
     def check(self) -> None:
-        """Read every row of every table once; raise ``DamagedError`` if a row cannot be read."""
+        """Read every row of every table; raise ``DamagedError`` if a row cannot be read."""
         with self.reader() as connection:
             for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the database, which can be rebuilt from the parts; a folder in its place is quarantined."""
-        _log.info("%s: the database is deleted.", self.path)
+        """Delete the database, because it can be rebuilt from the parts; quarantine a folder in its place."""
+        _log.info("%s: CARE deletes the database; it can be rebuilt from the parts.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():
                 quarantine(path, "there is a folder in place of the database")
             path.unlink(missing_ok=True)
 
     def replace_by(self, other: Warehouse) -> None:
-        """Replace this database by another database in one step, so readers see one of the two complete files.
+        """Replace this database by another database in one step; readers see either the old or the new file.
 
-        If a killed writer has left a write-ahead log, the old database is deleted first, because the new one must not
-        read that log. In this case there is no database for an instant.
+        If a killed writer has left a write-ahead log, the old database is deleted first, because the new database must
+        not read that log. In this case no database exists for an instant.
         """
-        _log.info("%s: the rebuilt database takes the place of the old one.", self.path)
+        _log.info("%s: the rebuilt database replaces the old database.", self.path)
         if self.path.is_dir() or self._sibling(".wal").exists():
             self.remove()
         other.path.replace(self.path)
@@ -125,9 +125,9 @@ class Warehouse:
 
     @contextmanager
     def _reporting_damage(self) -> Generator[None]:
-        """Convert DuckDB's errors about a damaged file into ``DamagedError``, and write a marker file."""
+        """Convert DuckDB's errors about a damaged file to ``DamagedError``, and write the marker file."""
         if self._mark.exists() and self.path.exists():
-            raise DamagedError(f"{self.path}: the database is damaged; the next `care run` rebuilds it from the parts")
+            raise DamagedError(f"{self.path}: the database is damaged; run `care run` to rebuild it from the parts")
         try:
             yield
         except duckdb.Error as error:
@@ -137,8 +137,8 @@ class Warehouse:
             if _LATER_DUCKDB_MESSAGE in str(error):
                 raise WarehouseError(
                     f"{self.path}: a later release of DuckDB than {duckdb.__version__} wrote the database ({reason}). "
-                    "Install the release of CARE that was used before or a later one; or delete the database, and "
-                    "`care run` rebuilds it from the parts"
+                    "Install the release of CARE that you used before, or a later release; or delete the database and "
+                    "run `care run` to rebuild it from the parts"
                 ) from None
             refused = refusal(error, self.path)
             if refused is not None:
@@ -146,7 +146,7 @@ class Warehouse:
             with suppress(OSError):  # without the marker, the next process finds the damage by itself
                 self._mark.write_text(f"{reason}\n", encoding="utf-8")
             raise DamagedError(
-                f"{self.path}: the database is damaged ({reason}); the next `care run` rebuilds it from the parts"
+                f"{self.path}: the database is damaged ({reason}); run `care run` to rebuild it from the parts"
             ) from None
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
@@ -161,24 +161,24 @@ class Warehouse:
                     raise
                 if time.monotonic() > deadline:
                     raise WarehouseError(
-                        f"{self.path}: another process has held the database for {_LOCK_WAIT_S:.0f} s; close the "
-                        "program that has it open"
+                        f"{self.path}: another process has locked the database for {_LOCK_WAIT_S:.0f} s; close the "
+                        "program that has it open, then run the same command again"
                     ) from error
                 time.sleep(random.uniform(0.005, 0.05))
 
 
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the tables in a database that has none.
+    """Create the tables in an empty database.
 
-    Raises ``WarehouseError`` if the schema has another version; such a database is rebuilt, and never altered.
+    Raises ``WarehouseError`` if the schema has another version: CARE never alters a database, but rebuilds it.
     """
     version = version_of(connection)
     if version == SCHEMA_VERSION:
         return
     if version is not None:
         raise WarehouseError(
-            f"the database has schema {version}, but this release of CARE has schema {SCHEMA_VERSION}; `care run` "
-            "rebuilds it from the parts"
+            f"the database has schema {version}, but this release of CARE needs schema {SCHEMA_VERSION}; run "
+            "`care run` to rebuild the database from the parts"
         )
     connection.begin()
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))
@@ -189,8 +189,8 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     """Return the version of a database's schema, or None if the database has no tables yet.
 
-    Raises ``WarehouseError`` if a later release of CARE built the database, which may hold more than this release
-    could rebuild.
+    Raises ``WarehouseError`` if a later release of CARE built the database, because this release may not be able to
+    rebuild all of it.
     """
     tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()
     if tables == [(0,)]:
@@ -202,7 +202,7 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     if row[0] > SCHEMA_VERSION:
         raise WarehouseError(
             f"the database was built by CARE {row[1]} (schema {row[0]}); this is CARE {release()} (schema "
-            f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database, and `care run` rebuilds "
-            "from the parts what this release can read"
+            f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database and run `care run`, "
+            "which rebuilds what this release can read from the parts"
         )
     return int(row[0])

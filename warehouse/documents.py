@@ -1,9 +1,9 @@
 """Dataclass records that are stored as JSON documents and read with type checks.
 
 - A missing key gets the default of the record's field.
-- If a key without a default is missing, or a value has another type, the document is damaged.
+- If a key without a default is missing, or a value has a wrong type, the document is damaged.
 - Unknown keys are ignored; a later release may have written them.
-- A document of an earlier format is read with its old names (``renamed``) and written with the new ones.
+- The old field names of an earlier format are replaced when a document is read (``renamed``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ R = TypeVar("R")
 D = TypeVar("D", bound=Mapping[str, Any])
 
 FORMAT = 2
-"""Version of the field names, stored under ``format`` in a document; a document without ``format`` has version 1."""
+"""Version of the field names, stored as ``format`` in a document; a document without ``format`` has version 1."""
 
 _RENAMED: dict[str, dict[str, str]] = {
     "AlertLog": {"night": "run_began", "owed": "unsent"},
@@ -39,16 +39,16 @@ _RENAMED: dict[str, dict[str, str]] = {
     "ReviewDocument": {"edition": "fit_version", "findings.*.says": "message"},
     "Verdict": {"edition": "fit_version"},
 }
-"""Old field paths of format 1 (``*`` is each element) and current field names of each record class."""
+"""Current name of each renamed field, keyed by record class and by the field's path in format 1 (``*``: any key)."""
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
-    """Return a record as JSON values; arrays become nested lists, with null for NaN."""
+    """Convert a record to JSON values; arrays become nested lists, with null for NaN."""
     return {column.name: plain(getattr(record, column.name)) for column in fields(record)}
 
 
 def plain(value: Any) -> Any:
-    """Convert a value of a record into JSON values; arrays become nested lists, with null for NaN."""
+    """Convert a value in a record to JSON values; arrays become nested lists, with null for NaN."""
     if is_dataclass(value) and not isinstance(value, type):
         return document_of(value)
     if isinstance(value, Mapping):
@@ -68,13 +68,13 @@ def _null_for_nan(value: Any) -> Any:
 
 
 def stored(record: DataclassInstance) -> dict[str, Any]:
-    """Return the document of a record as it is written to disk, with the version of its field names."""
+    """Convert a record to the document that is stored, with the version of the field names."""
     known = type(record).__name__ in _RENAMED
     return ({"format": FORMAT} if known else {}) | document_of(record)
 
 
 def renamed(kind: str, document: D) -> D:
-    """Rename the fields of a document in format 1 to their current names, and return the document."""
+    """Rename the fields of a document in format 1 to their current names, in place; return the document."""
     if kind in _RENAMED and document.get("format", 1) == 1:
         for path, name in _RENAMED[kind].items():
             _rename(document, path.split("."), name)
@@ -82,7 +82,7 @@ def renamed(kind: str, document: D) -> D:
 
 
 def _rename(node: Any, path: Sequence[str], name: str) -> None:
-    """Rename the key at a path; a document of another shape is unchanged, and validation reports it later."""
+    """Rename the key at a path; leave a document without this path unchanged, because validation follows."""
     step, *rest = path
     if step == "*":
         for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -95,7 +95,7 @@ def _rename(node: Any, path: Sequence[str], name: str) -> None:
 
 
 def record_of(kind: type[R], document: Mapping[str, Any]) -> R:
-    """Convert a document into a record; raise ``ValueError`` with one sentence about the first wrong key."""
+    """Convert a document to a record; raise ``ValueError`` with the first invalid key and its error."""
     from pydantic import ValidationError
 
     try:
@@ -121,7 +121,7 @@ def read_record(path: Path, kind: type[R]) -> R:
     try:
         return record_of(kind, document)
     except ValueError as error:
-        raise DamagedError(f"{path}: it is damaged ({error})") from None
+        raise DamagedError(f"{path}: the file is damaged ({error})") from None
 
 
 @cache

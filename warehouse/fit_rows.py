@@ -1,4 +1,4 @@
-"""Rows of fits, fit versions and publications in the database, which are loaded from the files."""
+"""Functions that load fits, fit versions and publications from their files into the database."""
 
 import json
 import logging
@@ -27,9 +27,9 @@ def load_fits(
 ) -> None:
     """Update a test set's fits, fit versions and publications in the database from the files.
 
-    Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole
-    version is left out, and `care run` builds it again. The fits in ``again`` are reloaded, because they were rebuilt;
-    so are those in ``fits``, by their ids, without reading their files.
+    Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole version
+    is left out, and `care run` builds it again. ``again`` names rebuilt fits, which are loaded again. ``fits`` contains
+    rebuilt fits by their ids, so their files are not read.
     """
     versions = store.fit_versions(testset)
     wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -72,7 +72,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Remove all test sets except ``testsets`` from the views; they appear again when their items are loaded."""
+    """Hide all test sets except ``testsets`` in the database's views, until their items are loaded again."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 
@@ -85,7 +85,7 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
 
 
 class _ItemNumbers:
-    """Numbers in the database of a test set's items; fits of the same items are joined to them once."""
+    """Item numbers in the database for one test set; fits with the same items share one join."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, testset: str) -> None:
         self._connection, self._testset = connection, testset
@@ -93,7 +93,7 @@ class _ItemNumbers:
         self._joined = pa.table({})
 
     def of(self, item_ids: tuple[str, ...]) -> pa.Table:
-        """Return the position in ``item_ids`` and the number (``item_ix``) of each item that the database has."""
+        """Return the positions in ``item_ids`` and the numbers (``item_ix``) of the items in the database."""
         if item_ids != self._item_ids:
             ids = pa.table({"item_id": pa.array(item_ids, pa.string()), "row": np.arange(len(item_ids))})
             sql = "SELECT n.row, i.item_ix FROM ids n JOIN items i USING (item_id) WHERE i.testset = ? ORDER BY n.row"
@@ -126,7 +126,7 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, fit: FitRe
 
 
 def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Intervals) -> None:
-    """Add the confidence intervals of a fit's weights and loadings to the rows of the weights."""
+    """Store the confidence intervals of a fit's weights and loadings in the database."""
     ends = (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
     columns = [plain(values) or [None] * len(found.judges) for values in ends]
     connection.executemany(
@@ -136,7 +136,7 @@ def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: In
 
 
 def load_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, evaluation: Evaluation) -> None:
-    """Replace the stored evaluation of a fit."""
+    """Replace the evaluation of a fit in the database."""
     _drop(connection, ("evaluations",), "fit_id", fit_id)
     columns = list(vars(evaluation))
     connection.execute(

@@ -1,7 +1,7 @@
 """Files of fits, fit versions and publications, from which the database can be rebuilt.
 
-A fit version (``FitVersion``) holds one run's fits of a test set and their inputs. One fit version is published.
-A damaged file is quarantined (``storage``) and then counts as missing.
+A fit version (``FitVersion``) consists of all fits that one run built for a test set, and their inputs. One fit version
+is published. A damaged file is quarantined (see ``storage``) and then counts as missing.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _IN_HEAD = ("fit_id", "testset", "inputs_fingerprint", "code_version", "judges", "fitted_at")
-"""Fields of a fit that are stored unchanged in the metadata of its file."""
+"""Fields of a fit that its file stores unchanged in the metadata."""
 
 ITEMS_NAMED = "items_to_label"
-"""Key of the only entry in an aggregate's details that contains item ids."""
+"""Key of the only entry in an aggregate's ``details`` that contains item ids."""
 
 
 def now() -> str:
@@ -54,7 +54,7 @@ def now() -> str:
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return ``moment``, or a time just after ``latest`` if the clock was set back, because times give the order."""
+    """Return ``moment``, but at least a microsecond after ``latest``, because records are sorted by time."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -62,10 +62,10 @@ def _not_before(moment: str, latest: str) -> str:
 
 @dataclass(frozen=True)
 class FitRecord:
-    """Stored estimate of one aggregator on one test set.
+    """Fit of one aggregator to one test set, as it is stored.
 
-    ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. ``item_ids`` and ``judges`` give the
-    order of ``answer``; its ``latent`` is not stored. ``fitted_at`` is ISO 8601.
+    ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. The arrays in ``answer`` are in the
+    order of ``item_ids`` and ``judges``; ``answer.latent`` is not stored. ``fitted_at`` is ISO 8601.
     """
 
     fit_id: str
@@ -84,7 +84,7 @@ class FitRecord:
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """Return the estimate in another order of items and judges, with NaN for unknown items and judges."""
+        """Return the estimate with items and judges in another order, and NaN for unknown items and judges."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
         reordered = self.answer.mapped(partial(_take_rows, places=items), partial(_take_rows, places=columns))
         return replace(reordered, sd=_if_any(reordered.sd), p_quality=_if_any(reordered.p_quality))
@@ -114,13 +114,13 @@ class FitVersionInputs:
     Attributes
     ----------
     slices : dict judge -> content hash
-        Content hash of the scores of each judge that the fit used.
+        Content hash of the scores of each judge in the fit.
     panel : tuple of JudgeCheck
         Admission result of each judge of the test set, sorted by judge.
     duplicates : float
-        Share of the items that have the same texts as another item but a different split unit.
+        Share of items with the same texts as another item but another split unit.
     settings, code : str
-        Versions of the fit's settings and of the code of its stages.
+        Version of the fit's settings, and version of the code of its stages.
     labels : dict item_id -> label
         Labels that the fit used.
     judges : dict judge -> key
@@ -149,7 +149,7 @@ class FitVersionInputs:
 
 @dataclass(frozen=True)
 class FitVersion:
-    """Fit version: id of the fit of each aggregator on one test set, and the inputs of the fits."""
+    """Fit version: the ids of a run's fits of one test set, by aggregator, and the inputs of the fits."""
 
     fit_version: str
     testset: str
@@ -162,7 +162,7 @@ class FitVersion:
 class Publication:
     """Entry of the publication log; ``published_by`` is "review", "accept", "promote" or "rollback".
 
-    While it is ``pinned``, later fit versions await review by a person.
+    While a publication is ``pinned``, CARE does not publish later fit versions by itself.
     """
 
     testset: str
@@ -174,7 +174,7 @@ class Publication:
 
 
 class FitStore:
-    """Store of the fits of each test set, with annotations, fit versions and publication log."""
+    """Store of fits and, for each test set, of annotations, fit versions and the publication log."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -184,7 +184,7 @@ class FitStore:
         return folder_of(self.root, "testset", testset)
 
     def fit_file(self, testset: str, fit_id: str) -> Path:
-        """Return the path of one fit's file, which has one row per item and all other fields in its metadata."""
+        """Return the path of a fit's file: a table with one row per item, and all other fields as metadata."""
         return self.folder(testset) / f"fit={fit_id}.parquet"
 
     def testsets(self) -> list[str]:
@@ -192,7 +192,7 @@ class FitStore:
         return names_in(self.root, "testset")
 
     def write_fit(self, fit: FitRecord) -> None:
-        """Store a fit, and replace an existing file of the same fit."""
+        """Store a fit; replace the file of the same fit if it exists."""
         answer, p = fit.answer, len(fit.judges)
         head = {
             "format": FORMAT,
@@ -208,12 +208,12 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str, *, with_items: bool = True) -> FitRecord:
-        """Return a fit by its id, or its part without items; raise ``WarehouseError`` if it is missing or damaged."""
+        """Return a fit by its id, optionally without items; raise ``WarehouseError`` if it is missing or damaged."""
         then = (
-            ". `care run` rebuilds fits of the latest fit version; one of an older version comes back from a backup "
-            f"only, and `care fits list {testset}` lists the others"
+            ". `care run` rebuilds the fits of the latest fit version; restore other fits from a backup, or choose "
+            f"a fit from `care fits list {testset}`"
         )
-        missing = f"no such fit; `care fits list {testset}` lists those that are kept"
+        missing = f"this fit does not exist; choose a fit from `care fits list {testset}`"
         return read_sound(self.fit_file(testset, fit_id), partial(fit_of, with_items=with_items), then, missing)
 
     def find_fit(self, testset: str, fit_id: str) -> FitRecord | None:
@@ -221,7 +221,7 @@ class FitStore:
         return find_sound(self.fit_file(testset, fit_id), fit_of)
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
-        """Store a record about a fit or a fit version in its own file, and replace a record of the same class."""
+        """Store a record about a fit or a fit version in a separate file; replace a record of the same class."""
         write_record(self._annotation_file(testset, fit_id, type(found)), found)
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
@@ -229,12 +229,12 @@ class FitStore:
         return find_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind))
 
     def find_annotations(self, testset: str, fits: Mapping[str, str], kind: type[R]) -> dict[str, R]:
-        """Return the records that ``annotate`` stored about several fits, by aggregator."""
+        """Return the records of one class about several ``fits`` (ids by aggregator), by aggregator."""
         found = {name: self.find_annotation(testset, fit_id, kind) for name, fit_id in fits.items()}
         return {name: record for name, record in found.items() if record is not None}
 
     def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
-        """Return whether ``annotate`` has stored a record of this class."""
+        """Return whether ``annotate`` has stored a record of the class ``kind`` about a fit."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
     def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
@@ -246,12 +246,12 @@ class FitStore:
         return fits and self.find_fit_version(testset, fit_version) is not None
 
     def version_file(self, testset: str, fit_version: str) -> Path:
-        """Return the path of a fit version's file; before format 2 the file name began with ``edition``."""
+        """Return the path of a fit version's file; in format 1 the file name began with ``edition``."""
         old, new = (self.folder(testset) / f"{name}={fit_version}.json" for name in ("edition", "fit_version"))
         return old if old.is_file() else new
 
     def write_fit_version(self, version: FitVersion) -> FitVersion:
-        """Store a fit version, and return it; an existing fit version keeps its time."""
+        """Store a fit version, and return the stored record; an existing fit version keeps its time."""
         others = self.fit_versions(version.testset)
         known = next((kept for kept in others if kept.fit_version == version.fit_version), None)
         if known is not None:
@@ -263,7 +263,7 @@ class FitStore:
         return version
 
     def fit_versions(self, testset: str) -> list[FitVersion]:
-        """Return all readable fit versions, oldest first."""
+        """Return all readable fit versions of a test set, oldest first."""
         files = chain(*(self.folder(testset).glob(f"{name}=*.json") for name in ("edition", "fit_version")))
         versions = [find_sound(path, partial(read_record, kind=FitVersion)) for path in files]
         return sorted((e for e in versions if e is not None), key=lambda e: (e.made_at, e.fit_version))
@@ -273,7 +273,7 @@ class FitStore:
         return find_sound(self.version_file(testset, fit_version), partial(read_record, kind=FitVersion))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
-        """Remove items from the labels of fit versions and from the details of fits, but keep the rows of the items."""
+        """Remove items from the stored labels and from the lists of items to label; keep their rows in fits."""
         for version in self.fit_versions(testset):
             labels = version.inputs.labels
             if labels.keys() & set(items):
@@ -299,7 +299,7 @@ class FitStore:
         return self.folder(testset) / "publications.jsonl"
 
     def publications(self, testset: str) -> list[Publication]:
-        """Return the publication log, oldest first; a damaged log is quarantined and replaced by its readable lines."""
+        """Return the publication log, oldest first; quarantine a damaged log, and keep its readable lines."""
         path = self._log_file(testset)
         try:
             lines = read_lines(path)
@@ -313,20 +313,20 @@ class FitStore:
         return [record_of(Publication, line) for line in lines]
 
     def published(self, testset: str) -> tuple[Publication, FitVersion] | None:
-        """Return the current publication and its fit version, or None if no readable version is published."""
+        """Return the current publication and its fit version, or None if no readable fit version is published."""
         log = self.publications(testset)
         version = self.find_fit_version(testset, log[-1].fit_version) if log else None
         return None if version is None else (log[-1], version)
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:
-    """Return an estimate as a table with a row for each item, where null marks an unknown value."""
+    """Convert an estimate to a table with one row for each item; unknown values are null."""
     columns = {name: nullable(getattr(answer, name), len(item_ids)) for name in ("estimate", "sd", "p_quality")}
     return pa.table({"item_id": pa.array(item_ids, pa.string()), **columns})
 
 
 def nullable(values: Array | None, length: int = 0) -> pa.Array:
-    """Return values as an Arrow column with null for NaN, or a column of ``length`` nulls if ``values`` is None."""
+    """Convert values to an Arrow column with null for NaN; return ``length`` nulls if ``values`` is None."""
     if values is None:
         return pa.nulls(length, pa.float64())
     return pa.array(values, pa.float64(), from_pandas=True)

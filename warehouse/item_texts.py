@@ -1,4 +1,4 @@
-"""Reader of a test set's item texts that keeps only a few texts in memory."""
+"""Reader of the texts of a test set's items that needs memory for only a few texts."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS
 
 
 class ItemTexts:
-    """Reader of a test set's items that returns only ids and texts.
+    """Reader of the ids and texts of a test set's items, from a file of the data folder.
 
-    Every method raises ``WarehouseError`` if the part file cannot be read, and quarantines the file if it is damaged.
+    Every method raises ``WarehouseError`` if the file cannot be read, and quarantines the file if it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,16 +41,16 @@ class ItemTexts:
             if end == len(wanted):
                 break
         if len(records) != len(wanted):
-            raise WarehouseError(f"{self._path}: the file lost items while CARE was reading it; run the command again")
+            raise WarehouseError(f"{self._path}: the file changed while CARE read it; run the command again")
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
-        """Yield successive tables and the number of their first row, starting with the table that has row ``since``."""
+        """Yield successive row groups, each after its first row number, starting with the group of row ``since``."""
         tables = scan_table(self._path, _SCHEMA, since)
-        then = "; the next `care run` reads the items from their source again"
-        missing = "the items no longer exist; `care run` reads them again"
-        while (piece := read_sound(self._path, lambda _: next(tables, None), then, missing)) is not None:
-            yield piece
+        then = "; run `care run` to read the items from their source again"
+        missing = "the file of items does not exist; run `care run` to read the items again"
+        while (table := read_sound(self._path, lambda _: next(tables, None), then, missing)) is not None:
+            yield table
 
 
 def _rows(table: pa.Table) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Records of items, and functions that read values from the metadata of items."""
+"""Data class of items, and functions that read columns from the metadata of items."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 ITEM_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
-"""Fields of an item that a judge reads."""
+"""Names of the fields of an item that a judge may read."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ItemRecord:
     """One item of a test set.
 
     ``gold`` is a label for evaluation only; fits never read it. Items with the same ``split_unit`` must not be divided
-    between fit and evaluation. ``metadata`` holds all other columns of the source.
+    between fit and evaluation. ``metadata`` contains all other columns of the source.
     """
 
     item_id: str
@@ -38,7 +38,7 @@ class ItemRecord:
 
 @dataclass(frozen=True)
 class ItemColumnsRead:
-    """Ids, responses, gold labels and split units of items; NaN marks a missing gold label."""
+    """Ids, responses, gold labels (NaN if missing) and split units of a test set's items."""
 
     item_ids: list[str]
     responses: list[str | None]
@@ -46,12 +46,12 @@ class ItemColumnsRead:
     split_units: list[str | None]
 
     def units(self) -> list[str]:
-        """Return the split unit of each item, which is the item id if no split unit is declared."""
+        """Return the split unit of each item; it is the item id if no split unit is declared."""
         return units_of(self.split_units, self.item_ids)
 
 
 def units_of(declared: Iterable[str | None], item_ids: Iterable[str]) -> list[str]:
-    """Return the split unit of each item, which is the item id if no split unit is declared."""
+    """Return the split unit of each item; it is the item id if no split unit is declared."""
     return [unit or item for unit, item in zip(declared, item_ids, strict=True)]
 
 
@@ -59,20 +59,20 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
     """Raise ``InputError`` if a scored item is not among the ``items`` of the table ``where``."""
     if missing := [item_id for item_id in scored if item_id not in items]:
         raise InputError(
-            f"{where}: {len(missing)} scored item(s), such as {missing[0]!r}, are not in this table; add them, or "
-            "correct the item ids"
+            f"{where}: the table lacks {counted(len(missing), 'scored item')}, such as {missing[0]!r}; add the missing "
+            "rows, or correct the item ids"
         )
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return the values of the columns ``names`` in each item's metadata as text, or None if a value is missing.
+    """Return, for each item, the values of the metadata columns ``names`` as text, or None if a value is missing.
 
-    Raises ``InputError`` if no item has a column of that name; the message begins with ``where``.
+    Raises ``InputError`` if no item has a value in one of the columns; the message begins with ``where``.
     """
     for name in names:
         if not any(item.get(name) is not None for item in metadata):
             columns = ", ".join(sorted({key for item in metadata for key in item})) or "none"
-            raise InputError(f"{where}: no item has a column {name!r}; the columns are {columns}")
+            raise InputError(f"{where}: no item has a value in the column {name!r}; choose from the columns {columns}")
     texts: list[tuple[str, ...] | None] = []
     for item in metadata:
         values = [item.get(name) for name in names]
@@ -83,7 +83,7 @@ def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where:
 _SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"))
 _OTHER_SIDE = {side: other for pair in _SIDES for side, other in (pair, pair[::-1])}
 _SIDE = re.compile(r"(?<![a-z])(a|b|left|right|first|second)(?![a-z])|[12]$", re.IGNORECASE)
-"""Pattern of the words in a column name that stand for one side of a pair."""
+"""Pattern of a word in a column name that means one side of a pair, such as ``a`` or ``left``."""
 
 
 def systems_in(
@@ -92,15 +92,15 @@ def systems_in(
     where: str,
     answers: Sequence[tuple[str | None, str | None]] = (),
 ) -> list[tuple[str, ...] | None]:
-    """Return the systems that wrote each item's answers: one column for single answers, two columns for pairs.
+    """Return the names of the systems that wrote each item's answers, from one column, or from two columns for pairs.
 
-    ``answers`` holds the response and response_2 of each item. Raises ``InputError`` as ``named_in`` does, and also
-    if there are three columns, a column is named twice, or the number of columns does not match the number of answers.
+    ``answers`` contains the response and response_2 of each item. Raises ``InputError`` like ``named_in``, and also if
+    there are three columns, a column is named twice, or the number of columns does not match the number of answers.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(
-            f"{where}: {', '.join(columns)} are given as columns of systems; give one column, or two for pairs, "
-            "the left one first"
+            f"{where}: {', '.join(columns)} cannot be the columns of systems; give one column, or two different "
+            "columns for pairs, first the column of the left system"
         )
     named = named_in(metadata, columns, where)
     first, known = columns[0] if columns else "", {key for item in metadata for key in item}
@@ -109,21 +109,21 @@ def systems_in(
     if len(columns) == 1 and (paired or (other != first and other in known)):
         both = " and ".join(map(repr, sorted({first, other}))) if other in known else "left and right"
         raise InputError(
-            f"{where}: these are pairs, but {first!r} names only one of the two systems; give both columns "
-            f"(--system twice): {both}"
+            f"{where}: the items are pairs, but {first!r} names only one of the two systems; give both columns "
+            f"({both}), each with --system"
         )
     if len(columns) == 2 and not paired and any(response for response, _ in answers):
         raise InputError(
-            f"{where}: two columns of systems need pairs, but these items have one answer each; give one column"
+            f"{where}: there are two columns of systems, but each item has one answer; give one column of systems"
         )
     return named
 
 
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
-    """Return the (n,) array of the column ``name`` in the items' metadata, where NaN marks an empty cell.
+    """Return the metadata column ``name`` as (n,) array of numbers, with NaN for an empty cell.
 
-    Raises ``InputError`` if no item has a column of that name, or a value in it is not a number; the message begins
-    with ``where``.
+    Raises ``InputError`` if the column does not exist or a value in it is not a number; the message begins with
+    ``where``.
     """
     import numpy as np
 
@@ -131,4 +131,4 @@ def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> 
     try:
         return np.array([np.nan if value in (None, "") else float(value) for value in values], dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"{where}: the feature {name!r} must be a number in every item ({error})") from None
+        raise InputError(f"{where}: column {name!r} must contain only numbers ({error}); correct the column") from None

@@ -1,6 +1,6 @@
-"""Queries for the score matrix and the admission results in the database.
+"""Queries that read the score matrix and the admission results from the database.
 
-Scores are fetched as one long column and placed into the matrix, which is many times faster than a PIVOT.
+CARE fetches the scores as one long column and fills the matrix itself, many times faster than DuckDB's PIVOT.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _CELLS_A_BATCH = 1_048_576
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
-    """Return the score matrix of a test set, by default for all judges; items are in source order, judges sorted.
+    """Return the score matrix of a test set, by default with all judges; items are in source order, judges sorted.
 
     Raises ``WarehouseError`` if the test set is not in the database, or no judge has scored it.
     """
     items = connection.execute("SELECT item_id FROM items WHERE testset = ? ORDER BY row_ix", [testset]).fetchall()
     if not items:
-        raise WarehouseError(f"test set {testset!r} is not in the database; materialise `items` and `scores`")
+        raise WarehouseError(f"test set {testset!r} is not in the database; run `care run`")
     known = connection.execute(
         "SELECT j.judge_ix, j.judge, j.family FROM slices s JOIN judges j USING (judge) "
         "WHERE s.testset = ? ORDER BY j.judge",
@@ -35,7 +35,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
     ).fetchall()
     known = [row for row in known if judges is None or row[1] in judges]
     if not known:
-        raise WarehouseError(f"test set {testset!r} has no scores in the database; materialise `scores`")
+        raise WarehouseError(f"test set {testset!r} has no scores in the database; run `care run`")
     column_of = np.zeros(max(row[0] for row in known) + 1, dtype=np.intp)
     column_of[[row[0] for row in known]] = np.arange(len(known))
     values = np.full((len(items), len(known)), np.nan)
@@ -52,7 +52,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Return two counts by judge: scores outside the judge's scale, and scores of a text that is not the item's."""
+    """Count, for each judge, the scores outside the scale, and the scores of a text that differs from the item's."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(

@@ -1,4 +1,4 @@
-"""Functions that replace the rows of test sets, scores and panels in the database."""
+"""Functions that write test sets, scores and panels to the database."""
 
 import hashlib
 import json
@@ -17,15 +17,15 @@ from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.storage import digest
 
 ROWS_A_TRANSACTION = 1_000_000
-"""Number of score rows after which a writer commits, because DuckDB keeps tens of bytes for each uncommitted row."""
+"""Number of score rows after which a writer commits, because DuckDB needs memory for each uncommitted row."""
 
 
 @dataclass(frozen=True)
 class Slice:
     """Summary of the scores of one judge on one test set.
 
-    ``content_hash`` does not depend on the order or age of the scores. ``n_missing`` counts items without a row under
-    the current keys.
+    ``content_hash`` does not depend on the order or age of the scores. ``n_missing`` is the number of items without a
+    score row for the current keys.
     """
 
     content_hash: str
@@ -36,17 +36,17 @@ class Slice:
 
 
 class LongWrite:
-    """Counter of written score rows that commits after every ``ROWS_A_TRANSACTION`` rows.
+    """Counter of written score rows that commits the transaction after every ``ROWS_A_TRANSACTION`` rows.
 
-    ``Warehouse.writer`` commits the rest. No other process reads between two commits, because the writer holds the
-    file. If the process is killed, committed rows remain.
+    ``Warehouse.writer`` commits the last rows. No other process can read between two commits, because the writer locks
+    the file. If the process is killed, the committed rows remain.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection, self._rows = connection, 0
 
     def wrote(self, written: Slice | None) -> None:
-        """Count the rows of a judge's scores on a test set, and commit if enough rows have been written."""
+        """Add the rows of a written slice to the count; commit after ``ROWS_A_TRANSACTION`` rows."""
         self._rows += written.n_items if written is not None else 0
         if self._rows >= ROWS_A_TRANSACTION:
             self._connection.commit()
@@ -67,8 +67,8 @@ def replace_testset(
 ) -> None:
     """Replace the items of a test set; an item that already exists keeps its number in the database.
 
-    ``records`` are in source order, and ``item_keys`` are their content keys (``judges.items.Item.key``), which give
-    the hash of the items. ``source_version`` is the version of the source, if the version is known.
+    ``records`` are in source order. ``item_keys`` are the content keys of the items (``judges.items.Item.key``), from
+    which the hash of the items is computed. ``source_version`` is the version of the source, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
@@ -122,17 +122,17 @@ def replace_slice(
     family: str | None,
     spec_json: str,
 ) -> Slice:
-    """Replace one judge's scores on one test set by the rows under the current keys.
+    """Replace one judge's scores on one test set by the stored rows for the current keys.
 
     Parameters
     ----------
     judge_key : str
-        Current key of the judge; rows under other keys are ignored.
+        Current key of the judge; rows with other keys are ignored.
     parts : pyarrow.Table
         All stored score rows of the judge on the test set (``PartStore.read_scores``). If an item has several rows, a
-        row with status ``ok`` takes precedence, because only failures are asked again; then the latest row counts.
+        row with status ``ok`` has precedence, because only failures are repeated; otherwise the latest row is used.
     spec_json : str
-        Specification of the judge as JSON, for people who read the database.
+        Specification of the judge as JSON, for users who query the database.
     """
     judge_ix = _judge_ordinal(connection, judge, family, spec_json)
     rows = _current_rows(connection, testset, judge_key, parts)
@@ -159,7 +159,7 @@ def replace_slice(
 
 
 def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:
-    """Return the valid row of each item, in item order: item_ix, id_rank, value, status, text_mismatch, created_at."""
+    """Return one row for each item, sorted by item: item_ix, id_rank, value, status, text_mismatch, created_at."""
     is_current = pc.equal(parts.column("judge_key"), judge_key)  # DuckDB would copy all columns to choose among rows
     current = parts if pc.all(is_current).as_py() else parts.filter(is_current)
     connection.register("parts", current.drop_columns(["judge_key"]))
@@ -185,7 +185,7 @@ def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
 
 
 def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
-    """Return a hash of the scores that does not depend on the order of rows or on item numbers."""
+    """Hash the scores of a judge; the hash does not depend on the order of rows or on item numbers."""
     ranks = rows.column("id_rank").to_numpy()
     values = np.full(n_items, np.nan)
     values[ranks] = rows.column("value").fill_null(np.nan).to_numpy()
@@ -202,7 +202,7 @@ def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
 
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
-    """Delete a judge's scores on a test set from the database, but keep the Parquet files."""
+    """Delete a judge's scores on a test set from the database, but not the Parquet files."""
     if not connection.execute("SELECT 1 FROM slices WHERE judge = ? AND testset = ?", [judge, testset]).fetchall():
         return  # the usual case: a judge scores few test sets
     connection.execute(
@@ -235,7 +235,7 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 
 def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[str, str | None]) -> None:
-    """Store the declared family of each judge without reloading the scores."""
+    """Update the declared family of each judge in the database, without loading scores again."""
     for judge, family in families.items():
         connection.execute(
             "UPDATE judges SET family = $family WHERE judge = $judge AND family IS DISTINCT FROM $family",
@@ -244,7 +244,7 @@ def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[st
 
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
-    """Return the number of a judge in the database, and add or update the row of the judge."""
+    """Add or update the row of a judge in the database; return the judge's number."""
     # All rows are fetched: DuckDB refuses other work on the connection while a result is unfinished.
     rows = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchall()
     if rows:

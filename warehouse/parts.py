@@ -1,7 +1,7 @@
-"""Parquet files (parts) that permanently store items and scores.
+"""Parts: Parquet files that store items and scores permanently.
 
 The name of a score part is a hash of the judge's key and of the items, so a batch that is written twice is one file.
-A damaged part is quarantined (``storage``). Its items then have no scores, and the judge is asked again.
+A damaged part is quarantined (see ``storage``). Its scores are then missing, and the judge scores the items again.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 
+from care_ops.errors import counted
 from warehouse.compute import pc
 from warehouse.items import ITEM_TEXTS, ItemColumnsRead, ItemRecord, systems_in
 from warehouse.storage import (
@@ -66,36 +67,36 @@ ITEM_SCHEMA = pa.schema(
 
 _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
 _MANY_PARTS = 16
-"""Maximum number of parts of one judge on one test set that does not noticeably slow down reading."""
+"""Number of parts of one judge on one test set up to which reading is fast; more parts are merged."""
 
 _ROWS_A_PART = 1_048_576
 _ATTEMPTS = "attempts.json"
-"""File in the folder of a judge's parts that counts its failures on each item."""
+"""Name of the file, next to a judge's parts, with the number of the judge's failures on each item."""
 
 _ITEMS_PER_GROUP = 8_192
 
 
 class PartStore:
-    """Parts of a workspace, in the folders ``items/testset=T`` and ``scores/judge=J/testset=T`` below ``root``."""
+    """Store of a workspace's parts, in ``items/testset=T`` and ``scores/judge=J/testset=T`` below ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def items_file(self, testset: str) -> Path:
-        """Return the path of the part that holds a test set's items."""
+        """Return the path of the part with a test set's items."""
         return folder_of(self.root / "items", "testset", testset) / "items.parquet"
 
     def scores_folder(self, judge: str, testset: str) -> Path:
-        """Return the folder of the parts of one judge on one test set."""
+        """Return the folder with the score parts of one judge on one test set."""
         return folder_of(folder_of(self.root / "scores", "judge", judge), "testset", testset)
 
     def write_items(
         self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
     ) -> tuple[str, str]:
-        """Replace a test set's items, and store the versions of their source and of the code that read them.
+        """Replace a test set's items, and store the version of their source and of the code that read it.
 
-        Returns two content hashes: of the columns that judges and fits may see, and of the columns that only
-        evaluation may see (gold, split unit and metadata).
+        Returns two content hashes: one of the columns that judges and fits may use, and one of the columns that only
+        evaluation may use (gold, split unit and metadata).
         """
         texts = [name for name in ITEM_SCHEMA.names if name != "metadata"]
         rows = [
@@ -113,7 +114,7 @@ class PartStore:
         return digest(visible), gold
 
     def read_items_of(self, testset: str, item_ids: Sequence[str], names: Sequence[str]) -> pa.Table:
-        """Return columns of the given items, in their order, with nulls for an item that is gone.
+        """Return columns of the given items, in the order of ``item_ids``; an unknown item has nulls.
 
         Raises the errors of ``read_items``.
         """
@@ -122,10 +123,10 @@ class PartStore:
         return read.select(names).take(rows)
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
-        """Return a test set's items in source order; with ``only``, the items with these ids.
+        """Return a test set's items in source order, by default all items; ``only`` lists the ids to return.
 
-        Raises ``WarehouseError`` if no items have been written yet, and ``DamagedError`` if their part was
-        damaged and quarantined.
+        Raises ``WarehouseError`` if the items have not been written yet, and ``DamagedError`` if their part is
+        damaged; the part is then quarantined.
         """
         table = self._read_items_file(testset, partial(read_table, schema=ITEM_SCHEMA))
         if only is not None:
@@ -144,12 +145,12 @@ class PartStore:
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Return each item's systems from columns ``names``; raise the errors of ``read_items`` and ``systems_in``."""
+        """Return each item's systems from the columns ``names``; raise the errors of ``read_items``, ``systems_in``."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return the stored version of the source, of the evaluation-only columns, or of the code that read the items.
+        """Return a stored version of the items: of the source, of the evaluation-only columns, or of the reading code.
 
         Returns None if no version was stored. Reads only the metadata of the file; raises the errors of ``read_items``.
         """
@@ -158,16 +159,17 @@ class PartStore:
         return None if kept is None else json.loads(kept)
 
     def _read_items_file(self, testset: str, read: Callable[[Path], T]) -> T:
-        then = "; the next `care run` reads the items from their source again"
-        missing = f"test set {testset!r} has no items yet; `care run` reads them"
+        then = "; run `care run` to read the items from their source again"
+        missing = f"test set {testset!r} has no items yet; run `care run` to read them"
         return read_sound(self.items_file(testset), read, then, missing)
 
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores, and return the path of the file; writing the same batch again replaces the file.
+        """Write one batch of scores as a part, and return its path; the same batch always has the same path.
 
-        The rows have columns of ``SCORE_SCHEMA``, except judge_key, engine and created_at; absent ones are null.
+        The rows have columns of ``SCORE_SCHEMA``, except judge_key, engine and created_at; other columns may be absent,
+        and are then null.
         """
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}
@@ -176,9 +178,9 @@ class PartStore:
     def write_score_columns(
         self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
     ) -> Path:
-        """Write one batch of scores that are given as columns, where NaN becomes null.
+        """Write one batch of scores that are given as columns, like ``write_scores``; NaN becomes null.
 
-        ``item_id`` and ``item_key`` are required. See ``write_scores``.
+        The columns ``item_id`` and ``item_key`` are required.
         """
         ids, keys = columns["item_id"], columns["item_key"]
         item_names = sorted(f"{key}\x1f{item_id}" for key, item_id in zip(keys, ids, strict=True))
@@ -203,7 +205,7 @@ class PartStore:
         key: str | None = None,
         aside: bool = True,
     ) -> pa.Table:
-        """Return all score rows of a judge on a test set, under all keys of the judge or only under ``key``.
+        """Return the stored score rows of a judge on a test set, for all keys of the judge or only for ``key``.
 
         Damaged parts are quarantined, unless ``aside`` is false.
         """
@@ -215,9 +217,10 @@ class PartStore:
         return (rows if key is None else rows.filter(pc.equal(rows["judge_key"], key))).select(columns)
 
     def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True, key: str | None = None) -> pa.Table | None:
-        """Return the rows of one score part, or None if the part is damaged or was deleted in the meantime.
+        """Return the rows of one score part, or None if the part is damaged or no longer exists.
 
-        With ``key``, the result is also None if the part has no row under this judge key; the rest is then not read.
+        With ``key``, the result is also None if the part has no row for this judge key; other columns are then not
+        read.
         """
         if key is not None:
             keys = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]), aside)
@@ -236,21 +239,21 @@ class PartStore:
         return table.column(0)[0].as_py() if table is not None and table.num_rows else None
 
     def must_not_pay_twice(self, judge: str, testset: str) -> None:
-        """Raise ``DamagedError`` if a new request to a paid judge could cost money twice for the same item.
+        """Raise ``DamagedError`` if a judge could be paid twice for the same item.
 
-        This is possible while score parts are quarantined and no person has allowed new requests.
+        This can happen while score parts are quarantined, until a person runs ``care doctor --repair``.
         """
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
             raise DamagedError(
-                f"judge {judge!r} is not asked about {testset!r}, because new scores would cost money: {len(notes)} "
-                f"part(s) with its scores are damaged and in quarantine, the last one as {noted(notes[-1])}. Restore "
-                "the parts from a backup if you have one. Then run `care doctor --repair`, and the next `care run` "
-                "asks for what is still missing"
+                f"judge {judge!r} is not asked about {testset!r}, because new scores would cost money: CARE "
+                f"quarantined {counted(len(notes), 'damaged part')} with its scores, the latest as {noted(notes[-1])}. "
+                "Restore the parts from a backup if you have one. Then run `care doctor --repair`, and `care run` asks "
+                "the judge for the scores that are still missing"
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
-        """Return the keys of the items with a row under this judge key whose status is not in ``again``."""
+        """Return the keys of the items with a row for this judge key whose status is not in ``again``."""
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Checksums cover pages, so a few parts are read with all columns: a part with damaged scores must not count.
         names = SCORE_SCHEMA.names if len(files) <= _MANY_PARTS else _WITHOUT_NULLS
@@ -265,12 +268,12 @@ class PartStore:
         return item_keys
 
     def has_many(self, judge: str, testset: str) -> int:
-        """Return the number of a judge's parts on a test set, or 0 if they are too few for ``compact``."""
+        """Return the number of a judge's parts on a test set, or 0 if there are too few parts to merge."""
         count = sum(1 for _ in self.scores_folder(judge, testset).glob("*.parquet"))
         return count if count > _MANY_PARTS else 0
 
     def compact(self, judge: str, testset: str) -> int:
-        """Merge the parts of a judge on a test set into a few large parts, and return how many files were saved.
+        """Merge a judge's parts on a test set into a few large parts; return by how much the number of files fell.
 
         The caller must be the only writer. The large parts are written first. If the process is killed before the
         small parts are deleted, rows exist twice. Readers accept this, and the next call writes the same large parts.
@@ -295,7 +298,7 @@ class PartStore:
         return len(small) - len(large)
 
     def _write_large(self, judge: str, testset: str, rows: pa.Table) -> Path:
-        """Write the rows of one judge key as a part whose name is their hash."""
+        """Write the rows of one judge key as a part whose name is a hash of the rows."""
         named = rows.select(["judge_key", "item_key", "item_id", "status", "created_at"]).to_pylist()
         name = hashlib.sha256(json.dumps(named, default=str).encode()).hexdigest()[:32]
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
@@ -303,7 +306,7 @@ class PartStore:
         return path
 
     def judges(self) -> list[str]:
-        """Return the names of the judges that have parts, including judges that were removed from the workspace."""
+        """Return the names of all judges that have parts, even if they were removed from the workspace."""
         return names_in(self.root / "scores", "judge")
 
     def testsets(self) -> list[str]:
@@ -311,7 +314,7 @@ class PartStore:
         return names_in(self.root / "items", "testset")
 
     def sweep(self, judge: str) -> int:
-        """Delete the temporary files of a judge's killed runs, and return the number of deleted files."""
+        """Delete the temporary files that killed runs of a judge have left; return the number of deleted files."""
         files = [path for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge))]
         for path in files:
             path.unlink(missing_ok=True)
@@ -323,12 +326,12 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
     table = read_table(path, schema)
     nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:
-        raise DamagedError(f"{path}: it is damaged (there are rows without {', '.join(nameless)})")
+        raise DamagedError(f"{path}: the file is damaged (there are rows without {', '.join(nameless)})")
     return table
 
 
 class Attempts:
-    """Number of failed attempts of a judge on each item of a test set, stored in a file next to the parts."""
+    """Number of a judge's failed attempts on each item of a test set, stored in a file next to the parts."""
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _ATTEMPTS, judge_key

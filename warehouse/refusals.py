@@ -1,7 +1,7 @@
 """Messages about errors of the operating system, such as a full disk or a missing permission.
 
-An error arrives as an ``OSError``, or as a message of SQLite or DuckDB without an error number. It does not mean that
-a file is damaged.
+Such an error is an ``OSError``, or an error of SQLite or DuckDB without an error number. It does not mean that a file
+is damaged.
 """
 
 import errno
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-_NO_PERMISSION = "this user may not read or write there; change the owner or the permissions"
+_NO_PERMISSION = "this user has no permission to read or write here; change the owner or the permissions"
 _FULL = "no space is left on the disk; free some space"
 _READ_ONLY = "the file system is read-only; make it writable"
 _QUOTA = "this user's disk quota is used up; free some space"
@@ -26,7 +26,7 @@ _ADVICE = {
     errno.EMFILE: _TOO_MANY,
     errno.ENFILE: _TOO_MANY,
     errno.ENAMETOOLONG: "the file name is too long for this system; choose a shorter name",
-    errno.ENOMEM: "no memory is left; close other programs",
+    errno.ENOMEM: "no memory is free; close other programs",
 }
 _OF_DATABASES = {
     "no space left|disk is full": _FULL,
@@ -36,17 +36,17 @@ _OF_DATABASES = {
     "permission denied": _NO_PERMISSION,
     "too many open files": _TOO_MANY,
     "cannot allocate memory": _ADVICE[errno.ENOMEM],
-    "database is locked": "another process keeps the database locked; wait for it to end, or stop it",
+    "database is locked": "another process has locked the database; wait until that process ends, or stop it",
 }
-"""Reason and remedy, keyed by the pattern of a database's message."""
+"""Reason and remedy, keyed by a pattern of the database's message."""
 
 _DATABASES = ("sqlite3", "duckdb", "_duckdb")
 
 
 def refusal(error: BaseException, path: Path | None = None) -> str | None:
-    """Return a sentence with the reason and the remedy of a system error, or None for any other error.
+    """Return a message with the reason and the remedy of a system error; return None for any other error.
 
-    The causes of ``error`` are also searched. If the system error names no path, the sentence names ``path``.
+    The causes of ``error`` are also searched. If the system error names no path, the message names ``path``.
     """
     for cause in _with_causes(error):
         advice = _advice(cause, path)
@@ -77,7 +77,7 @@ def _advice(error: BaseException, path: Path | None) -> str | None:
 
 
 def _path_in(error: BaseException) -> str | None:
-    """Return the path that an error names, or the target if the error names the two paths of a move."""
+    """Return the path in an error; for a failed move, return the target."""
     if isinstance(error, OSError):
         return str(error.filename2 or error.filename) if error.filename else None
     quoted = re.search(r'"(/[^"]+)"', str(error))

@@ -1,4 +1,4 @@
-"""Test sets for which the paper's authors published the scores of judges."""
+"""Test sets of the paper for which its authors published judges' scores."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 
 
 class ReleasedSet(NamedTuple):
-    """Published test set: path of the items, folder with a table for each judge, and specification of the test set.
+    """Published test set: path of the items, folder with a table for each judge, and settings of the test set.
 
-    Rows are joined by the column ``by``; rows with equal values are joined in their order.
+    Items and scores are joined on the column ``by``; rows with equal values are joined in order.
     """
 
     items: str
@@ -60,15 +60,15 @@ RELEASED = {
 
 
 def add_released(clone: Path, workspace: Path, testsets: Path) -> list[Path]:
-    """Write the published test sets into a workspace, and return the YAML files of the new test sets.
+    """Write the published test sets to a workspace; return the YAML files of the new test sets.
 
-    Raises ``InputError`` if the ``clone`` of the authors' repository holds none of the published sets, or a judge's
-    rows belong to no item.
+    Raises ``InputError`` if the ``clone`` of the authors' repository contains none of the published sets, or a judge's
+    row belongs to no item.
     """
     found = [name for name, released in RELEASED.items() if (clone / released.items).exists()]
     if not found:
         first = next(iter(RELEASED.values())).items
-        raise InputError(f"{clone}: there is no {first}; give a clone of {ADDRESS}")
+        raise InputError(f"{clone}: the folder has no {first}; give a clone of {ADDRESS}")
     new = [name for name in found if not (testsets / f"{name}.yaml").exists()]
     for name in new:
         _write(RELEASED[name], clone, workspace / "released" / name)
@@ -86,7 +86,7 @@ def _write(released: ReleasedSet, clone: Path, folder: Path) -> None:
         for key, row in zip(_keys(judged, released.by), judged, strict=True):
             if key not in item_of:
                 raise InputError(
-                    f"{path}: {released.by} {key[0][:60]!r} does not belong to any row of {released.items}"
+                    f"{path}: {released.by} {key[0][:60]!r} is not in {released.items}; clone the repository again"
                 )
             scores.append((item_of[key], path.stem, _score(row["parsed_output"], *released.settings["scale"])))
     kept = [*released.columns.values()]
@@ -101,7 +101,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
-    """Yield each row's value and how often it occurred before, because the rows of judges' files may be reordered."""
+    """Yield the value of each row and the number of earlier rows with this value; files differ in their row order."""
     seen = Counter[str]()
     for row in rows:
         yield row[by], seen[row[by]]
@@ -109,7 +109,7 @@ def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
 
 
 def _score(text: str, low: float, high: float) -> float | None:
-    """Return the first number in an answer if the number is within the scale, like the authors' code."""
+    """Return the first number in an answer, like the authors' code; None if it is not within the scale."""
     number = _NUMBER.search(text)
     value = float(number.group()) if number else None
     return value if value is not None and low <= value <= high else None
@@ -119,7 +119,7 @@ def _sheet(name: str) -> str:
     scores = {"path": f"released/{name}/scores.csv", "family_pattern": "^(?:Meta-)?([A-Za-z]+)"}
     items = {"items": f"released/{name}/items.csv", "columns": dict(RELEASED[name].columns)}
     document = {
-        "description": f"Published by the paper's authors ({ADDRESS}, commit {COMMIT} when this was written).",
+        "description": f"Published by the paper's authors ({ADDRESS}, commit {COMMIT}).",
         **RELEASED[name].settings,
         "source": {"kind": "files", **items, "scores": scores},
     }

@@ -1,12 +1,12 @@
 """Functions that write and read files of the data folder, with checksums and quarantine of damaged files.
 
-A file is written under a temporary name and then renamed: a reader sees all of it or nothing. A Parquet file has a
-checksum for each page and one for its metadata, a JSON document one for its content. A file that cannot be read is
-*quarantined*: moved to a folder ``damaged`` next to it, with the time in its name and a note (``.why``) that gives the
-reason. Its content is then missing, and is built again if that costs nothing. The notes stay until a person has seen
-them (``care doctor --repair``).
+A file is written under a temporary name and then renamed, so a reader never sees an incomplete file. A Parquet file has
+a checksum for each page and one for its metadata; a JSON document has one checksum. A file that cannot be read is
+*quarantined*: it is moved to the folder ``damaged`` next to it, with the time in its name and a note (``.why``) with
+the reason. Its content is then missing, and CARE builds it again if this costs nothing. The notes remain until a person
+runs ``care doctor --repair``.
 
-If a folder is a copy of a remote store (``remote``), the store is its *record*: files are written and deleted in the
+If a folder is a copy of a remote store (``remote``), the store is its *record*: CARE writes and deletes files in the
 record first.
 """
 
@@ -39,7 +39,7 @@ _DICTIONARY_BYTES = 65_536
 """Maximum size in bytes of the dictionary of a Parquet column. A larger dictionary of many different scores takes four
 times as long to write, and three times as long to read."""
 _SETTLED_S = 2.0
-"""Age in seconds at which a file counts as unchanging, because the clock of a file system may be this coarse."""
+"""Age in seconds above which a file's times show any further change; a file system's clock may be this coarse."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -48,10 +48,10 @@ _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
 class Record:
-    """Record of a folder that is not a copy of a store; ``remote.copy`` overrides the methods for a copy."""
+    """Record of a folder without a remote store; ``remote.copy`` overrides its methods for a copy of a store."""
 
     def replacing(self, path: Path, content: Path) -> AbstractContextManager[None]:
-        """Store the content of a file in the record, before the ``with`` block renames the file to ``path``."""
+        """Upload the file ``content`` as ``path``, before the ``with`` block renames the local file."""
         return nullcontext()
 
     def removing(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
@@ -60,7 +60,7 @@ class Record:
 
 
 records: dict[Path, Record] = {}
-"""Folders that are copies of a store, registered in this process, with their records."""
+"""Record of each folder that is a copy of a remote store, registered in this process."""
 
 
 def _record_of(path: Path) -> Record:
@@ -68,15 +68,15 @@ def _record_of(path: Path) -> Record:
 
 
 class DamagedError(WarehouseError):
-    """Error for a file whose content is not the content that was written."""
+    """Error raised when the content of a file is not the content that was written."""
 
 
 @contextmanager
 def replacing(path: Path, record: Record | None = None) -> Generator[Path]:
-    """Yield a temporary path, which is renamed to ``path`` at the end of a ``with`` block without error.
+    """Yield a temporary path for a ``with`` block that writes a file; then rename the file to ``path``.
 
-    A folder at ``path`` is quarantined first. If the record (by default that of the folder) cannot store the file, the
-    old file stays.
+    After an error, the old file remains. A folder at ``path`` is quarantined. The file is first written to ``record``,
+    by default the record of its folder.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def replacing(path: Path, record: Record | None = None) -> Generator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush the entries of a folder to the disk, because a power failure may undo a rename."""
+    """Flush the entries of a folder to the disk, because a power failure could undo a rename."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows cannot open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -112,7 +112,7 @@ def delete(path: Path) -> None:
 
 
 def delete_folder(folder: Path) -> None:
-    """Delete a folder with all its content, if it exists."""
+    """Delete a folder and its content if it exists."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     with _record_of(folder).removing(files):
         shutil.rmtree(folder, ignore_errors=True)
@@ -129,12 +129,12 @@ def names_in(root: Path, kind: str) -> list[str]:
 
 
 def temporary_of(path: Path) -> Path:
-    """Return the path where this process writes a file before it is complete."""
+    """Return the temporary path at which this process writes a file before it renames it."""
     return path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
 
 
 def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
-    """Return the temporary files in a folder, each with the id of the process that writes it."""
+    """Return the temporary files in a folder, each with the id of the process that wrote it."""
     pattern = f".*{_TEMPORARY}"
     files = folder.rglob(pattern) if deep else folder.glob(pattern)
     numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in files]
@@ -151,18 +151,18 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether a file is old enough that a further change would change its times."""
+    """Return whether a file is so old that a further change would change its times."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file in one step: a reader sees either the old or the complete new content."""
+    """Write a file atomically: a reader sees either the old content or the complete new content."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GROUP) -> None:
-    """Write a Parquet file with checksums of its pages and of its metadata."""
+    """Write a Parquet file with checksums for its pages and its metadata."""
     metadata = {key: text for key, text in (table.schema.metadata or {}).items() if key != _SEAL.encode()}
     metadata[_SEAL.encode()] = _seal_of_table(table.schema, table.num_rows, metadata).encode()
     with replacing(path) as temporary:
@@ -176,10 +176,10 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
 
 
 def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a table that ``write_table`` wrote, or only the columns of ``schema``, which must all exist.
+    """Read a table that ``write_table`` wrote, with all columns or only with the columns of ``schema``.
 
-    Raises ``FileNotFoundError`` if there is no such file, ``DamagedError`` if its content is not what was
-    written, and ``WarehouseError`` if the operating system does not allow it to be read.
+    Raises ``FileNotFoundError`` if the file does not exist, ``DamagedError`` if its content was changed or it lacks a
+    column, and ``WarehouseError`` if the operating system does not allow the process to read it.
     """
     with _as_damage(path, _UNREADABLE_TABLE):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -202,8 +202,8 @@ def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
 def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
     """Read a table that ``write_table`` wrote, one row group at a time; raise the errors of ``read_table``.
 
-    Yields the number of a group's first row, and its rows. Groups that end before the row ``since`` are skipped and
-    not checked.
+    Yields the number of each group's first row, and the group's rows. Groups that end before the row ``since`` are
+    skipped without a check.
     """
     with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path, page_checksum_verification=True) as file:
         _metadata_of(file)
@@ -222,17 +222,17 @@ def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple
 def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
     if missing:
-        raise ValueError(f"it has no column {', '.join(missing)}")
+        raise ValueError(f"the file has no column {', '.join(missing)}")
     return schema.names
 
 
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
-    """Return the metadata of a Parquet file, which no page checksum covers; raise ``ValueError`` if it is damaged."""
+    """Return the metadata of a Parquet file; raise ``ValueError`` if their checksum, ``_SEAL``, does not match."""
     metadata = dict(file.metadata.metadata or {})
     has_schema = metadata.pop(b"ARROW:schema", None) is not None
     seal = metadata.pop(_SEAL.encode(), b"").decode(errors="replace")
     if not has_schema or seal != _seal_of_table(file.schema_arrow, file.metadata.num_rows, metadata):
-        raise ValueError("its columns, metadata or number of rows changed after it was written")
+        raise ValueError("the columns, metadata or number of rows changed after the file was written")
     return metadata
 
 
@@ -257,41 +257,41 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read documents that ``write_lines`` wrote; raise the errors of ``read_table``, also for an empty file."""
+    """Read documents that ``write_lines`` wrote; raise the errors of ``read_table``. An empty file is damaged."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
-            raise ValueError("it is empty")
+            raise ValueError("the file is empty")
         return documents
 
 
 def readable_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the undamaged documents of a file in which some lines are damaged."""
+    """Return the undamaged documents in a file with damaged lines."""
     documents: list[dict[str, Any]] = []
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             documents.append(unsealed(line.decode()))
         except ValueError:
-            _log.info("%s: a damaged line is left out.", path)
+            _log.info("%s: CARE omits a damaged line.", path)
     return documents
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON document with the hash of its content added."""
+    """Add the hash of its content to a JSON document; return the result."""
     return {**document, _SEAL: digest(json.loads(json.dumps(document)))}
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """Parse a JSON document, and remove its hash; raise ``ValueError`` if the hash does not match the content."""
+    """Parse a JSON document and remove its hash; raise ``ValueError`` if the hash does not match the content."""
     try:
         document: Any = json.loads(text)
     except RecursionError:
-        raise ValueError("it is nested too deeply to be read") from None
+        raise ValueError("the document is nested too deeply to be read") from None
     if not isinstance(document, dict):
-        raise ValueError("it is not a JSON object")
+        raise ValueError("the document is not a JSON object")
     content: dict[str, Any] = document
     if content.pop(_SEAL, None) != digest(content):
-        raise ValueError("its content changed after it was written")
+        raise ValueError("the content changed after the file was written")
     return content
 
 
@@ -300,7 +300,7 @@ _IS_A_FOLDER = "there is a folder in place of the file"
 
 @contextmanager
 def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator[None]:
-    """Raise read errors as ``FileNotFoundError``, ``DamagedError``, or ``WarehouseError`` for a system fault."""
+    """Convert read errors to ``DamagedError``, or to ``WarehouseError`` for an error of the operating system."""
     try:
         yield
     except FileNotFoundError:
@@ -309,13 +309,13 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
         if path.is_dir():
             raise DamagedError(f"{path}: {_IS_A_FOLDER}") from None
         if isinstance(error, OSError) and error.errno is not None:
-            raise WarehouseError(f"{path}: it cannot be read ({error.strerror}); correct this, and run again") from None
+            raise WarehouseError(f"{path}: cannot be read ({error.strerror}); correct this, and run again") from None
         reason = sentence((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
-        raise DamagedError(f"{path}: it is damaged ({reason})") from None
+        raise DamagedError(f"{path}: the file is damaged ({reason})") from None
 
 
 def quarantine(path: Path, why: str) -> Path:
-    """Quarantine a file that cannot be read, write a note with the reason, and return the new path."""
+    """Quarantine a file: move it to the folder ``damaged``, write a note with the reason, and return the new path."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     target = path.parent / DAMAGED / f"{path.name}.{stamp}"
     try:
@@ -327,17 +327,17 @@ def quarantine(path: Path, why: str) -> Path:
         return target
     except OSError as error:
         raise WarehouseError(
-            f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away, then run again"
+            f"{why}, and CARE cannot move it to {target} ({error.strerror}); move it away, then run again"
         ) from None
-    _log.warning("%s. It was quarantined as %s", why, target)
+    _log.warning("%s. CARE quarantined it as %s", why, target)
     return target
 
 
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
-    """Read a file with the function ``read``, and quarantine the file if it is damaged.
+    """Read a file with the function ``read``; quarantine the file if it is damaged.
 
-    ``read`` raises the errors of ``read_table``. ``then`` ends the message about a damaged file and states what happens
-    next. A missing file raises ``WarehouseError`` with the message ``missing``, or ``FileNotFoundError`` without it.
+    ``read`` raises the errors of ``read_table``. ``then`` is the end of the message about a damaged file: the next
+    step. A missing file raises ``WarehouseError`` with the text ``missing``, or ``FileNotFoundError`` without it.
     """
     try:
         return read(path)
@@ -347,11 +347,11 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = 
         raise WarehouseError(f"{path}: {missing}") from None
     except DamagedError as error:
         target = quarantine(path, str(error))
-        raise DamagedError(f"{error}. It was quarantined as {target}{then}") from None
+        raise DamagedError(f"{error}. CARE quarantined it as {target}{then}") from None
 
 
 def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
-    """Read a file, or return None if the file does not exist or is damaged; quarantine a damaged file."""
+    """Read a file; return None if it does not exist or is damaged, and quarantine a damaged file."""
     try:
         return read_sound(path, read, "")
     except (FileNotFoundError, DamagedError):
@@ -359,12 +359,12 @@ def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
 
 
 def notes_in(folder: Path) -> list[Path]:
-    """Return the notes on the quarantined files of a folder, oldest first."""
+    """Return the paths of the notes on the quarantined files of a folder, oldest first."""
     return sorted((folder / DAMAGED).glob(f"*{_NOTE}"), key=lambda note: note.name.removesuffix(_NOTE)[-21:])
 
 
 def notes_below(folder: Path) -> Iterator[Path]:
-    """Yield the notes on the quarantined files of a folder and its subfolders."""
+    """Yield the paths of the notes on the quarantined files of a folder and its subfolders."""
     for damaged in sorted(folder.rglob(DAMAGED)):
         yield from notes_in(damaged.parent)
 

@@ -1,7 +1,7 @@
 """Changed versions of a test set's items, for measurements of the robustness of judges.
 
-A transformation changes the style of an answer and keeps its content. A trigger replaces the answer by an opening, such
-as "Solution", that does not answer the question and yet gets high scores from some judges.
+A transformation changes the style of an answer but not its content. A trigger replaces the answer by a phrase, such as
+"Solution", that does not answer the question but still gets high scores from some judges.
 """
 
 import re
@@ -12,7 +12,7 @@ from care_ops.errors import InputError
 from warehouse.items import ItemRecord
 
 PAIR, VERSION, ORIGINAL = "pair", "version", "original"
-"""Metadata keys of the original item id and of the change of a version, and the version name of unchanged items."""
+"""Metadata keys of the original item id and of the change, and the value of ``VERSION`` for unchanged items."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PADDING = (
@@ -23,7 +23,7 @@ _PADDING = (
 
 
 def beauty(text: str) -> str:
-    """Add emoji, make the first sentence bold and the other sentences a list, without changing a word."""
+    """Add emoji, and format the first sentence in bold and the other sentences as a list, without changing a word."""
     first, *rest = _SENTENCE.split(text.strip())
     return "\n".join([f"✨ **{first}** ✨", "", *(f"- {sentence} 🌟" for sentence in rest)])
 
@@ -34,7 +34,7 @@ def authority(text: str) -> str:
 
 
 def verbosity(text: str) -> str:
-    """Add sentences without content, with at least as many words as the text."""
+    """Add sentences without content until their number of words is at least that of the text."""
     words, padding = len(text.split()), list[str]()
     while sum(len(line.split()) for line in padding) < words:
         padding.append(_PADDING[len(padding) % len(_PADDING)])
@@ -42,7 +42,7 @@ def verbosity(text: str) -> str:
 
 
 TRANSFORMATIONS: dict[str, Callable[[str], str]] = {"beauty": beauty, "authority": authority, "verbosity": verbosity}
-"""Changes of style, which preserve content and gold label (paper, "Robustness to Confounding Factors")."""
+"""Changes of style that preserve content and gold label (paper, "Robustness to Confounding Factors")."""
 
 TRIGGERS: dict[str, str] = {
     "colon": ":",
@@ -58,12 +58,12 @@ TRIGGERS: dict[str, str] = {
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
     """Return the items and their changed versions; each version has the split unit of its item.
 
-    The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger gives one version for each prompt,
-    with the gold label ``wrong``. Raises ``InputError`` if no item has a response to change.
+    The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger gives one version per prompt, with the gold
+    label ``wrong``. Raises ``InputError`` if no item has a response to change.
     """
     answered = [record for record in records if record.response]
     if not answered:
-        raise InputError("versions: no item has a response that could be changed; `of` must name a test set with texts")
+        raise InputError("versions: no item has a response to change; set `of` to a test set with responses")
     items = [_version(r, r.response, r.gold, ORIGINAL) for r in records]
     for change in changes:
         if change in TRANSFORMATIONS:
@@ -76,7 +76,7 @@ def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: fl
 
 
 def version_id(item_id: str, change: str) -> str:
-    """Return the item id of a version of an item."""
+    """Return the item id of a changed version of an item."""
     return item_id if change == ORIGINAL else f"{item_id} {change}"
 
 

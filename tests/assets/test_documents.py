@@ -80,10 +80,10 @@ def test_a_document_of_a_later_release_may_have_more_fields(folder):
 )
 def test_a_document_of_another_type_is_quarantined(folder, change, key):
     write_document(folder.path / "fit.json", {**document_of(DOCUMENTS[0]), **change})
-    with pytest.raises(DamagedError, match=rf"it is damaged \({key}.*quarantined as .*`care run` makes it again"):
+    with pytest.raises(DamagedError, match=rf"is damaged \({key}.*quarantined it as .*`care run` builds it again"):
         folder.read(FitDocument)
     assert folder.find(FitDocument) is None
-    with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):
+    with pytest.raises(WarehouseError, match="does not exist; `care run` builds it"):
         folder.read(FitDocument)
 
 
@@ -115,7 +115,7 @@ def test_a_record_with_rows_of_different_lengths_is_damaged(tmp_path):
     path = store.folder("one") / "fit=f.intervals.json"
     document = {"judges": ["a"], "lo": [0.5, "?"], "hi": [1.0]}
     write_document(path, document)
-    with pytest.raises(DamagedError, match=r"it is damaged \(lo: .*rows of numbers and null"):
+    with pytest.raises(DamagedError, match=r"is damaged \(lo: .*rows of numbers and null"):
         read_record(path, Intervals)
 
 
@@ -127,7 +127,7 @@ def test_an_evaluation_from_before_a_metric_was_computed_lacks_that_metric(tmp_p
     assert evaluation == Evaluation(n=5, tau=0.5)
     assert evaluation.order == 0.5
     write_document(path, {"labels_used": 1})
-    with pytest.raises(DamagedError, match=r"it is damaged \(n: "):
+    with pytest.raises(DamagedError, match=r"is damaged \(n: "):
         read_record(path, Evaluation)
 
 

@@ -135,7 +135,7 @@ def test_items_that_are_replaced_while_a_judge_is_asked_are_not_taken_for_the_ol
     with pytest.raises(WarehouseError, match="'one' were replaced while a judge was scoring"):
         source.read([4, 5])
     store.write_items("one", workspace.records[:3])
-    with pytest.raises(WarehouseError, match="lost items while CARE was reading it"):
+    with pytest.raises(WarehouseError, match="changed while CARE read it"):
         source.read([4])
 
 

@@ -171,7 +171,7 @@ def test_writes_by_libraries_are_counted(run_in, writer):
         (sqlite3.OperationalError("database or disk is full"), "no space is left"),
         (sqlite3.OperationalError("attempt to write a readonly database"), "the file system is read-only"),
         (sqlite3.OperationalError("disk I/O error"), "the disk reported an error"),
-        (sqlite3.OperationalError("database is locked"), "another process keeps the database locked; wait"),
+        (sqlite3.OperationalError("database is locked"), "another process has locked the database; wait"),
         (
             duckdb.IOException('Could not write file "/w/care.duckdb": No space left on device'),
             "/w/care.duckdb: no space",
@@ -195,7 +195,7 @@ def test_missing_write_permission_is_not_reported_as_damage(tmp_path, monkeypatc
     error = sqlite3.OperationalError("unable to open database file")
     assert refusal(error, tmp_path) is None
     monkeypatch.setattr("warehouse.refusals.os.access", lambda path, mode: False)
-    assert f"{tmp_path}: this user may not read or write there" in str(refusal(error, tmp_path))
+    assert f"{tmp_path}: this user has no permission to read or write here" in str(refusal(error, tmp_path))
 
 
 FILE_SYSTEMS = {

@@ -119,7 +119,7 @@ def test_the_library_returns_what_the_commands_print(here):
     for name in ("system", "systems"):
         fit = care_eval.fit(tables["scores"], items=tables["items"], intervals=0, **{name: both})
         assert fit.table.page.systems.systems[0].system == "new"
-    with pytest.raises(InputError, match="these are pairs, but 'model_a' names only one of the two"):
+    with pytest.raises(InputError, match="the items are pairs, but 'model_a' names only one of the two"):
         care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system="model_a")
 
 
@@ -137,8 +137,8 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
     outside.write_text((here / "labels.csv").read_text().replace(",1,", ",3,"))
     of_outside = (scores, "--items", here / "items.jsonl", *TWICE, "--labels", outside)
     cases = {
-        (*gate, "old", *rest, "--system", "model_a"): "give both columns (--system twice): 'model_a' and 'model_b'",
-        ("rate", scores, *rest, "--system", "model_b"): "give both columns (--system twice): 'model_a' and 'model_b'",
+        (*gate, "old", *rest, "--system", "model_a"): "('model_a' and 'model_b'), each with --system",
+        ("rate", scores, *rest, "--system", "model_b"): "('model_a' and 'model_b'), each with --system",
         (
             "rate",
             scores,
@@ -147,7 +147,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
             "model_a",
             "--system",
             "model_a",
-        ): "model_a, model_a are given as columns of systems",
+        ): "model_a, model_a cannot be the columns of systems",
         (
             "rate",
             scores,
@@ -155,7 +155,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
             *TWICE,
             "--system",
             "prompt",
-        ): "model_a, model_b, prompt are given as columns of systems",
+        ): "model_a, model_b, prompt cannot be the columns of systems",
         (
             "rate",
             scores,
@@ -164,7 +164,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
             "model",
             "--system",
             "maker",
-        ): "have one answer each; give one column",
+        ): "each item has one answer; give one column",
         (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; pairs have new, old",
         ("rate", *of_outside): "a label of a pair must lie between 0",
         ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items applies to tables",
@@ -230,7 +230,7 @@ def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(t
         for columns in ((), ("--system", "left", "--system", "right")):
             code, printed = care("rate", "pairs", "--workspace", folder, "--json", *columns)
             assert (code, '"first": "new"' in printed) == (0, True), printed
-    for column, sentence in (("maker", "no item has a column 'maker'"), ("left", "these are pairs")):
+    for column, sentence in (("maker", "no item has a value in the column 'maker'"), ("left", "the items are pairs")):
         code, printed = care("rate", "pairs", "--workspace", folder, "--system", column)
         assert (code, sentence in printed) == (2, True), printed
 

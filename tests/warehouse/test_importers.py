@@ -258,7 +258,7 @@ def test_the_command_names_what_it_can_write(tmp_path):
     words = ["import", "deepeval", str(FILES / "deepeval" / "grades"), "--out", str(tmp_path / "scores.xlsx")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
-    assert "the file name must end in .parquet or .csv" in done.output
+    assert "choose a name that ends in .parquet or .csv" in done.output
 
 
 def test_every_tool_is_named_wherever_a_person_reads_or_writes_its_name():

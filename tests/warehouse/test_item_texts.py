@@ -65,8 +65,8 @@ def test_a_damaged_group_of_rows_is_noticed_when_it_is_read(store):
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 1
     path.write_bytes(content)
     assert ItemTexts(path).at([3])[0][0] == "i3"
-    with pytest.raises(DamagedError, match="was quarantined"):
+    with pytest.raises(DamagedError, match="CARE quarantined it as"):
         ItemTexts(path).at([3, 40])
     assert notes_in(path.parent)
-    with pytest.raises(WarehouseError, match="the items no longer exist"):
+    with pytest.raises(WarehouseError, match="the file of items does not exist"):
         ItemTexts(path).at([3])

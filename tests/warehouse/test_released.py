@@ -59,5 +59,5 @@ def test_what_is_there_stays_and_another_folder_is_refused(clone, tmp_path):
     with pytest.raises(InputError, match="give a clone of https"):
         add_released(tmp_path / "near", tmp_path, tmp_path)
     write(clone / RELEASED["care_civilcomments"].judges / "odd.csv", [{"text": "nowhere", "parsed_output": 1}])
-    with pytest.raises(InputError, match="'nowhere' does not belong to any row"):
+    with pytest.raises(InputError, match="'nowhere' is not in data"):
         add_released(clone, tmp_path, tmp_path)

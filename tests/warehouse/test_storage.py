@@ -112,7 +112,7 @@ def test_what_the_system_refuses_is_not_damage(written, monkeypatch):
     path, read = written
     path.unlink()
     path.symlink_to(path)  # a loop, which root may not read either
-    with pytest.raises(WarehouseError, match="it cannot be read") as caught:
+    with pytest.raises(WarehouseError, match="cannot be read") as caught:
         read(path)
     assert not isinstance(caught.value, DamagedError)
 
@@ -136,7 +136,7 @@ def test_a_quarantined_file_is_kept_with_a_reason(tmp_path, caplog):
     second = quarantine(path, "again")
     assert not path.exists()
     assert (first.read_bytes(), second.read_bytes()) == (b"{", b"[")
-    assert "it is damaged. It was quarantined as " in caplog.text
+    assert "it is damaged. CARE quarantined it as " in caplog.text
     notes = notes_in(path.parent)
     assert [noted(note) for note in notes] == [first, second]
     assert [note.read_text() for note in notes] == ["it is damaged\n", "again\n"]
@@ -161,7 +161,7 @@ def test_of_a_damaged_log_the_whole_lines_are_kept(tmp_path):
     path.write_bytes(lines[0] + lines[1].replace(b'"n": 1', b'"n": 7') + b"\xff\xfe\n" + lines[2])
     with path.open("a") as file:
         file.write('{"n": ' + 100_000 * "[" + "\n")
-    with pytest.raises(DamagedError, match="it is damaged"):
+    with pytest.raises(DamagedError, match="the file is damaged"):
         read_lines(path)
     assert readable_lines(path) == [{"n": 0}, {"n": 2}]
 
@@ -211,7 +211,7 @@ def test_a_damaged_score_part_is_set_aside_and_the_others_are_read(parts):
     assert parts.read_scores("judge", "one").num_rows == 1
     assert len(parts.done("judge", "one", "v1")) == 1
     assert not damaged.exists()
-    with pytest.raises(DamagedError, match=r"`care doctor --repair`.*asks for what is still missing"):
+    with pytest.raises(DamagedError, match=r"`care doctor --repair`.*for the scores that are still missing"):
         parts.must_not_pay_twice("judge", "one")
     for note in notes_in(damaged.parent):
         note.unlink()
@@ -253,13 +253,13 @@ def test_a_part_of_another_tool_is_set_aside(parts):
     path = parts.scores_folder("judge", "one") / "foreign.parquet"
     write_table(path, pa.table({"item_id": ["c"], "rating": [3]}))
     assert parts.read_scores("judge", "one").num_rows == 2
-    assert "it has no column created_at, engine, item_key, judge_key" in notes_in(path.parent)[0].read_text()
+    assert "the file has no column created_at, engine, item_key, judge_key" in notes_in(path.parent)[0].read_text()
 
 
 def test_damaged_items_are_quarantined(tmp_path):
     store = PartStore(tmp_path)
     write_bytes(store.items_file("one"), b"")
-    with pytest.raises(DamagedError, match=r"quarantined as .* reads the items from their source again"):
+    with pytest.raises(DamagedError, match=r"quarantined it as .* to read the items from their source again"):
         store.read_items("one")
     with pytest.raises(WarehouseError, match="has no items yet"):
         store.read_items("one")
@@ -285,9 +285,9 @@ def test_a_stage_reports_damaged_input(tmp_path):
     folder = FitFolder(tmp_path, "one")
     for name, read in (("panel.parquet", folder.read_panel), ("moments.arrays", lambda: folder.read_arrays("moments"))):
         write_bytes(folder.path / name, b"nonsense")
-        with pytest.raises(DamagedError, match="the next `care run` makes it again"):
+        with pytest.raises(DamagedError, match="`care run` builds it again"):
             read()
-        with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):
+        with pytest.raises(WarehouseError, match="does not exist; `care run` builds it"):
             read()
     write_bytes(folder.path / "fit.json", b"{}x")
     assert folder.find(Publication, "fit") is None

@@ -397,7 +397,7 @@ def test_a_database_of_an_older_release_is_to_be_rebuilt(store):
     with warehouse.writer() as connection:
         connection.execute("UPDATE schema_version SET version = 0")
     assert not warehouse.usable()
-    with pytest.raises(WarehouseError, match="rebuilds it from the parts"), warehouse.writer():
+    with pytest.raises(WarehouseError, match="to rebuild the database from the parts"), warehouse.writer():
         pass
 
 
@@ -435,7 +435,7 @@ def test_missing_test_sets_are_reported(store, tmp_path):
         read_scores(connection, "set one")
     with pytest.raises(WarehouseError, match="run `care run` first"), Warehouse(tmp_path / "none").reader():
         pass
-    with pytest.raises(WarehouseError, match="`care run` makes it"):
+    with pytest.raises(WarehouseError, match="`care run` builds it"):
         FitFolder(tmp_path, "x").read_panel()
 
 
