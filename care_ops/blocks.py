@@ -41,7 +41,7 @@ def columns(values: Array) -> Iterator[Array]:
 
 
 def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
-    """Apply a function that keeps the length to each column, and return an array of shape (n, p)."""
+    """Apply a length-preserving function to each column, and return an array of shape (n, p)."""
     out = np.empty(values.shape)
     for j, column in enumerate(columns(values)):
         out[:, j] = function(column)

@@ -50,7 +50,7 @@ class Label:
             raise InputError(f"labels: the label of item {self.item_id!r} is {self.value}; give a finite number")
         if self.probability is not None and not 0 < self.probability <= 1:
             raise InputError(
-                f"labels: the probability of item {self.item_id!r} is {self.probability:g}; give one in (0, 1]"
+                f"labels: the probability of item {self.item_id!r} is {self.probability:g}; give a number in (0, 1]"
             )
 
 
@@ -72,15 +72,15 @@ class Labels:
             other = first.setdefault(label.item_id, label)
             if (label.drawn, label.probability) != (other.drawn, other.probability):
                 raise InputError(
-                    f"labels: the rows of item {label.item_id!r} disagree on `drawn` or `probability`; an item is "
-                    "drawn once, so write the same in each of its rows"
+                    f"labels: the rows of item {label.item_id!r} disagree on `drawn` or `probability`; write the same "
+                    "values in all rows of an item, because it is drawn only once"
                 )
         weighted = {label.drawn == "random" and label.probability is None for label in self.given if _usable(label)}
         if len(weighted) > 1:
             unlike = next(x for x in self.given if _usable(x) and x.probability is None)
             raise InputError(
-                f"labels: item {unlike.item_id!r} was drawn at random without a probability, and others have one; give "
-                "a probability for each item that was drawn at random, or for none"
+                f"labels: item {unlike.item_id!r} was drawn at random without a probability, but others have one; give "
+                "a probability for each item that was drawn at random, or for no item"
             )
 
     def __len__(self) -> int:
@@ -88,7 +88,7 @@ class Labels:
 
     @cached_property
     def by_item(self) -> Mapping[str, tuple[Label, ...]]:
-        """Labels by item."""
+        """Labels of each item, in the order of the input."""
         labels: dict[str, tuple[Label, ...]] = {}
         for label in self.given:
             labels[label.item_id] = (*labels.get(label.item_id, ()), label)
@@ -96,7 +96,7 @@ class Labels:
 
     @cached_property
     def opinions(self) -> Mapping[str, list[float]]:
-        """Mean label of each rater, by item; a label without a rater counts as a separate rater."""
+        """Mean label of each rater, by item; each label without a rater counts as a label by another rater."""
         by_rater: dict[str, dict[object, list[float]]] = {item: {} for item in self.by_item}
         for k, label in enumerate(self.given):
             by_rater[label.item_id].setdefault(label.rater or k, []).append(label.value)
@@ -119,7 +119,7 @@ class Labels:
         if outside or not low < high:
             raise InputError(
                 f"labels: a label of a pair must lie between {low:g} (the right answer is better) and {high:g} (the "
-                f"left one is better), got {outside[0] if outside else low:g}; give the bounds with --label-bounds"
+                f"left answer is better), got {outside[0] if outside else low:g}; give the bounds with --label-bounds"
             )
         return Labels(tuple(replace(label, value=(label.value - low) / (high - low)) for label in self.given))
 
@@ -184,12 +184,13 @@ class Labels:
         items = self.by_item
         random = sum(labels[0].drawn == "random" for labels in items.values())
         lines = [
-            f"{len(self.given)} labels of {len(items)} items: {random} drawn at random, {len(items) - random} chosen"
+            f"{counted(len(self.given), 'label')} of {counted(len(items), 'item')}: {random} drawn at random, "
+            f"{len(items) - random} chosen"
         ]
         if self.left_out:
             lines.append(
-                f"{self.left_out} items were chosen with an unknown probability; a fit uses their labels, but rates "
-                "and calibrated probabilities do not"
+                f"{counted(self.left_out, 'item')} chosen with an unknown probability: a fit uses the labels, but "
+                "rates and calibrated probabilities do not"
             )
         return [*lines, *self.repeats()]
 
@@ -197,7 +198,11 @@ class Labels:
         """Return sentences on the agreement of labels of one item; empty if no item has several labels."""
         if self.reliability is None:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
-            return [f"{counted(again, 'item')} with several labels by one rater, which count as one"] if again else []
+            return (
+                [f"{counted(again, 'item')} with several labels by one rater, which count as one label"]
+                if again
+                else []
+            )
         unlike = sum(len({*opinions}) > 1 for opinions in self.opinions.values())
         if unlike >= MIN_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
             return [
@@ -205,8 +210,8 @@ class Labels:
                 "other; check whether labels were joined to the wrong items, or one rater uses a reversed scale"
             ]
         return [
-            f"{len(self.counts)} items have several labels; two labels of one item correlate by "
-            f"{self.reliability:.2f}, and each item counts accordingly"
+            f"{counted(len(self.counts), 'item')} with several labels; two labels of one item correlate by "
+            f"{self.reliability:.2f}, and labels are weighted accordingly"
         ]
 
 

@@ -1,7 +1,7 @@
 """Minimum numbers of judges, items, scores, labels and resamples that methods need."""
 
 MIN_JUDGES = 3
-"""Minimum number of judges for a panel, a factor or a structure; with two judges, no score shows which one is wrong."""
+"""Minimum number of judges for a panel, a factor or a structure; two judges do not show which of them is wrong."""
 
 MIN_COLUMNS = 2
 """Minimum number of columns of an array for means and votes; other methods need ``MIN_JUDGES``."""

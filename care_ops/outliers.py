@@ -61,12 +61,11 @@ def on_one_scale(
 ) -> tuple[ScoreMatrix, tuple[RescaledJudge, ...], list[str]]:
     """Rescale scores to the panel's scale; without a declared scale, remove outliers first.
 
-    Also returns the rescaled judges, and sentences about all changes. Raises ``InputError`` as ``to_common_scale``
-    does.
+    Also returns the rescaled judges, and a message about each change. Raises ``InputError`` like ``to_common_scale``.
     """
     scores, outliers = without_outliers(scores, declared) if scale is None else (scores, ())
     scores, rescaled = to_common_scale(scores, scale, declared)
-    sentences = [one.sentence for one in (*outliers, *rescaled)]
+    sentences = [change.sentence for change in (*outliers, *rescaled)]
     return scores, rescaled, sentences + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
 
 
@@ -95,7 +94,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     }
     sizes = {judge: _size(column) for judge, column in columns.items()}
     usual = float(np.median([size for size in sizes.values() if size is not None] or [SIZES[0]]))
-    found: list[Outliers] = []
+    outliers: list[Outliers] = []
     values = scores.values
     for judge, column in columns.items():
         size = sizes[judge]
@@ -107,10 +106,10 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
         values = values.copy() if values is scores.values else values
         values[far, scores.judges.index(judge)] = np.nan
         values_found = tuple(np.unique(column[far])[::-1].tolist())
-        found.append(Outliers(judge, values_found, int(far.sum()), count, float(rest.min()), float(rest.max())))
-    if not found:
+        outliers.append(Outliers(judge, values_found, int(far.sum()), count, float(rest.min()), float(rest.max())))
+    if not outliers:
         return scores, ()
-    return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families, scores.features), tuple(found)
+    return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families, scores.features), tuple(outliers)
 
 
 def _size(column: Array) -> float | None:

@@ -43,7 +43,7 @@ class RescaledJudge:
     is_declared: bool
 
     def __call__(self, values: Array) -> Array:
-        """Return the scores on the panel's scale, with NaN for those outside the judge's own scale."""
+        """Return the scores on the panel's scale, with NaN for scores outside the judge's own scale."""
         (low, high), (panel_low, panel_high) = self.own, self.panel
         inside = on_scale(values, self.own)
         return panel_low + (inside - low) * ((panel_high - panel_low) / (high - low))
@@ -62,7 +62,7 @@ class RescaledJudge:
 def to_common_scale(
     scores: ScoreMatrix, scale: Scale | None = None, declared: Mapping[str, Scale] | None = None
 ) -> tuple[ScoreMatrix, tuple[RescaledJudge, ...]]:
-    """Convert scores on other scales to the panel's scale; return them with the converted judges.
+    """Convert all scores to the panel's scale; return the scores and the conversion of each converted judge.
 
     Parameters
     ----------
@@ -104,12 +104,12 @@ def to_common_scale(
 def rescale(scores: ScoreMatrix, rescaled: Sequence[RescaledJudge]) -> ScoreMatrix:
     """Rescale the judges in ``rescaled`` to the panel's scale; return ``scores`` itself if it has none of them."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
-    present = [one for one in rescaled if one.judge in place]
+    present = [conversion for conversion in rescaled if conversion.judge in place]
     if not present:
         return scores
     values = scores.values.copy()
-    for one in present:
-        values[:, place[one.judge]] = one(values[:, place[one.judge]])
+    for convert in present:
+        values[:, place[convert.judge]] = convert(values[:, place[convert.judge]])
     return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families)
 
 
@@ -153,7 +153,7 @@ def _kind(column: Array) -> float | None:
         return 1.0
     if highest <= 10:
         return 10.0
-    # beyond ten for the most part: a single typing error among grades makes no per cent
+    # mostly above ten, because a single typing error among grades does not make them per cent
     return 100.0 if 50 < highest <= 100 and np.median(column) > 10 else None
 
 

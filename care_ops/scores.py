@@ -51,19 +51,19 @@ class ScoreMatrix:
         object.__setattr__(self, "values", values)
         if values.ndim != 2 or values.shape != (len(self.item_ids), len(self.judges)):
             raise InputError(
-                f"scores: values have shape {values.shape}, but there are {len(self.item_ids)} item ids "
-                f"and {len(self.judges)} judges"
+                f"scores: values have shape {values.shape}, but must have a row for each of {len(self.item_ids)} item "
+                f"ids and a column for each of {len(self.judges)} judges"
             )
         for name, ids in (("item_id", self.item_ids), ("judge", self.judges)):
             if len(set(ids)) < len(ids):
                 repeated = Counter(ids).most_common(1)[0][0]
-                raise InputError(f"scores: {name} {repeated!r} occurs more than once; keep one")
+                raise InputError(f"scores: {name} {repeated!r} occurs more than once; keep only one of them")
         highest, lowest = np.nanmax(values, initial=0.0), np.nanmin(values, initial=0.0)
         if max(highest, -lowest) > _LARGEST:
             row, column = map(int, np.argwhere(np.abs(values) > _LARGEST)[0])
             raise InputError(
-                f"scores: infinite score of judge {self.judges[column]!r} on item {self.item_ids[row]!r} "
-                f"(or one beyond {_LARGEST:g}); leave it empty if it is missing, or rescale"
+                f"scores: infinite score of judge {self.judges[column]!r} on item {self.item_ids[row]!r}, or a score "
+                f"beyond {_LARGEST:g}; leave it empty if it is missing, or rescale the judge's scores"
             )
 
     @property
@@ -97,7 +97,7 @@ class ScoreMatrix:
         index = {judge: j for j, judge in enumerate(self.judges)}
         unknown = [judge for judge in judges if judge not in index]
         if unknown:
-            raise InputError(f"scores: no judge {unknown[0]!r}; the judges are {listed(self.judges)}")
+            raise InputError(f"scores: there is no judge {unknown[0]!r}; choose from {listed(self.judges)}")
         if tuple(judges) == self.judges:
             return self
         columns = [index[judge] for judge in judges]

@@ -12,7 +12,7 @@ from care_ops.scores import Array, mean_of_present, varies
 _NARROW = 0.1
 """Range of a judge's scores, as a share of the range of all scores, below which it is narrow."""
 
-FIT_GROUPS_REMEDY = "fit each group's scores by themselves, or let some items be scored by judges of all groups"
+FIT_GROUPS_REMEDY = "fit the scores of each group separately, or let judges of all groups score some common items"
 """Instruction to the user if groups of judges share no item."""
 
 
@@ -82,8 +82,8 @@ def components(values: Array) -> list[Component]:
 def scales_are_unlike(values: Array) -> bool:
     """Return whether a quarter of the judges or more use less than a tenth of the range of all scores.
 
-    Such judges, for instance reward models, have their own scales, so that neither their scores nor one cut can be
-    compared across judges. Constant judges and those with fewer than ``MIN_SCORES_TO_DESCRIBE`` scores are ignored.
+    Such judges, for instance reward models, have their own scales, so neither scores nor a cut are comparable across
+    judges. Constant judges and judges with fewer than ``MIN_SCORES_TO_DESCRIBE`` scores are ignored.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from care_ops.samples import sampled_rows
 from care_ops.scores import Array
 
 _SMOOTHING = 0.01
-"""Count that Dawid-Skene adds to each answer of each class, so that no answer has the probability 0."""
+"""Count that Dawid-Skene adds to each answer of each class, because no answer may have the probability 0."""
 
 _SPAM_PRIOR, _STRATEGY_PRIOR = 0.5, 10.0
 """Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on its answers if it does not."""
@@ -36,7 +36,7 @@ class Crowd:
     log_odds : (n, k) array
         log P(class | answers) up to a constant for each item; unlike the probability, it does not saturate.
     skill : (p,) array
-        Skill of each judge in the model's unit: P(its answer is the class), or GLAD's ability.
+        Skill of each judge: the probability of a correct answer, or the ability in GLAD.
     log_likelihood : float
         Mean log likelihood of the items.
     """
@@ -53,7 +53,7 @@ class Crowd:
 
 
 def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd:
-    """Estimate a confusion matrix for each judge, by EM from the vote shares (Dawid and Skene, 1979)."""
+    """Fit a confusion matrix for each judge by EM, which starts from the vote shares (Dawid and Skene, 1979)."""
     own, last, change, joint = answers.own_class(), -np.inf, np.inf, np.empty(0)
     votes = answers.joint(own)
     total = votes.sum(axis=1, keepdims=True)
@@ -74,8 +74,8 @@ def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd
 def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
     """Fit MACE by variational Bayes: a judge knows the class or answers by habit (Hovy et al., NAACL 2013).
 
-    Of ten random starts with fifty iterations each, the most likely result is kept. With many items (``samples``), the
-    starts use a sample, and fifty iterations on all items continue from the most likely one.
+    Ten random starts run for fifty iterations each, and the most likely result is returned. With many items
+    (``samples``), the starts use a sample, and fifty iterations on all items continue from the most likely result.
     """
     starts = list[tuple[Array, Array]]()
     for _ in range(_RESTARTS):
@@ -172,9 +172,9 @@ def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
 def label_model(answers: Answers) -> Crowd:
     """Estimate P(answer | class) from joint frequencies of answers (Ratner et al., AAAI 2019).
 
-    Minimises the squared distance between the judges' joint answer frequencies, the blocks of single judges left out,
-    and mu P mu', and between their marginals; abstentions are ignored. Classes are equally frequent. Each judge starts
-    with 70 % right answers. A normal prior at this value matters if classes are many and items few.
+    The estimate mu minimises the squared distances of mu P mu' from the joint answer frequencies of two judges, and of
+    the marginals from those of each judge. Missing answers are ignored, and all classes have equal probabilities P.
+    Each judge starts with 70 % correct answers; a normal prior at this start matters with many classes and few items.
     """
     together = answers.together() / answers.items
     marginal = np.diag(together).copy()

@@ -49,7 +49,7 @@ class Answers:
         return self._given.T @ weights
 
     def together(self) -> Array:
-        """Count the items that have both of two answers, shape (columns, columns)."""
+        """Count the items with each pair of answers, shape (columns, columns)."""
         return (self._given.T @ self._given).toarray()
 
     def of_rows(self, rows: NDArray[np.intp]) -> Answers:
@@ -70,7 +70,7 @@ class Answers:
 def softmax(joint: Array) -> tuple[Array, Array]:
     """Return the softmax of each row, shape (n, k), and the log of each row's sum of exp(joint), shape (n,).
 
-    Columns are copied to rows, over which numpy takes maxima and sums three times as fast.
+    Columns are copied to rows, because numpy computes maxima and sums over rows three times as fast.
     """
     columns = np.ascontiguousarray(joint.T)
     top = columns.max(axis=0)

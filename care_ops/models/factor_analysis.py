@@ -119,9 +119,9 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 def posterior_sd(model: FactorModel, standardised: Array) -> Array:
     """Return the standard deviation of one common factor given the scores present, (n,); 1 without scores.
 
-    The deviation is larger if the factor explains an item's scores less well than those of other items. The noise of
-    each item has its own scale, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
-    Little and Taylor, JASA 1989). The result covers the judges' noise, but no mistake that all of them share.
+    The deviation is larger for an item whose scores the factor explains less well than usual. The noise of each item
+    has its own scale, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
+    Little and Taylor, JASA 1989). The result covers the judges' noise, but not mistakes that all judges share.
 
     Parameters
     ----------

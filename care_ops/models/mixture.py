@@ -108,9 +108,10 @@ def expectation_maximisation(
 
 
 def _step_of(values: Array) -> _Step:
-    """Return the function that does one step of EM on these scores; its sums are over the scores present.
+    """Return a function that performs one step of EM on the given scores; missing scores are left out of its sums.
 
-    The variance is common to the states, so an item's squares are the same in all of them and enter as column sums.
+    The variance is common to all states, so the squares of the scores are the same in each state and enter as column
+    sums.
     """
     absent, n = np.isnan(values), len(values)
     mask = (~absent).astype(np.float64) if absent.any() else None
@@ -164,7 +165,7 @@ def floored(covariance: Array) -> Array:
 
 
 def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:
-    """Return weights, means and variance of the partition by nearest centre (one k-means step)."""
+    """Assign each item to the nearest centre, and return weights, means and variance of the groups (a k-means step)."""
     mask = (~np.isnan(values)).astype(np.float64)
     filled = np.where(np.isnan(values), 0.0, values)
     distance = -2 * filled @ centres.T + mask @ (centres**2).T
@@ -191,9 +192,9 @@ def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
 
 
 def best_of(values: Array, starts: list[tuple[str, Array]], tolerance: float = TOLERANCE) -> Mixture:
-    """Run a few iterations from each start, and return the most likely mixture after convergence.
+    """Run a few EM iterations from each start, and continue the most likely mixture to convergence.
 
-    The first iterations use a sample of ``_RANKED_ITEMS`` if there are more items.
+    The first iterations use a sample if there are more than ``_RANKED_ITEMS`` items.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ def best_of(values: Array, starts: list[tuple[str, Array]], tolerance: float = T
 
 
 def continued(fit: Mixture, values: Array, tolerance: float, max_iterations: int = 500) -> Mixture:
-    """Continue EM on these items from another fit, such as the fit of a sample."""
+    """Continue EM on all items from a fit, for example the fit of a sample."""
     variance = np.diag(fit.covariance)
     return expectation_maximisation(
         values, fit.weights, fit.means, variance, start=fit.start, tolerance=tolerance, max_iterations=max_iterations

@@ -1,8 +1,8 @@
 """One common factor of the judges, by a fit that is robust against a few deviating pairs of judges.
 
 The judges' correlation is the sum C = a a' + S, as in the paper, of a common factor and a sparse matrix of direct
-dependence. The loadings a minimise the *absolute* residuals, so a pair of judges that shares something else costs its
-deviation and not the square of it.
+dependence. The loadings a minimise the *absolute* residuals. A deviating pair of judges therefore has less influence
+than with squared residuals.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MAX_LOADING = 0.97
 
 @dataclass(frozen=True)
 class OneFactor:
-    """Common factor of the judges, with measures of what it leaves unexplained.
+    """Common factor of the judges, with measures of its misfit.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class OneFactor:
     second : float
         Strength of a second factor: largest eigenvalue of the residual correlation over the sum of squared loadings.
     first_group : (p,) array of bool
-        Judges on one side of that second factor.
+        Judges on one side of the second factor.
     """
 
     loadings: Array
@@ -85,7 +85,7 @@ def fit(correlation: Array, items: float) -> OneFactor:
     raw = common_loadings(correlation, pairs)
     loadings = np.clip(_shrunk(raw, pairs, items), 0.0, MAX_LOADING)
     rest = np.where(pairs, correlation - np.outer(raw, raw), 0.0)
-    own = 1.0 - raw**2  # with the error of a residual, of which the loadings that are fitted take 2 / (p - 1)
+    own = 1.0 - raw**2  # sampling variance of a residual, of which the fitted loadings absorb 2 / (p - 1)
     by_chance = float(np.mean(np.outer(own, own)[pairs])) / items * max(1.0 - 2.0 / (p - 1), 0.1)
     misfit = float(np.sqrt(max(float(np.mean(rest[pairs] ** 2)) - by_chance, 0.0)))
     second, first_group = _second_factor(correlation)
@@ -93,9 +93,9 @@ def fit(correlation: Array, items: float) -> OneFactor:
 
 
 def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray[np.bool_]]:
-    """Return the strength of the second factor, and the judges on one side of it.
+    """Return the strength of the second factor, and the judges on one side of this factor.
 
-    The first factor is a principal factor: least squares lets it explain as much as possible, and the rest is a second.
+    The first factor is a principal factor, which explains as much as possible; the second is that of the residual.
     """
     p = len(correlation)
     shared = np.clip(np.abs(correlation - np.eye(p)).max(axis=1), 0.05, 0.95)
@@ -119,8 +119,8 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
     """Fit loadings a (p,) that minimise the absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is positive.
 
-    Residuals below ``_SMALL`` cost their square (Huber, 1964). Weighted least squares are repeated, starting from the
-    median correlation of each judge.
+    The loss of residuals below ``_SMALL`` is quadratic (Huber, 1964). It is minimised by iteratively reweighted least
+    squares, which start from the median correlation of each judge.
     """
     known = np.where(pairs, correlation, np.nan)
     middle = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 0.0 for row in known])

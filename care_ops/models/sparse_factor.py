@@ -67,9 +67,9 @@ def fit(
     values : (n, p) array
         Scores in comparable units, with variance about one; NaN marks a missing score.
     prior_scores : float
-        Strength of the prior; with 0 the result maximises the likelihood.
+        Weight of the prior; with 0, the result maximises the likelihood.
     tolerance : float
-        Largest change of a judge's loading at which to stop.
+        Largest change of a loading at which EM stops.
     """
     item, judge = np.nonzero(~np.isnan(values))
     scores = _Scores(item, judge, values[item, judge], *values.shape)

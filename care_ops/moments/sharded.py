@@ -43,7 +43,7 @@ class Shard:
     Attributes
     ----------
     rows, metadata : int, tuple of pairs
-        Number of rows and metadata of the file, by which a worker detects another file at that path.
+        Number of rows and metadata of the file; with them, a worker detects that the path has another file.
     part : pyarrow.Buffer, optional
         The rows as an Arrow stream, for a worker without the file.
     """
@@ -91,7 +91,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
     try:
         with pq.ParquetFile(shard.path, page_checksum_verification=True) as file:
             if _identity(file.metadata) != (shard.rows, shard.metadata):
-                raise ValueError("the path now holds another file")
+                raise ValueError("another file has replaced it")
             position = 0
             for group in range(file.num_row_groups):
                 size = file.metadata.row_group(group).num_rows
@@ -107,14 +107,14 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spread = map) -> Moments:
     """Return the moments of the rows of all shards.
 
-    Each worker reads the file by its path. If a worker cannot, its shard and all later shards are sent with their rows.
+    Each worker reads the file. If a worker cannot read it, this shard and all later shards are sent with their rows.
 
     Parameters
     ----------
     judges : tuple of str
         Columns to read, in this order.
     spread : callable
-        Function like ``map`` that calls another one for each shard, here or on workers.
+        Function like ``map``, which runs in this process or on workers.
 
     Returns
     -------
@@ -138,17 +138,17 @@ def _handing_rows(
     task: Callable[[Shard], Moments | UnreadableError], shards: list[Shard], spread: Spread
 ) -> Iterator[Moments]:
     """Yield the moments of each shard; after the first unreadable shard, send shards with their rows."""
-    for done, found in enumerate(spread(task, shards)):
-        if isinstance(found, UnreadableError):
+    for done, result in enumerate(spread(task, shards)):
+        if isinstance(result, UnreadableError):
             yield from map(_moments, spread(task, map(with_part, shards[done:])))
             return
-        yield found
+        yield result
 
 
-def _moments(found: Moments | UnreadableError) -> Moments:
-    if isinstance(found, UnreadableError):
-        raise found
-    return found
+def _moments(result: Moments | UnreadableError) -> Moments:
+    if isinstance(result, UnreadableError):
+        raise result
+    return result
 
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments | UnreadableError:

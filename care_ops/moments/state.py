@@ -1,7 +1,7 @@
 """Moments of a score matrix up to order three, which can be added over disjoint sets of items.
 
-They are the symmetric third-order moment tensor of ``[1, x - shift]``, as counts and sums over the items with all
-scores of an entry. A common shift, the mean of the first rows, keeps float64 exact at any location of the scores.
+They are the entries of the symmetric third-order moment tensor of ``[1, x - shift]``, as counts and sums over the items
+with all scores of an entry. A common shift, the mean of the first rows, limits rounding errors if scores are large.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Moments:
     Attributes
     ----------
     shift : (p,) array
-        Values that are subtracted from the scores first.
+        Value that is subtracted from each judge's scores.
     n : int
         Number of items, with or without scores.
     count1, sum1 : (p,) arrays
@@ -88,8 +88,8 @@ class Moments:
             pair = f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common"
             groups, group = connected_components(self.count2 > 0, directed=False)
             if groups > 1 and np.bincount(group).min() >= MIN_JUDGES:
-                raise FitError(f"{pair}, nor did others of their {groups} groups; {FIT_GROUPS_REMEDY}")
-            raise FitError(f"{pair}; drop one of them")
+                raise FitError(f"{pair}, because the judges form {groups} separate groups; {FIT_GROUPS_REMEDY}")
+            raise FitError(f"{pair}; drop one of these judges")
         partial_mean = self.partial2 / self.count2
         return self.sum2 / self.count2 - partial_mean * partial_mean.T
 

@@ -217,7 +217,7 @@ def test_judges_without_shared_items_must_be_fitted_separately(rng, admission):
         ScoreTable("x.csv", ScoreMatrix(values, ids, judges)),
         TableConfig(FitConfig(resamples=0), admission),
     )
-    with pytest.raises(FitError, match=r"fit each group's scores by themselves") as refused:
+    with pytest.raises(FitError, match=r"fit the scores of each group separately") as refused:
         fit_table(table, replace(config, fit=replace(config.fit, aggregators=("care", "care_svd"))))
     assert "--admit" not in str(refused.value)
     half = replace(table, scores=ScoreMatrix(values[:100, :4], ids[:100], judges[:4]))

@@ -140,5 +140,5 @@ def test_another_file_at_the_path_of_a_shard_is_not_read(tmp_path, rng):
     path = write(tmp_path / "scores.parquet", scores(rng, 300))
     shards = shards_of(path)
     write(path, scores(rng, 299))
-    with pytest.raises(UnreadableError, match="the path now holds another file"):
+    with pytest.raises(UnreadableError, match="another file has replaced it"):
         moments_of_shards(shards, JUDGES)

@@ -145,11 +145,11 @@ def test_labels_know_how_they_came(tmp_path):
     )
     message = " ".join(readings[0].sentences())
     assert "4 labels of 3 items: 1 drawn at random, 2 chosen" in message
-    assert "1 items were chosen with an unknown probability" in message
-    assert "1 items have several labels" in message
+    assert "1 item chosen with an unknown probability" in message
+    assert "1 item with several labels" in message
     for rows, sentence in {
         "a,1,maybe,,,": "labels.csv: `drawn` must be random, chosen or empty, got 'maybe'",
-        "a,1,random,0,,": r"the probability of item 'a' is 0; give one in \(0, 1\]",
+        "a,1,random,0,,": r"the probability of item 'a' is 0; give a number in \(0, 1\]",
         "a,1,random,,ann,now\na,1,random,,ann,now": "several rows say that ann labelled item 'a' at now",
         "a,1,random,,,\na,1,chosen,,,": "the rows of item 'a' disagree",
     }.items():
