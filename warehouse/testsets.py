@@ -1,4 +1,4 @@
-"""Specification of a test set, which is one YAML file."""
+"""Specification of a test set, read from one YAML file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORBIDDEN_IN_NAMES = ("|", "...", ",", "/", *map(chr, range(32)), "\x7f")
 
 def _ordered(scale: tuple[float, float]) -> tuple[float, float]:
     if not scale[0] < scale[1]:
-        raise ValueError(f"a scale must be [low, high] with low < high, got {list(scale)}")
+        raise ValueError(f"a scale must be [low, high] with low < high, not {list(scale)}")
     return scale
 
 
@@ -32,9 +32,9 @@ class _Declared(BaseModel):
 
 
 class ItemColumns(_Declared):
-    """Names of the columns with the fields of an item; all other columns become metadata.
+    """Names of the columns from which the fields of an item are read; all other columns become metadata.
 
-    In a file, an unnamed field is read from the column of the same name, if it exists and is not in ``drop``.
+    In a file, a field without a setting is read from the column of the same name, unless the column is in ``drop``.
     """
 
     item_id: str = "item_id"
@@ -42,18 +42,18 @@ class ItemColumns(_Declared):
     response: str | None = None
     response_2: str | None = None
     reference: str | None = None
-    aspect: str | None = Field(default=None, description="what a judge should assess, if it differs by item")
+    aspect: str | None = Field(default=None, description="quality aspect to score, if it differs between items")
     gold: str | None = None
     split_unit: str | None = None
 
 
 class ReadingOptions(_Declared):
-    """``reading``: settings for reading a file whose content is ambiguous.
+    """``reading``: settings for a file that can be read in several ways.
 
     Attributes
     ----------
     separator : str, optional
-        Character between the values of a text file.
+        Character that separates the values in a text file.
     encoding : str, optional
         Encoding of a text or JSON file.
     decimal : {".", ","}, optional
@@ -61,7 +61,7 @@ class ReadingOptions(_Declared):
     sheet : str, optional
         Name of a workbook's sheet.
     grades : tuple of str
-        Words that are grades, the lowest first, such as poor,fair,good; they are read as 1, 2, 3.
+        Words that are grades, in ascending order, such as poor,fair,good; CARE reads them as 1, 2, 3.
     """
 
     separator: str | None = Field(default=None, min_length=1, max_length=1)
@@ -72,36 +72,36 @@ class ReadingOptions(_Declared):
 
 
 AS_FOUND = ReadingOptions.model_construct()
-"""Default options, with which the content of the file decides how the file is read."""
+"""Default options: the content of the file determines how it is read."""
 
 
 class ScoreColumns(_Declared):
     """Names of the columns of the score file; CARE finds a column without a setting by its usual names.
 
     ``judge`` and ``score`` are columns of a long table, in which each row is one judge's score of one item.
-    ``judge_columns`` are the only judges of a wide table. By default every column of numbers is a judge, unless its
-    name, its content or ``drop`` excludes it. ``response`` holds the scored text, which is compared with the item's
-    response.
+    ``judge_columns`` lists the judges of a wide table. By default every column of numbers is a judge, unless its name,
+    its content or ``drop`` excludes it. ``response`` is the column of the scored text, which CARE compares with the
+    item's response.
     """
 
     item_id: str = "item_id"
     judge: str = "judge"
     score: str = "score"
-    response: str | None = Field(default=None, description="the text that was scored, to be compared")
+    response: str | None = Field(default=None, description="text that was scored, to compare with the item")
     judge_columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
 
 class RecordedJudges(_Declared):
-    """Selection of judges in a file of recorded scores, with the families and scales of the judges."""
+    """Settings for judges with recorded scores: which judges are read, and their families and scales."""
 
-    judges: str | None = Field(default=None, description="regular expression; only judges that match")
+    judges: str | None = Field(default=None, description="regular expression; only matching judges are read")
     family_pattern: str | None = Field(
-        default=None, description="regular expression on the judge's name; its first group is the family"
+        default=None, description="regular expression for the judge's name; its first group is the family"
     )
     families: dict[str, str] = {}
     scales: dict[str, Scale] = Field(
-        default={}, description="lowest and highest score of a judge that is on another scale than the test set's"
+        default={}, description="lowest and highest score of each judge whose scale is not the test set's"
     )
 
     def accepts(self, judge: str) -> bool:
@@ -117,7 +117,7 @@ class RecordedJudges(_Declared):
 
 
 class RecordedScores(RecordedJudges):
-    """``scores``: a file with existing scores of judges."""
+    """``scores``: file with existing scores of judges."""
 
     path: str
     columns: ScoreColumns = ScoreColumns.model_construct()
@@ -125,7 +125,7 @@ class RecordedScores(RecordedJudges):
 
 
 class ImportSource(RecordedJudges):
-    """Source of items and scores in a file or folder of another evaluation tool (see docs/data.md)."""
+    """Source that reads items and scores from a file or folder of another evaluation tool (see docs/data.md)."""
 
     kind: Literal["import"] = "import"
     tool: Literal[
@@ -135,13 +135,13 @@ class ImportSource(RecordedJudges):
 
 
 class FilesSource(_Declared):
-    """Source of items and optional recorded scores in files that ``sources.tables`` can read."""
+    """Source that reads items, and optionally recorded scores, from files (``sources.tables``)."""
 
     kind: Literal["files"] = "files"
     items: str
     columns: ItemColumns = ItemColumns.model_construct()
     where: dict[str, str | int | float] = {}
-    drop: tuple[str, ...] = Field(default=(), description="columns never read, such as ones that leak gold")
+    drop: tuple[str, ...] = Field(default=(), description="columns not to read, such as columns that leak gold")
     reading: ReadingOptions = AS_FOUND
     scores: RecordedScores | None = None
 
@@ -150,13 +150,13 @@ class FilesSource(_Declared):
     def _no_query(cls, items: str) -> str:
         if items.lower().endswith(".sql"):
             raise ValueError(
-                f"{items}: CARE cannot see when the result of a query changes; write the rows to a Parquet file"
+                f"{items}: CARE cannot detect changes in the result of a query; save the result as a Parquet file"
             )
         return items
 
 
 class DemoSource(_Declared):
-    """Source of the demo data set that is part of CARE."""
+    """Source of the demo items, which CARE generates."""
 
     kind: Literal["demo"] = "demo"
     countries: int = Field(default=30, ge=1, le=30)
@@ -165,9 +165,9 @@ class DemoSource(_Declared):
 
 
 class GoldRule(_Declared):
-    """Gold label computed as the mean of the columns or paths in ``mean_of``; ``values`` maps words to numbers.
+    """Rule that computes gold as the mean of the columns or paths in ``mean_of``; ``values`` maps words to numbers.
 
-    With ``at_least``, gold is 1 if the mean is at least this number and 0 otherwise.
+    With ``at_least``, gold is 1 if the mean is at least this number, and 0 otherwise.
     """
 
     mean_of: tuple[str, ...] = Field(min_length=1)
@@ -175,37 +175,37 @@ class GoldRule(_Declared):
     at_least: float | None = None
 
     def of(self, mean: float) -> float:
-        """Return the gold label of an item whose numbers have the given mean."""
+        """Return the gold label of an item for the mean of its numbers."""
         return mean if self.at_least is None else float(mean >= self.at_least)
 
 
 class PreferredPair(_Declared):
-    """Columns of the better and the worse response; a hash of the texts decides which one is shown first."""
+    """Columns of the better and the worse response; a hash of the texts determines which response is shown first."""
 
     better: str
     worse: str
 
 
 class HuggingFaceSource(_Declared):
-    """Source of a data set on the Hugging Face hub or in a local folder.
+    """Source that reads a data set from the Hugging Face hub or from a local folder.
 
     Attributes
     ----------
     revision : str, optional
-        Commit, as 40 hexadecimal digits; a repository without one is refused.
+        Commit, as 40 hexadecimal digits; a repository requires it.
     files : str, optional
         JSON, CSV or Parquet files of a repository whose loading script is no longer supported.
     columns : ItemColumns
-        Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; ``a | b`` means the first filled
-        one. If a value is a conversation, the prompt is the whole conversation and a response is its last answer.
+        Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; ``a | b`` means ``b`` if ``a`` is
+        empty. If a value is a conversation, the prompt is the complete conversation, and a response is its last answer.
     where : dict
         Required value, or list of allowed values, for each column; other rows are left out.
     pair : PreferredPair, optional
-        Replaces gold and the two responses: gold is 1 if the response that is shown second is the better one.
+        Source of gold and of the two responses: gold is 1 if the better response is shown second.
     sample : int, optional
-        Number of items drawn without replacement, seeded by ``seed``.
+        Number of items in a random sample without replacement, with the random seed ``seed``.
     verified : bool
-        Whether the column names were compared with the data at this revision; ``checked`` names the place.
+        Whether the column names were compared with the data at this revision; ``checked`` is a note on the comparison.
     """
 
     kind: Literal["huggingface"] = "huggingface"
@@ -226,9 +226,9 @@ class HuggingFaceSource(_Declared):
 
 
 class VersionsSource(_Declared):
-    """Source of the items of the test set ``of``, together with changed versions of these items.
+    """Source that reads the items of the test set ``of`` and adds changed versions of these items.
 
-    ``changes`` names transformations, which keep gold, or triggers, which do not answer the question
+    ``changes`` lists transformations, which preserve gold, or triggers, which do not answer the question
     (``warehouse.versions``).
     """
 
@@ -242,9 +242,9 @@ class VersionsSource(_Declared):
         available = (*TRANSFORMATIONS, *TRIGGERS)
         for change in changes:
             if change not in available:
-                raise ValueError(f"no change {change!r}; choose one of {', '.join(available)}")
+                raise ValueError(f"CARE has no change {change!r}; choose from {', '.join(available)}")
         if len(set(changes)) < len(changes):
-            raise ValueError("versions.changes names a change twice; list each change once")
+            raise ValueError("changes: a change is listed twice; list each change once")
         return changes
 
 
@@ -254,11 +254,11 @@ Source = Annotated[
 
 
 class VersionColumns(_Declared):
-    """``versions``: the columns of the item file that identify versions of one answer.
+    """``versions``: columns of the item file that identify the versions of an answer.
 
-    Versions of one answer share the value of ``pair``. The column ``version`` names the change, or is ``original``. If
-    the column ``change`` names the change instead, changed items have the value ``changed`` in ``version``, and items
-    with any other value are left out.
+    Versions of an answer have equal values in the column ``pair``. The column ``version`` contains the change, or
+    ``original``. If the column ``change`` contains the change, changed items have the value ``changed`` in the column
+    ``version``, and items with any other value are left out.
     """
 
     pair: str = PAIR
@@ -270,11 +270,11 @@ class VersionColumns(_Declared):
     @model_validator(mode="after")
     def _both(self) -> VersionColumns:
         if (self.changed is None) != (self.change is None):
-            raise ValueError("versions.changed and versions.change must be set together; set both or neither")
+            raise ValueError("changed and change must be set together; set both settings, or remove both")
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return the pair and the change (or ``original``) of an item, or None if the item is not a version."""
+        """Return an item's value of ``pair`` and its change (or ``original``); None if the item is not a version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -287,7 +287,7 @@ class VersionColumns(_Declared):
 
 
 class CalibrationSettings(_Declared):
-    """``calibration``: the declared scale of quality; see ``care_ops.config.Calibration``."""
+    """``calibration``: scale and prevalence of quality; see ``care_ops.config.Calibration``."""
 
     scale: str = Field(default="own", pattern=r"^(own|uniform|anchors)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
@@ -301,24 +301,24 @@ class TestsetSpec(_Declared):
     name : str
         Name of the test set; it is also its Dagster partition key.
     scale : (low, high), optional
-        Scale of the scores; a recorded score outside it counts as missing.
+        Scale of the scores; a recorded score outside the scale counts as missing.
     cut : float, optional
         Only for binary gold: a score above this number is a vote for Q = 1.
     systems : tuple of one or two str
-        Column of the item file that names the system (model, version) of an item. For pairs, the columns of the two
-        systems that are compared, beginning with the one that wrote ``response``.
+        Column of the item file with the system (model, version) of an item. For pairs, two columns: first the column of
+        the system that wrote ``response``.
     prompt : str, optional
-        Name of the prompt template for language models whose judge file names none.
+        Name of the prompt template for language models whose judge file has no template.
     versions : VersionColumns, optional
         Columns of an item file that identify versions of answers; a source of kind ``versions`` does not need them.
     raters : tuple of str
-        Columns of the item file that hold the ratings of single people; only experiments read them.
+        Columns of the item file with the ratings of single people; only experiments read them.
     features : tuple of str
-        Columns of the item file with numbers that describe the response, in addition to those computed from its text.
+        Columns of the item file with numbers that describe the response, in addition to features computed from texts.
     not_quality : tuple of str
         Features that are not part of quality: ``words``, ``sentences``, ``list_items``, ``numbers``, or a column.
     shuffled : bool
-        Whether the items are in random order. If so, any trend of the scores over the positions is drift of the judges.
+        Whether the items are in random order. A trend of the scores over the positions then means judge drift.
     """
 
     __test__ = False  # not a test class, although its name begins with Test
@@ -361,7 +361,7 @@ class TestsetSpec(_Declared):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"test set name {name!r} is empty or holds one of | ... , / or a control character; choose another"
+                f"test set name {name!r} is empty or contains |, /, a comma, ... or a control character; rename it"
             )
         return name
 
@@ -372,18 +372,18 @@ class TestsetSpec(_Declared):
         return self
 
     def unverified(self) -> str | None:
-        """Return a sentence about column names of the source that were not verified, or None."""
+        """Return a warning that the source's column names were not verified; None if they were or need not be."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
             checked = self.source.checked or "not compared with the data"
-            return f"column names of {self.source.dataset}: {checked}; set source.verified: true once you have looked"
+            return f"column names of {self.source.dataset}: {checked}; compare them, then set source.verified: true"
         return None
 
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:
-        """Return a hash of the source settings and the bytes of the item file, which determine the items.
+        """Return a hash of everything that determines the items: the source settings and the bytes of the item file.
 
-        Recorded scores are not included, because they count as judges; neither are scale and cut, which are settings of
-        the fit. Paths in the source are relative to ``base``. ``hash_file`` replaces ``hash_of_file``, for example by
-        a cached function. Raises ``InputError`` if the item file does not exist, or a folder lies in its place.
+        Recorded scores are excluded, because they belong to judges. Scale and cut are excluded, because they are
+        settings of the fit. Paths in the source are relative to ``base``. ``hash_file`` replaces ``hash_of_file``, for
+        example by a cached function. Raises ``InputError`` if the item file does not exist or is a folder.
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
@@ -402,8 +402,8 @@ class TestsetSpec(_Declared):
 def _without_effect(source: Source) -> dict[str, Any]:
     """Return the fields of a source that do not affect the items: recorded scores, and unused settings.
 
-    Unused settings are left out, because otherwise a setting that a later release adds would make a workspace read its
-    sources again.
+    If the hash contained unused settings, a new setting in a later release would make each workspace read its sources
+    again.
     """
     if isinstance(source, ImportSource):
         return dict.fromkeys(RecordedJudges.model_fields, True)
@@ -419,9 +419,9 @@ def _without_effect(source: Source) -> dict[str, Any]:
 
 
 def resolve(path: str, base: Path) -> Path:
-    """Return the absolute form of a path relative to ``base``, and replace each ``${NAME}`` by an environment variable.
+    """Replace each ``${NAME}`` in a path by an environment variable, and make the path absolute, relative to ``base``.
 
-    Raises ``InputError`` if such a variable is not set, or the path is a URL such as ``s3://bucket/items.csv``.
+    Raises ``InputError`` if a variable is not set, or the path is a URL such as ``s3://bucket/items.csv``.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -438,7 +438,7 @@ def resolve(path: str, base: Path) -> Path:
 
 
 def _folder_hash(folder: Path, hash_file: Callable[[Path], str]) -> str:
-    """Return the names and hashes of all files below a folder, or an empty text if there is no folder."""
+    """Return the names and hashes of all files below a folder, or an empty text if the folder does not exist."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return "".join(f"{path.relative_to(folder)} {hash_file(path)}" for path in files)
 
@@ -449,7 +449,7 @@ def names_an_address(path: str) -> bool:
 
 
 def hash_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes; raise ``InputError`` if there is no such file."""
+    """Return the SHA-256 of a file's bytes; raise ``InputError`` if the file does not exist or is a folder."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -457,5 +457,5 @@ def hash_of_file(path: Path) -> str:
         raise InputError(f"{path}: no such file; correct the path in the test set's YAML") from error
     except IsADirectoryError as error:
         raise InputError(
-            f"{path}: this is a folder, not a file; restore the file, or correct the path in the test set's YAML"
+            f"{path}: the path is a folder, not a file; restore the file, or correct the path in the test set's YAML"
         ) from error

@@ -103,9 +103,9 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("fit: {absent: failed}", "fit.absent: is not a setting here; write it under panel"),
         (
             "data: abfs://container/care",
-            "the scheme of this address is unknown; give a local path, or an address with one of the schemes s3://",
+            "the scheme of this URL is unknown; give a local path, or a URL with one of the schemes s3://",
         ),
-        ("data: s3://key:secret@bucket/care", "credentials in environment variables only"),
+        ("data: s3://key:secret@bucket/care", "credentials in environment variables"),
     ],
 )
 def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):

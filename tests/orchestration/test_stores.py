@@ -268,7 +268,7 @@ def test_a_lost_connection_while_reading_fails_one_command(workspace, address, p
     care(first, "run")
     second = workspace("second")
     proxy.cut = lambda method, path: method == "GET" and "/parts/scores/" in path
-    assert "could not give parts/scores/" in care(second, "run", code=1)
+    assert "could not read parts/scores/" in care(second, "run", code=1)
     assert not list((second / "data" / "parts" / "scores").rglob("*.parquet"))
     proxy.cut = lambda method, path: False
     assert "nothing to do" in care(second, "run")
@@ -326,14 +326,14 @@ def test_an_unreachable_store_is_one_message(tmp_path, server, monkeypatch):
     here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}.items():
         monkeypatch.setenv(name, value)
-    assert "it cannot be reached, or the connection was cut" in one_sentence(care(here, "run", code=1))
+    assert "the store cannot be reached, or the connection was cut" in one_sentence(care(here, "run", code=1))
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server}")
     (here / "care.yaml").write_text(f"data: s3://no-such-bucket/a\n{QUICK}")
-    assert "there is no such bucket; create it" in one_sentence(care(here, "status", code=1))
+    assert "the bucket does not exist; create it" in one_sentence(care(here, "status", code=1))
     with s3_server(tmp_path / "log", {**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": "1"}) as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         (here / "care.yaml").write_text(f"data: s3://{BUCKET}/a\n{QUICK}")
-        assert "it refuses the credentials of this process" in one_sentence(care(here, "admin", "gc", code=1))
+        assert "the store refuses the credentials of this process" in one_sentence(care(here, "admin", "gc", code=1))
 
 
 def test_requests_to_a_silent_store_time_out(tmp_path, monkeypatch):
@@ -344,7 +344,7 @@ def test_requests_to_a_silent_store_time_out(tmp_path, monkeypatch):
         for name, value in environment(silent.getsockname()[1]).items():
             monkeypatch.setenv(name, value)
         began = time.monotonic()
-        assert "it cannot be reached" in one_sentence(care(here, "status", code=1))
+        assert "the store cannot be reached" in one_sentence(care(here, "status", code=1))
         assert time.monotonic() - began < 30
 
 

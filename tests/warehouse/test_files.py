@@ -269,7 +269,7 @@ def test_unreadable_frames_are_refused_with_a_reason(frame, words):
 
 
 def test_a_query_is_no_source_of_items():
-    with pytest.raises(ValueError, match="write the rows to a Parquet file"):
+    with pytest.raises(ValueError, match="save the result as a Parquet file"):
         FilesSource(items="items.sql")
 
 

@@ -151,8 +151,8 @@ def test_a_log_that_did_not_end_is_left_out_and_a_newer_one_counts(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     imported = read_import("inspect_ai", tmp_path)
     assert {score for (_, judge), score in imported.scores.items() if judge == "criteria/helpful"} == {1.0}
-    assert "left out: 3.json, whose run has ended with status 'cancelled'" in imported.notes
-    assert "judge 'criteria/helpful' has scored 6 item(s) more than once: the last score counts" in imported.notes
+    assert "left out: 3.json, because its run has status 'cancelled'" in imported.notes
+    assert "judge 'criteria/helpful' scored 6 items more than once: the last score is used" in imported.notes
 
 
 def test_a_judge_that_failed_has_no_score(tmp_path):
@@ -169,7 +169,7 @@ def test_a_judge_that_failed_has_no_score(tmp_path):
 def test_several_tasks_are_refused_and_the_models_of_one_are_systems(tmp_path):
     for name in ("grades", "votes"):
         shutil.copytree(FILES / "lm_eval" / name, tmp_path / "both", dirs_exist_ok=True)
-    with pytest.raises(InputError, match=r"samples of 2 tasks \(grades, votes\); give the file of one task"):
+    with pytest.raises(InputError, match=r"samples of 2 tasks \(grades, votes\); give a file or a folder of one task"):
         read_import("lm_eval", tmp_path / "both")
     for model in ("first", "second"):
         shutil.copytree(FILES / "lm_eval" / "grades", tmp_path / "models" / model)
@@ -182,7 +182,7 @@ def test_several_tasks_are_refused_and_the_models_of_one_are_systems(tmp_path):
 
 def test_rows_in_another_order_are_joined_by_text(tmp_path):
     imported = read_import("care_release", path_of("care_release", "grades", tmp_path))
-    assert [note for note in imported.notes if "'kind' is in another order of rows (8 differ)" in note]
+    assert [note for note in imported.notes if "'kind' has another row order (differing rows: 8)" in note]
     assert not [note for note in imported.notes if "'strict'" in note]
 
 
@@ -232,10 +232,10 @@ def test_words_among_numbers_are_refused_and_a_judge_of_words_is_left_out():
         collector.add_score(item, "style", style)
     assert collector.finished().judges == ["score"]
     assert collector.finished().notes == (
-        "left out: judge 'style', whose scores are words: 'warm' (item 'a'), 'cold' (item 'b')",
+        "left out: judge 'style', because its scores are words: 'warm' (item 'a'), 'cold' (item 'b')",
     )
     collector.add_score("c", "score", "good")
-    with pytest.raises(InputError, match=r"judge 'score' gives numbers, but also the words 'good' \(item 'c'\)"):
+    with pytest.raises(InputError, match=r"judge 'score' are numbers and the words 'good' \(item 'c'\)"):
         collector.finished()
 
 

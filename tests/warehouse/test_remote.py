@@ -63,15 +63,15 @@ def test_addresses_of_stores_are_taken(address):
     [
         (
             "ftp://host/a",
-            r"is unknown; give a local path, or an address with one of the schemes s3://, gs://, az://, file://",
+            r"is unknown; give a local path, or a URL with one of the schemes s3://, gs://, az://, file://",
         ),
         ("s3:///a", "has no bucket"),
         ("file://host/a", "has no folder"),
         ("s3://bucket/a//b", "empty or relative folder"),
         ("s3://bucket/a/../b", "empty or relative folder"),
-        ("s3://key:hidden@bucket/a", "credentials in environment variables only"),
-        ("s3://bucket/a?key=hidden", "credentials in environment variables only"),
-        ("s3://bucket/a#hidden", "credentials in environment variables only"),
+        ("s3://key:hidden@bucket/a", "credentials in environment variables"),
+        ("s3://bucket/a?key=hidden", "credentials in environment variables"),
+        ("s3://bucket/a#hidden", "credentials in environment variables"),
     ],
 )
 def test_other_addresses_are_refused_and_credentials_are_not_repeated(address, sentence):
@@ -152,7 +152,7 @@ def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
             copy.fetch(lambda copy=copy: fetched.append(copy))
         assert fetched == [there], "the other machine writes, and is ahead of everybody"
         assert files_of(there.folder) == {"report/a": b"first"}
-        with pytest.raises(WarehouseError, match="this command does not hold its lease"):
+        with pytest.raises(WarehouseError, match="this command does not hold the store's lease"):
             write_bytes(there.folder / "report" / "a", b"second")
     assert files_of(there.folder) == {"report/a": b"first"}, "the old file stays, and no temporary one"
 
@@ -217,7 +217,7 @@ def test_a_folder_with_files_is_copied_to_an_empty_store_only(tmp_path, machine,
     assert files_of(store) == {"report/a": b"from before"}
     (tmp_path / "two" / "report").mkdir(parents=True)
     (tmp_path / "two" / "report" / "b").write_bytes(b"of its own")
-    with pytest.raises(InputError, match=r"and .* hold different files"), at_work(machine("two")):
+    with pytest.raises(InputError, match=r"and .* contain different files"), at_work(machine("two")):
         pass
     elsewhere = StoreCopy(here.folder, (tmp_path / "elsewhere").as_uri())
     with pytest.raises(InputError, match=r"is a copy of .*Move the folder away"), at_work(elsewhere):
@@ -267,7 +267,7 @@ def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_pat
     with exclusive_lock(load_workspace(tmp_path)):
         write_bytes(tmp_path / "data" / "report" / "a", b"on disk")
     settings.write_text(f"data: {store.as_uri()}\n")
-    with pytest.raises(InputError, match="hold different files"), exclusive_lock(load_workspace(tmp_path)):
+    with pytest.raises(InputError, match="contain different files"), exclusive_lock(load_workspace(tmp_path)):
         pass
 
 
@@ -285,7 +285,7 @@ def test_two_machines_do_not_write_at_once(machine):
         assert not began.is_set()
     assert began.wait(30)
     waits.join()
-    assert reasons == [f"waiting for `care test`, who works on {here.address}"]
+    assert reasons == [f"waiting for `care test`, which works on {here.address}"]
 
 
 def _hold(copy: StoreCopy, report, began: threading.Event) -> None:
@@ -299,7 +299,7 @@ def test_a_lease_that_nobody_renews_is_taken_over_and_its_holder_writes_no_more(
         monkeypatch.setattr(copies, "VALID_S", 0.5)
         with at_work(there):
             write_bytes(there.folder / "report" / "a", b"there")
-        with pytest.raises(WarehouseError, match="this process has lost its lease"):
+        with pytest.raises(WarehouseError, match="this process has lost the lease"):
             write_bytes(here.folder / "report" / "a", b"here")
 
 
@@ -347,7 +347,7 @@ def test_a_holder_whose_lease_was_taken_over_notices_at_its_next_renewal(machine
     claim = json.dumps({"machine": "another", "who": "`care run`"}).encode()
     with at_work(here):
         here.objects.put(copies.LEASE, claim)
-        with pytest.raises(WarehouseError, match="this process has lost its lease"):
+        with pytest.raises(WarehouseError, match="this process has lost the lease"):
             write_until_refused(here)
     assert here.lease()[0]["who"] == "`care run`", "the lease of another machine is not overwritten"
 

@@ -1,8 +1,8 @@
-"""Importer of alpaca_eval's annotations, which are files ``annotations.json``, one for each annotator.
+"""Importer of alpaca_eval's annotations: files ``annotations.json``, one for each annotator.
 
 A pair of answers is an item: the reference is the response, and the system's answer is the second response. The
-preference of alpaca_eval lies between 1 (the reference) and 2 (the system). The score is 2 minus the preference: 1 if
-the left answer is better, .5 for a tie and 0 if the right answer is better, as for other pairs.
+preference of alpaca_eval lies between 1 (the reference) and 2 (the system). The score is 2 minus the preference, as for
+other pairs: 1 if the left answer is better, 0.5 for a tie, and 0 if the right answer is better.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _TIE, _FOR_THE_RIGHT = 1.5, 2.0
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file of annotations, or all such files in a folder."""
+    """Read one file of annotations, or all files of annotations in a folder."""
     for file in files_of(path, "annotations*.json", "annotations of alpaca_eval"):
         for record in collector.document(file):
             _add(collector, record)
@@ -30,6 +30,6 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
     collector.add_item(ItemRecord(item_id, texts[0], texts[1], texts[2], metadata={"left": left, "right": right}))
     preference = number_of(record.get("preference"))
     if preference == 0:
-        collector.note("a preference of 0 is a tie, which is 1.5 in the later versions of alpaca_eval")
+        collector.note("a preference of 0 is read as a tie; later versions of alpaca_eval write 1.5")
         preference = _TIE
     collector.add_score(item_id, judge, _FOR_THE_RIGHT - preference if isinstance(preference, float) else preference)

@@ -1,4 +1,4 @@
-"""Collector of the items, scores, labels and decisions of an import from another evaluation tool.
+"""Collector of items, scores and labels from the files of another evaluation tool, with the importer's decisions.
 
 A score is a number, true or false, yes or no, or a grade of inspect_ai: C (correct, 1), P (partial, 0.5), I
 (incorrect, 0) or N (no answer, 0). A score that is empty or NaN is missing.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from care_ops.scores import ScoreMatrix
 from warehouse.conversations import messages_of, transcript
 from warehouse.items import ItemRecord
@@ -28,14 +28,14 @@ from warehouse.sources.reading import listed
 from warehouse.sources.records import array_of, json_lines, parse_json
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-"""Score that each accepted word stands for."""
+"""Score of each accepted word."""
 
 _TEXTS = ("prompt", "response", "response_2", "reference")
 
 
 @dataclass(frozen=True)
 class ImportedScores:
-    """Imported scores by item and judge (None marks a missing score), items, and decisions as sentences."""
+    """Imported scores by item and judge (None if missing), imported items, and the importer's decisions."""
 
     source: str
     scores: Mapping[tuple[str, str], float | None]
@@ -44,11 +44,11 @@ class ImportedScores:
 
     @property
     def judges(self) -> list[str]:
-        """Names of the judges, in the order of their first score."""
+        """Names of the judges, in the order of their first scores."""
         return list(dict.fromkeys(judge for _, judge in self.scores))
 
     def recorded(self) -> RecordedTable:
-        """Return the scores as a matrix, with items and judges in the order of the files."""
+        """Convert the scores to a matrix, with items and judges in the order of the files."""
         items, judges = list(self.items), self.judges
         rows = {item: row for row, item in enumerate(items)}
         columns = {judge: column for column, judge in enumerate(judges)}
@@ -58,12 +58,12 @@ class ImportedScores:
         return RecordedTable(ScoreMatrix(values, tuple(items), tuple(judges)))
 
     def score_table(self) -> pa.Table:
-        """Return a table with the columns ``item_id``, ``judge`` and ``score``, and a row for each score."""
+        """Convert the scores to a table with the columns ``item_id``, ``judge`` and ``score``."""
         schema = pa.schema([("item_id", pa.string()), ("judge", pa.string()), ("score", pa.float64())])
         return pa.table([*zip(*self.scores, strict=True), self.scores.values()], schema=schema)
 
     def item_table(self) -> pa.Table:
-        """Return a table with a row for each item: ``item_id``, texts, ``gold`` and the tool's other filled fields."""
+        """Convert the items to a table: ``item_id``, texts, ``gold`` and the tool's other fields that are not empty."""
         records = list(self.items.values())
         columns: dict[str, list[Any]] = {"item_id": [record.item_id for record in records]}
         for name in (*_TEXTS, "gold"):
@@ -88,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Reader of a tool's files that collects scores and items; the last path in ``opened`` is the file being read."""
+    """Collector of scores and items while an importer reads; the last path in ``opened`` is the current file."""
 
     source: str
     opened: list[Path]
@@ -99,24 +99,24 @@ class Collector:
     _repeated: Counter[str] = field(default_factory=Counter[str])
 
     def opening(self, path: Path) -> None:
-        """Add a file to ``opened``, or raise ``InputError`` if the file unpacks to many times its size."""
+        """Add a file to ``opened``; raise ``InputError`` if the file unpacks to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
         self.opened.append(path)
 
     def document(self, path: Path) -> Any:
-        """Read a JSON document, or raise ``ValueError`` if the file is not JSON."""
+        """Read a JSON document; raise ``ValueError`` if the file is not JSON."""
         self.opening(path)
         with open_text(path, "utf-8-sig") as text:
             return parse_json(text.read())
 
     def lines(self, path: Path) -> Iterator[Any]:
-        """Yield the JSON value of each line, or raise ``InputError`` if a line is not JSON."""
+        """Yield the JSON value of each line; raise ``InputError`` if a line is not JSON."""
         self.opening(path)
         return (value for _, value in json_lines(path))
 
     def add_item(self, record: ItemRecord) -> None:
-        """Add an item, or update a known item with the fields that the new record contains."""
+        """Add an item; if its id is known, update the known item with the fields of the new record."""
         known = self._items.get(record.item_id)
         if known is None:
             self._items[record.item_id] = record
@@ -125,7 +125,7 @@ class Collector:
         self._items[record.item_id] = replace(known, **new, metadata={**known.metadata, **record.metadata})
 
     def add_score(self, item_id: str, judge: str, value: Any) -> None:
-        """Add a score, or the scores of several judges from a mapping or a list of values."""
+        """Add the score of a judge; add a mapping or list of values as the scores of several judges."""
         if isinstance(value, Mapping):
             for criterion, part in value.items():
                 self.add_score(item_id, f"{judge}/{criterion}", part)
@@ -136,35 +136,35 @@ class Collector:
             self._add_number(item_id, judge, value)
 
     def add_label(self, item_id: str, value: Any) -> None:
-        """Add a person's label of an item, unless the label is not a number."""
+        """Add a person's label of an item if the label is a number."""
         label = number_of(value)
         if label is not None and not isinstance(label, str):
             self.add_item(ItemRecord(item_id, gold=label))
 
     def note(self, sentence: str) -> None:
-        """Add a sentence about a decision, unless the same sentence was already added."""
+        """Add a sentence about a decision of the importer, once."""
         if sentence not in self._notes:
             self._notes.append(sentence)
 
     def finished(self) -> ImportedScores:
         """Return all collected scores, items and decisions.
 
-        Raises ``InputError`` if there is no score, or a judge gives both numbers and words.
+        Raises ``InputError`` if there is no score, or the scores of a judge are numbers and words.
         """
         judges = {judge for _, judge in self._scores}
         for judge, words in self._words.items():
             examples = listed([f"{word!r} (item {item!r})" for item, word in words], 5)
             if judge in judges:
                 raise InputError(
-                    f"{self.source}: judge {judge!r} gives numbers, but also the words {examples}; CARE converts only "
-                    f"{', '.join(GRADES)} into numbers, so correct the judge or leave those scores empty"
+                    f"{self.source}: the scores of judge {judge!r} are numbers and the words {examples}; CARE converts "
+                    f"only {', '.join(GRADES)} to numbers, so replace the other words by numbers or empty values"
                 )
-            self.note(f"left out: judge {judge!r}, whose scores are words: {examples}")
+            self.note(f"left out: judge {judge!r}, because its scores are words: {examples}")
         for judge, count in self._repeated.items():
-            self.note(f"judge {judge!r} has scored {count:,} item(s) more than once: the last score counts")
+            self.note(f"judge {judge!r} scored {counted(count, 'item')} more than once: the last score is used")
         if not any(score is not None for score in self._scores.values()):
             notes = "".join(f"; {note}" for note in self._notes)
-            raise InputError(f"{self.source}: CARE found no scores; import other files{notes}")
+            raise InputError(f"{self.source}: the files contain no scores; import files with scores{notes}")
         return ImportedScores(self.source, self._scores, self._items, tuple(self._notes))
 
     def _add_number(self, item_id: str, judge: str, value: Any) -> None:
@@ -180,7 +180,7 @@ class Collector:
 
 
 def number_of(value: Any) -> float | str | None:
-    """Return a value as a number, as None if the value is missing, or as text if the value is not a number."""
+    """Convert a value to a number; return None if it is missing, and its text if it is not a number."""
     if value is None:
         return None
     text = str(value).strip()
@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number under a usual name of a label, such as ``label`` or ``human``."""
+    """Return the first number in a field with a usual name of a label, such as ``label`` or ``human``."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -208,7 +208,7 @@ def is_label(name: str) -> bool:
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value under a usual name of an item id, such as ``item_id`` or ``id``."""
+    """Return the first value in a field with a usual name of an item id, such as ``item_id`` or ``id``."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):
@@ -217,7 +217,7 @@ def id_of(*metadata: Mapping[str, Any]) -> str | None:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a string, a conversation or a list of parts as readable text, and any other value as JSON."""
+    """Convert a string, a conversation or a list of text parts to readable text, and any other value to JSON."""
     if value is None or isinstance(value, str):
         return value
     if messages := messages_of(value):
@@ -228,7 +228,7 @@ def text_of(value: Any) -> str | None:
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-    """Return unique names, with a number after each repeated name.
+    """Make names unique: append a number to each repeated name.
 
     >>> numbered(["a", "b", "a"])
     ['a', 'b', 'a (2)']
@@ -242,19 +242,19 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def content_id(*texts: str | None) -> str:
-    """Return an item id that is a hash of the texts."""
+    """Return a hash of texts as item id."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
-    """Return a file, or the sorted matching files below a folder; raise ``InputError`` if no file matches."""
+    """Return ``path`` if it is a file, or the sorted matching files below it; raise ``InputError`` without a match."""
     if path.is_file():
         return [path]
     if not path.is_dir():
         raise InputError(f"{path}: no such file or folder; correct the path")
     files = sorted(each for each in path.rglob(pattern) if each.is_file())
     if not files:
-        raise InputError(f"{path}: no {what} in this folder; give a folder with files whose names match {pattern}")
+        raise InputError(f"{path}: the folder contains no {what}; give a folder with files whose names match {pattern}")
     return files
 
 

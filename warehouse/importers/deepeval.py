@@ -1,6 +1,6 @@
 """Importer of deepeval's test runs in ``.deepeval/.latest_run_full.json`` or ``.latest_test_run.json``.
 
-A test case is an item, and a metric is a judge. A metric that several models computed is one judge per model.
+A test case is an item, and a metric is a judge. If several models computed a metric, there is one judge per model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from warehouse.items import ItemRecord
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file with a test run, or all such files in a folder."""
+    """Read one file with a test run, or all files with test runs in a folder."""
     for file in files_of(path, ".latest*run*.json", "test run of deepeval"):
         document = collector.document(file)
         run = document.get("testRunData", document)

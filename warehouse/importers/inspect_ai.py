@@ -1,6 +1,6 @@
-"""Importer of inspect_ai's logs, which are ``.json`` files or ``.eval`` zip archives of JSON documents.
+"""Importer of inspect_ai's logs: ``.json`` files, or ``.eval`` zip archives of JSON documents.
 
-A sample of one epoch and one model is an item, because each has its own answer; the sample is the split unit. A scorer
+A sample in one epoch with one model is an item, because it has its own answer; the sample is the split unit. A scorer
 is a judge. If a scorer is a panel of models, each model is a judge, and the majority vote is not used.
 """
 
@@ -22,13 +22,13 @@ from warehouse.sources.records import parse_json
 
 _ZSTANDARD = 93
 _LOCAL_HEADER = "<4s5H3I2H"
-"""Format of the header of a file in a zip archive; the last two values are the lengths of name and extra field."""
+"""Format of a file's header in a zip archive; the last two values are the lengths of the name and extra field."""
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a log, or all logs of one task in a folder, where the newer of two logs with the same sample counts.
+    """Read a log, or all logs of one task in a folder; if two logs contain the same sample, the newer log is used.
 
-    Raises ``InputError`` if a file is not a log, or the logs are of several tasks.
+    Raises ``InputError`` if a file is not a log, or the logs belong to several tasks.
     """
     logs = [(file, _log(collector, file)) for file in _files(path)]
     whole: list[tuple[Path, dict[str, Any]]] = []
@@ -36,12 +36,12 @@ def read(path: Path, collector: Collector) -> None:
         if log.get("status") == "success":
             whole.append((file, log))
         else:
-            collector.note(f"left out: {file.name}, whose run has ended with status {log.get('status')!r}")
+            collector.note(f"left out: {file.name}, because its run has status {log.get('status')!r}")
     tasks = sorted({str(log["eval"].get("task")) for _, log in whole})
     if len(tasks) > 1:
         raise InputError(
-            f"{path}: the folder has logs of {len(tasks)} tasks ({', '.join(tasks)}); import the logs of one task at a "
-            "time, each task from its own folder"
+            f"{path}: the folder contains logs of {len(tasks)} tasks ({', '.join(tasks)}); put the logs of each "
+            "task into its own folder, and import one folder"
         )
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
         collector.opening(file)
@@ -51,13 +51,13 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the log files of a folder, without other JSON files of inspect_ai such as ``logs.json``."""
+    """Return a file, or the log files of a folder without inspect_ai's other JSON files, such as ``logs.json``."""
     if path.is_file():
         return [path]
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
     logs = [file for file in files if file.name not in ("logs.json", "eval-set.json")]
     if not logs:
-        raise InputError(f"{path}: no log of inspect_ai in this folder; give a folder with .json or .eval logs")
+        raise InputError(f"{path}: the folder contains no log of inspect_ai; give a folder with .json or .eval logs")
     return logs
 
 
@@ -65,7 +65,7 @@ def _log(collector: Collector, path: Path) -> dict[str, Any]:
     log = _archive(collector, path) if path.suffix == ".eval" else collector.document(path)
     if log.get("version") != 2:
         raise InputError(
-            f"{path}: the log has version {log.get('version')!r}, but CARE reads version 2; convert it with "
+            f"{path}: the log has version {log.get('version')!r}, but CARE reads only version 2; convert the log with "
             "`inspect log convert`"
         )
     return log
@@ -84,7 +84,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a file of a zip archive, and decompress zstandard here, because ``zipfile`` needs Python 3.14 for it."""
+    """Read a file in a zip archive, also if it is compressed with Zstandard, which ``zipfile`` reads from 3.14 on."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
@@ -98,7 +98,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the models of each scorer that is a panel, keyed by the scorer's name in the samples."""
+    """Return the models of each scorer that is a panel of models, by the scorer's name in the samples."""
     panels: dict[str, list[str]] = {}
     used: dict[str, int] = {}
     for scorer in evaluation.get("scorers") or []:
@@ -128,7 +128,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
     )
     for scorer, score in (sample.get("scores") or {}).items():
         if is_label(scorer):
-            collector.note(f"label: scorer {scorer!r}, a person by its name")
+            collector.note(f"label: scorer {scorer!r}, because its name means a person")
             collector.add_label(item_id, score.get("value"))
             continue
         votes = ((score.get("metadata") or {}).get("panel") or {}).get("votes")
@@ -142,7 +142,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """Return all text after the user's last message if tools were called, or else the text of the first choice."""
+    """Return the text after the user's last message if tools were called, otherwise the text of the first choice."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
         return split_answer(messages)[1]

@@ -1,4 +1,4 @@
-"""Importer of Langfuse's export to a blob storage, with ``scores`` and ``observations_v2`` as JSON lines.
+"""Importer of Langfuse's exports to blob storage, with ``scores`` and ``observations_v2`` as JSON lines.
 
 A trace is an item, and a score name is a judge. Scores by people (source ``ANNOTATION``) are labels.
 """
@@ -15,7 +15,7 @@ _TOOL = "Langfuse"
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file of scores, or the folder of an export with ``scores`` and perhaps ``observations_v2``.
+    """Read one file of scores, or an export's folder with ``scores`` and optionally ``observations_v2``.
 
     Raises ``InputError`` if there are no scores, or a score has no trace.
     """
@@ -46,7 +46,7 @@ def _add(collector: Collector, record: Any, path: Path) -> None:
     collector.add_item(ItemRecord(item_id))
     value = record.get("string_value") if record.get("value") is None else record["value"]
     if record.get("source") == "ANNOTATION":
-        collector.note(f"label: scores {name!r}, which people gave")
+        collector.note(f"label: scores {name!r}, because people gave them")
         collector.add_label(item_id, value)
     else:
         collector.add_score(item_id, name, value)

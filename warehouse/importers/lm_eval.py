@@ -1,8 +1,8 @@
-"""Importer of lm-evaluation-harness's samples, which are files ``samples_TASK_TIME.jsonl``, one per model and task.
+"""Importer of lm-evaluation-harness's samples: files ``samples_TASK_TIME.jsonl``, one per model and task.
 
 A document with one model's answer is an item. The item id is the document's own id or hash, because ``doc_id`` is only
-a position. Each metric is a judge. A field ``label`` or ``gold`` of a document is the right answer to the question;
-only a field that begins with ``human`` is a label of the model's answer.
+a position. Each metric is a judge. A document's field ``label`` or ``gold`` is the right answer to the question; only a
+field whose name begins with ``human`` is a label of the model's answer.
 """
 
 import re
@@ -18,16 +18,16 @@ _NAME = re.compile(r"^samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.-]+)\.
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file of samples, or all files of one task in a folder, where the newest run of each model counts.
+    """Read one file of samples, or all files of one task in a folder; the newest run of each model is used.
 
-    Raises ``InputError`` if a file does not hold samples, or the files belong to several tasks.
+    Raises ``InputError`` if a file does not contain samples, or the files belong to several tasks.
     """
     files = {file: _NAME.match(file.name) for file in files_of(path, "samples_*.jsonl", "samples of lm-eval")}
     tasks = sorted({match["task"] for match in files.values() if match})
     if len(tasks) > 1:
         raise InputError(
-            f"{path}: the folder has samples of {len(tasks)} tasks ({', '.join(tasks)}); give the file of one task, or "
-            "a folder with the files of one task"
+            f"{path}: the folder contains samples of {len(tasks)} tasks ({', '.join(tasks)}); give a file or a "
+            "folder of one task"
         )
     for file, match in sorted(files.items(), key=lambda each: each[1]["time"] if each[1] else ""):
         system = _system(collector, file, match["time"] if match else None)
@@ -36,7 +36,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _system(collector: Collector, samples: Path, time: str | None) -> str:
-    """Return the model's name from the results of the same run, or else the name of the folder."""
+    """Return the model's name from the results of the same run, or the name of the folder if there are none."""
     results = samples.parent / f"results_{time}.json"
     if time is not None and results.is_file():
         document = collector.document(results)

@@ -1,7 +1,7 @@
-"""Importer of Phoenix's annotations, as a table (CSV, JSON lines, Parquet) or as the JSON of Phoenix's API.
+"""Importer of Phoenix's annotations, from a table (CSV, JSON lines, Parquet) or the JSON of Phoenix's API.
 
-A span is an item. Annotations by a model or by code are scores, and their name is the judge; annotations by people are
-labels. The items' texts come from a file of spans (such as ``spans.jsonl``) in the same folder.
+A span is an item. Annotations by a model or by code are scores, and the annotation's name is the judge. Annotations by
+people are labels. The texts of the items are in a file of spans (such as ``spans.jsonl``) in the same folder.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _SPAN = ("span_id", "context.span_id")
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read annotations from a file, or ``annotations.*`` and ``spans.*`` (for the texts) from a folder.
+    """Read one file of annotations, or ``annotations.*`` and ``spans.*`` (with the texts) in a folder.
 
     Raises ``InputError`` if there are no annotations, or an annotation has no span.
     """
@@ -27,8 +27,8 @@ def read(path: Path, collector: Collector) -> None:
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise InputError(
-            f"{path}: there are {len(files)} files of annotations ({names}), which may hold the same annotations; "
-            "give one file"
+            f"{path}: the folder contains {len(files)} files of annotations ({names}), perhaps with the same "
+            "annotations; give one file"
         )
     spans = sorted(path.glob("spans.*")) if path.is_dir() else []
     for span in (span for file in spans for span in _rows(collector, file)):
@@ -52,14 +52,14 @@ def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
     score = _first(row, "result.score", "score")
     value = _first(row, "result.label", "label") if score is None else score
     if row.get("annotator_kind") == "HUMAN":
-        collector.note(f"label: annotations {name!r}, which people made")
+        collector.note(f"label: annotations {name!r}, because people made them")
         collector.add_label(str(item_id), value)
     else:
         collector.add_score(str(item_id), str(name), value)
 
 
 def _first(row: Mapping[str, Any], *paths: str) -> Any:
-    """Return the first value that is not missing; ``a.b`` is a column, or the field ``b`` of the column ``a``."""
+    """Return the first present value; a path ``a.b`` is a column, or the field ``b`` in the column ``a``."""
     for path in paths:
         value = row.get(path)
         if value is None and "." in path:

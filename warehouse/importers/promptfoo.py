@@ -1,7 +1,7 @@
-"""Importer of promptfoo's results, which are the JSON document of ``promptfoo eval -o results.json``.
+"""Importer of promptfoo's results: the JSON document that ``promptfoo eval -o results.json`` writes.
 
-A test case with one provider's answer to one prompt is an item. An assertion is a judge, with the name of its metric or
-else its type. The scores come from the single assertions, because ``namedScores`` are already weighted.
+A test case with one provider's answer to one prompt is an item. An assertion is a judge, named after its metric or, if
+it has none, its type. Scores are read from single assertions, because ``namedScores`` are already weighted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from warehouse.items import ItemRecord
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a JSON document of results, or all such documents in a folder."""
+    """Read one JSON document of results, or all JSON documents in a folder."""
     for file in files_of(path, "*.json", "results of promptfoo"):
         for record in collector.document(file)["results"]["results"]:
             _add(collector, record)
@@ -42,7 +42,7 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
 
 
 def _components(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the results of single assertions, and of the members of each set of assertions."""
+    """Yield the result of each single assertion, also of those in a set of assertions."""
     for component in result.get("componentResults") or []:
         if component.get("componentResults"):
             yield from _components(component)

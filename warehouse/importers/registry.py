@@ -27,9 +27,9 @@ def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -
 
 
 def read_unchanged(kind: str, path: Path) -> ImportedScores:
-    """Read another tool's files, or return the cached result if their names, sizes and times are unchanged.
+    """Read another tool's files; return the cached result if the files' names, sizes and times are unchanged.
 
-    The cache saves time because a daemon loads its workspace every few seconds, and a folder of logs may be large.
+    The cache saves time, because a daemon loads its workspace every few seconds, and a folder of logs may be large.
     """
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     states = [(str(file), file.stat()) for file in files if file.is_file()]
@@ -37,15 +37,15 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
 
 
 def read_import(kind: str, path: Path) -> ImportedScores:
-    """Read a file or a folder of files that the evaluation tool ``kind`` has written.
+    """Read a file, or a folder of files, that the evaluation tool ``kind`` wrote.
 
-    Raises ``InputError`` if the tool is not in ``IMPORTERS``, or the files do not come from the tool.
+    Raises ``InputError`` if the tool is not in ``IMPORTERS``, or the files are not files of this tool.
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
         raise InputError(f"CARE has no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
     collector = Collector(str(path), [path])
-    remedy = f"give the unchanged files of {kind}, in a version that docs/data.md lists"
+    remedy = f"give unchanged files of {kind}, from a version that docs/data.md lists"
     with guard(collector.opened, remedy), within_memory(path):
         importer(path, collector)
         return collector.finished()

@@ -1,7 +1,7 @@
-"""Importer of the files in ``judge_outputs/MODE/SET`` of the paper's released code, one CSV file per judge.
+"""Importer of the judges' CSV files in ``judge_outputs/MODE/SET`` of the paper's released code.
 
-Each file has the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined by text and not by
-position, because some files have another order of rows.
+Each judge has one file, with the columns ``text``, ``label``, ``raw_output`` and ``parsed_output``. Files are joined on
+the text and not on the position, because their row orders differ.
 """
 
 from collections import Counter
@@ -18,15 +18,15 @@ _TOOL = "the released CARE code"
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read the scores of all judges of one set from a folder with a CSV file for each judge.
+    """Read the scores of all judges of one set from a folder with one CSV file per judge.
 
-    Raises ``InputError`` if a file lacks a column, or the folder holds several sets.
+    Raises ``InputError`` if a file lacks a column, or the folder contains several sets.
     """
     files = files_of(path, "*.csv", f"judges of {_TOOL}")
     folders = sorted({str(file.parent) for file in files})
     if len(folders) > 1:
         raise InputError(
-            f"{path}: the folder has judges of {len(folders)} sets ({listed(folders, 4)}); give the folder of one set"
+            f"{path}: the folder contains {len(folders)} sets ({listed(folders, 4)}); give the folder of one set"
         )
     first: list[str] = []
     for file in files:
@@ -34,16 +34,14 @@ def read(path: Path, collector: Collector) -> None:
         first = first or ids
         elsewhere = sum(one != other for one, other in zip(first, ids, strict=False)) + abs(len(first) - len(ids))
         if elsewhere:
-            collector.note(
-                f"judge {file.stem!r} is in another order of rows ({elsewhere:,} differ): joined by its texts"
-            )
+            collector.note(f"judge {file.stem!r} has another row order (differing rows: {elsewhere:,}): joined by text")
 
 
 def _add(collector: Collector, path: Path) -> list[str]:
     table = read_input_table(path).table
     lacking = [name for name in _COLUMNS if name not in table.column_names]
     if lacking:
-        raise InputError(f"{path}: no column {lacking[0]!r}; a judge's file needs {', '.join(_COLUMNS)}")
+        raise InputError(f"{path}: the file lacks the column {lacking[0]!r}; give a file with {', '.join(_COLUMNS)}")
     used: Counter[str] = Counter()
     ids: list[str] = []
     for text, label, score in zip(*(table.column(name).to_pylist() for name in _COLUMNS), strict=True):

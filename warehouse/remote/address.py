@@ -1,39 +1,38 @@
-"""URLs of stores, and locks on files of this machine."""
+"""Checks of the URLs of remote stores, and locks on local files."""
 
 from typing import IO
 from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "file")
-"""URL schemes of stores: S3 and compatible services, Google Cloud Storage, Azure Blob Storage, a folder."""
+"""URL schemes of stores: S3 and compatible services, Google Cloud Storage, Azure Blob Storage, local folder."""
 
 INDEX_FOLDER = "store"
-"""Name of the folder with the index and the lease lock, in a data folder that is a copy of a store."""
+"""Name of the folder with the index and the lock of the lease, in a data folder that is a copy of a store."""
 
 
 def usable_address(address: str) -> str:
-    """Return the URL of a store without a final slash.
+    """Check the URL of a store, and return it without a final slash.
 
     Raises ``ValueError`` if the scheme is unknown, the bucket is missing, or the URL contains credentials; the message
-    does not repeat the credentials.
+    does not contain the credentials.
     """
     parts = urlsplit(address)
     is_folder = parts.scheme == "file"
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(
-            f"the {parts.scheme} URL must contain only a bucket and a path; remove the rest, and set credentials in "
-            "environment variables only"
+            f"the {parts.scheme} URL may contain only a bucket and a path; remove everything else, and set credentials "
+            "in environment variables"
         )
     if parts.scheme not in SCHEMES:
         names = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise ValueError(
-            f"{address}: the scheme of this address is unknown; give a local path, or an address with one of the "
-            f"schemes {names}"
+            f"{address}: the scheme of this URL is unknown; give a local path, or a URL with one of the schemes {names}"
         )
     if is_folder == bool(parts.netloc) or (is_folder and parts.path in ("", "/")):
         expected = "folder; give it as file:///path/to/folder" if is_folder else "bucket; give it as s3://bucket/path"
         raise ValueError(f"{address} has no {expected}; add it")
     if "//" in parts.path or {".", ".."} & set(parts.path.split("/")):
-        raise ValueError(f"{address} has an empty or relative folder in its path; write it without // and ..")
+        raise ValueError(f"{address} has an empty or relative folder in its path; remove // and .. from the path")
     return address.rstrip("/")
 
 

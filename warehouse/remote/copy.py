@@ -1,17 +1,17 @@
-"""Synchronization of a data folder with a store, which holds the authoritative files, and the store's write lease.
+"""Synchronization of a data folder with a remote store, and the lease that allows one machine to write.
 
-A finished file is uploaded before it gets its name in the folder, and an object is deleted before the file. The folder
-therefore never has a file that the store lacks. If a process is killed between the two steps, the store is one file
-ahead, and the next command fetches it. Files that can be rebuilt stay in the folder only: the database, Dagster's
-record of runs, hashes, locks, temporary files and quarantined files.
+The files in the store are authoritative. A finished file is uploaded before it is renamed in the folder, and an object
+is deleted before the file. Therefore the folder never has a file that the store lacks. If a process is killed between
+the two steps, the store is one file ahead, and the next command downloads this file. Files that can be rebuilt are not
+uploaded: the database, Dagster's record of runs, hashes, locks, temporary files and quarantined files.
 
-The folder ``store`` has a file with the tag of each object that the data folder holds a copy of. It must not be deleted
-without the data folder: it distinguishes files that the store has lost from files that it never had.
+The folder ``store`` contains the tag of each object of which the data folder has a copy. Never delete it without the
+data folder: with the tags, CARE distinguishes files that the store has lost from files that it never had.
 
-The lease is an object that names the only machine that may write, and that this machine renews. A conditional write
-lets only one of several machines take the lease. A lease that has not been renewed for a minute, by the clock of the
-waiting machine, is taken over; a machine takes over its own lease at once. A folder has no conditional write: two
-machines that take over a lease within a second may both hold it until one of them renews it.
+The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
+write, only one of several machines can take the lease. If a lease has not been renewed for a minute, by the clock of a
+waiting machine, that machine takes it over. A machine takes over its own lease at once. A folder as store has no
+conditional write: two machines that take over a lease within a second may both hold it until one of them renews it.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from warehouse.storage import DAMAGED, Record, records, replacing, temporary_of
 
 _FOLDERS = ("parts", "fits", "report", "experiments")
 _FILES = ("forgotten.jsonl", "forgetting.json")
-"""Folders and files of the data folder that the store also holds."""
+"""Folders and files of the data folder that CARE uploads to the store."""
 
 _PARALLEL_FETCHES = 8
 _PASSES = 3
-"""Maximum number of comparisons with a store to which another machine may be writing."""
+"""Maximum number of comparisons with the store, because another machine may write to it at the same time."""
 
 _INPUTS = ("parts/", "report/verdicts.json")
-"""Prefixes of the keys of files that are inputs of the database."""
+"""Prefixes of the keys of files from which the database is built."""
 
 _ADDRESS, _MACHINE, _READY, BEHIND = "address", "machine", "ready", "behind"
 _TAGS = "tags/"
-"""Folder with the tag of each object; the tag is empty if an upload was interrupted, so only the store knows it."""
+"""Folder with the tag of each object; an empty tag means an interrupted upload, with a tag that is not known."""
 
 LEASE = "lease.json"
 VALID_S = 60.0
-"""Number of seconds after which another machine may take over a lease that is not renewed."""
+"""Time in seconds after which another machine may take over a lease that is not renewed."""
 
 _RENEWED_EVERY_S, _POLL_S = 15.0, 1.0
 _log = logging.getLogger(__name__)
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
-    """Return the copy of a store in a folder, and register it, so ``storage`` writes files to the store first."""
+    """Return the copy of a store in a folder; register it, because ``storage`` must write files to the store first."""
     known = records.get(folder)
     if not isinstance(known, StoreCopy) or known.address != address:
         known = records[folder] = StoreCopy(folder, address)
@@ -66,7 +66,7 @@ def copy_of(folder: Path, address: str) -> StoreCopy:
 
 
 class StoreCopy(Record):
-    """Copy of one store in one data folder; see ``copy_of``."""
+    """Copy of a remote store in a data folder; create it with ``copy_of``."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address
@@ -77,10 +77,10 @@ class StoreCopy(Record):
     def writing(
         self, who: str, report: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
-        """Hold the lease of the store for a ``with`` block, after downloading the files that the folder lacks.
+        """Acquire the lease of the store for a ``with`` block, and first download the files that the folder lacks.
 
-        Other processes of this machine may hold the lease at the same time. The first process takes the lease,
-        fetches, and calls ``caught_up`` before the others continue. The last process releases it.
+        Several processes of this machine may hold the lease at the same time. The first process takes the lease,
+        downloads the files, and calls ``caught_up`` before the others continue. The last process releases the lease.
         """
         with self._lock() as lock:
             is_first = True
@@ -109,9 +109,9 @@ class StoreCopy(Record):
                     self._release_lease()
 
     def fetch(self, caught_up: Callable[[], None]) -> None:
-        """Download the files that the folder lacks, for a command that only reads, and call ``caught_up``.
+        """Download the files that the folder lacks, for a command that only reads; then call ``caught_up``.
 
-        Nothing is fetched while a command of this machine writes, because the folder is then ahead of all others.
+        If another command of this machine is writing, nothing is downloaded, because the folder is then up to date.
         """
         with self._lock() as lock:
             if locks_at_once(lock, fcntl.LOCK_EX):
@@ -122,7 +122,7 @@ class StoreCopy(Record):
 
     @contextmanager
     def replacing(self, path: Path, content: Path) -> Generator[None]:
-        """Upload the content of a file, before the ``with`` block renames the file to ``path``."""
+        """Upload the file ``content`` as ``path``, before the ``with`` block renames the local file."""
         key = self._key(path)
         if not _is_an_object(key):
             yield
@@ -135,7 +135,7 @@ class StoreCopy(Record):
 
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
-        """Delete the objects of files in the store, before the ``with`` block deletes the files."""
+        """Delete files in the store, before the ``with`` block deletes the local files."""
         keys = sorted(key for key in {*map(self._key, paths)} if self.fact(_TAGS + key) is not None)
         for key in keys:
             self._refuse_without_lease()
@@ -145,7 +145,7 @@ class StoreCopy(Record):
             self.keep(_TAGS + key, None)
 
     def fact(self, name: str) -> str | None:
-        """Return the value that ``keep`` stored under a name, or None."""
+        """Return the value that ``keep`` stored under a name, or None if there is none."""
         with suppress(FileNotFoundError):
             return (self.folder / INDEX_FOLDER / name).read_text()
         return None
@@ -164,21 +164,21 @@ class StoreCopy(Record):
         return {key: self.fact(_TAGS + key) for key in _keys_in(self.folder / INDEX_FOLDER / _TAGS)}
 
     def _compare(self) -> bool:
-        """Make the folder equal to the store, and return whether any file was downloaded.
+        """Synchronize the folder with the store; return whether any file was downloaded.
 
-        A process that holds the lease uploads files that the store never had.
+        A process that holds the lease also uploads files that the store never had.
         """
         listed = {key: entry for key, entry in self.objects.list().items() if _is_an_object(key)}
         files, tags = _keys_in(self.folder), self._tags()
         if (kept := self.fact(_ADDRESS)) is None and files and listed:
             raise InputError(
-                f"{self.folder} and {self.address} hold different files. To work with the store's files, move the "
-                "folder away. To copy the folder into a store, set `data` to the URL of an empty store"
+                f"{self.folder} and {self.address} contain different files. To work with the store's files, move the "
+                "folder away. To copy the folder to a store, set `data` to the URL of an empty store"
             )
         if kept not in (None, self.address):
             raise InputError(
-                f"{self.folder} is a copy of {kept}, but care.yaml has `data: {self.address}`. Move the folder away, "
-                "and the next command fetches a copy of the new store"
+                f"{self.folder} is a copy of {kept}, but care.yaml has `data: {self.address}`. Move the folder away; "
+                "the next command then downloads a copy of the new store"
             )
         self.keep(_ADDRESS, self.address)
         came = [key for key, (tag, _) in sorted(listed.items()) if key not in files or tags.get(key) != tag]
@@ -194,7 +194,7 @@ class StoreCopy(Record):
         for key in new:
             with self.replacing(self.folder / key, self.folder / key):
                 pass
-        _log.info("%s: %d files fetched, %d deleted, %d uploaded.", self.address, len(came), len(gone), len(new))
+        _log.info("%s: files downloaded: %d, deleted: %d, uploaded: %d.", self.address, len(came), len(gone), len(new))
         return bool(came)
 
     def _download(self, key: str, moment: float) -> None:
@@ -208,15 +208,15 @@ class StoreCopy(Record):
         return path.absolute().relative_to(self.folder).as_posix()
 
     def lease(self) -> tuple[dict[str, str], Version | None]:
-        """Return the lease, with the keys ``machine`` and ``who``, and its version; empty and None without a lease."""
+        """Return the lease (a mapping with ``machine`` and ``who``) and its version; ({}, None) without a lease."""
         content, version = self.objects.get(LEASE) or (b"{}", None)
         return json.loads(content), version
 
     def _take_lease(self, who: str, report: Callable[[str], object], patience: float | None) -> None:
-        """Wait until no other machine holds the lease, and take the lease for the command ``who``.
+        """Wait until no other machine holds the lease; then take the lease for the command ``who``.
 
-        ``report`` is called once if it must wait. Raises ``WarehouseError`` if another machine holds the lease for
-        longer than ``patience``, in seconds.
+        If this method must wait, it calls ``report`` once. Raises ``WarehouseError`` if another machine holds the lease
+        for more than ``patience`` seconds.
         """
         started = seen = time.monotonic()
         waited_for: Version | None = None
@@ -229,9 +229,9 @@ class StoreCopy(Record):
                     return
                 continue
             if patience is not None and now - started >= patience:
-                raise WarehouseError(f"{holder['who']} is at work on {self.address}; wait for it to end, or stop it")
+                raise WarehouseError(f"{holder['who']} is at work on {self.address}; wait until it ends, or stop it")
             if waited_for is None:
-                report(f"waiting for {holder['who']}, who works on {self.address}")
+                report(f"waiting for {holder['who']}, which works on {self.address}")
             if version != waited_for:
                 waited_for, seen = version, now
             time.sleep(_POLL_S)
@@ -246,17 +246,17 @@ class StoreCopy(Record):
                 elif self._write_lease(who, version):  # otherwise another process of this machine has renewed it
                     self._renewed = began
             except WarehouseError as error:
-                _log.info("The lease could not be renewed: %s", error)
+                _log.info("CARE could not renew the lease, and tries again: %s", error)
 
     def _release_lease(self) -> None:
         try:
             if self.lease()[0].get("machine") == self._machine():
                 self.objects.delete(LEASE)
         except WarehouseError as error:
-            _log.warning("The lease could not be released and expires in %.0f s (%s).", VALID_S, error)
+            _log.warning("CARE could not release the lease, which expires in %.0f s (%s).", VALID_S, error)
 
     def _write_lease(self, who: str, over: Version | None) -> bool:
-        """Write the lease if the store holds the version ``over``, and return whether it was written."""
+        """Write the lease if the store still has the version ``over``; return whether it was written."""
         content = {"machine": self._machine(), "who": who, "written": time.time()}
         return self.objects.put(LEASE, json.dumps(content).encode(), over or "create") is not None
 
@@ -264,17 +264,17 @@ class StoreCopy(Record):
         """Raise ``WarehouseError`` if this process does not hold the lease or has lost it."""
         if self._renewed is None:
             raise WarehouseError(
-                f"nothing was written to {self.address}, because this command does not hold its lease; run `care run`, "
-                "which takes the lease"
+                f"CARE wrote nothing to {self.address}, because this command does not hold the store's lease; run "
+                "`care run`, which takes the lease"
             )
         if time.monotonic() - self._renewed > VALID_S:
             raise WarehouseError(
-                f"this process has lost its lease of {self.address}: the store could not be reached for {VALID_S:.0f} "
+                f"this process has lost the lease of {self.address}: CARE could not reach the store for {VALID_S:.0f} "
                 "s, or another machine has taken the lease; run the same command again to continue"
             )
 
     def _machine(self) -> str:
-        """Return a unique name of this data folder, which is chosen by the first command that takes the lease."""
+        """Return the unique name of this data folder; the first command that takes the lease creates it."""
         if self.fact(_MACHINE) is None:
             self.keep(_MACHINE, uuid.uuid4().hex)
         return str(self.fact(_MACHINE))
@@ -288,7 +288,7 @@ class StoreCopy(Record):
 
 
 def _keys_in(folder: Path) -> set[str]:
-    """Return the keys of the files in a folder that the store also holds."""
+    """Return the keys of the files in a data folder that CARE uploads to the store."""
     paths = [folder / name for name in _FILES] + [path for name in _FOLDERS for path in (folder / name).rglob("*")]
     keys = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
     return set(filter(_is_an_object, keys))
