@@ -1,14 +1,14 @@
 """Detection of changed judges by sequential tests that are valid over all runs.
 
-In each run, a judge scores a few references again, which are items that it scored before. The difference is the new
-score minus the old one. If the judge has not changed, its distribution is symmetric about 0.
+In each run, a judge scores a few references again, which are items that it scored before. A difference is the new score
+minus the old score. If the judge has not changed, the differences are symmetric about 0.
 
 If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
 that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). The capital is divided in advance over
-sizes of bets and possible runs of the change; the share that grew most identifies the run.
+sizes of bets and possible runs of the change; the share that has grown most identifies the run.
 
-Differences with a common score belong to different rounds with separate capitals, because they are not symmetric
-together. Round r, from 1, is reported at a / (r (r + 1)); all rounds together have a.
+Differences with a common score are not jointly symmetric, so they belong to different rounds with separate capitals.
+Round r = 1, 2, ... is tested at the level a / (r (r + 1)), so the level of all rounds together is a.
 
 The test assumes that an unchanged judge's scores of one item have one distribution, and that references are not
 selected by score. It cannot detect a change that leaves every difference symmetric, such as additional noise.
@@ -72,20 +72,20 @@ def log_capitals(runs: Sequence[Array]) -> Array:
     return np.where(k[None, :] <= k[:, None], shares - np.log(len(_BETS)), 0.0) - np.log(k * (k + 1.0))[None, :]
 
 
-def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
-    """Find the first detected change, and estimate the run in which it began; return None without evidence.
+def change(differences: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
+    """Find the first change for which there is enough evidence, and estimate its run; return None if there is none.
 
     Parameters
     ----------
-    found : iterable of Difference
+    differences : iterable of Difference
     false_alarms : float
         Maximum probability, over all runs, that a change is detected although nothing changed.
     """
     rounds = defaultdict[int, dict[int, list[float]]](dict)
-    for each in found:
-        rounds[each.round].setdefault(each.run_date, []).append(each.size)
+    for difference in differences:
+        rounds[difference.round].setdefault(difference.run_date, []).append(difference.size)
     changes = (_of_round(runs, false_alarms / (k * (k + 1))) for k, runs in rounds.items())
-    return min((one for one in changes if one is not None), key=lambda one: one.detected, default=None)
+    return min(filter(None, changes), key=lambda point: point.detected, default=None)
 
 
 def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -> ChangePoint | None:
@@ -107,4 +107,4 @@ def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
     """Return a sentence for each judge that has changed."""
     message = "Judge {} changed: its scores of the same answers {} {}."
-    return [message.format(name, one.direction, one) for name, one in changed.items()]
+    return [message.format(name, point.direction, point) for name, point in changed.items()]

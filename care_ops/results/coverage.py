@@ -8,7 +8,7 @@ from care_ops.errors import counted, listed
 from care_ops.minimum_sizes import MIN_SCORES
 from care_ops.results.verdict import Reason
 from care_ops.scores import ScoreMatrix
-from care_ops.sparsity import components, is_sparse
+from care_ops.sparsity import FIT_GROUPS_REMEDY, components, is_sparse
 
 _NAMED = 3
 
@@ -57,7 +57,7 @@ class Coverage:
         return self.few > 0 and 2 * self.few >= self.items - self.unscored
 
     def falls_into(self) -> str:
-        """Return a sentence that names the groups of judges that share no item."""
+        """Return a sentence that lists the groups of judges without common items."""
         named = [
             f"{listed(group.judges, _NAMED)} ({counted(len(group.judges), 'judge')}, {counted(group.items, 'item')})"
             for group in self.groups[:_NAMED]
@@ -75,14 +75,14 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
     if coverage.few:
         message = (
             f"{coverage.few:,} of {counted(coverage.items, 'item')} {'has' if coverage.few == 1 else 'have'} fewer "
-            f"than {MIN_SCORES} scores: where two judges differ, nothing shows which is wrong, so the estimates of "
-            "such items are little more than the mean."
+            f"than {MIN_SCORES} scores, and an estimate of such an item is little more than its mean score. Add more "
+            "judges."
         )
         reasons.append(Reason("few scores" if coverage.mostly_few else "missing scores", message))
     if len(coverage.groups) > 1:
         message = (
-            f"{coverage.falls_into()}. Items of different groups are compared as if quality were distributed alike in "
-            "all of them, which no score shows."
+            f"{coverage.falls_into()}. The ranking is right only if quality has the same distribution in every group. "
+            f"If this is uncertain, {FIT_GROUPS_REMEDY}."
         )
         reasons.append(Reason("not connected", message))
     if coverage.unscored:
@@ -93,13 +93,13 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
         message = f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are absent or outside the scale"
         if not coverage.not_asked:
             message += (
-                "; they count as failures of their judges. Where judges were not asked, say so: `--absent not_asked`; "
-                "where numbers outside are grades, declare them: `--scale LOW:HIGH`."
+                "; they count as failures of their judges. If the judges were not asked, give `--absent not_asked`; if "
+                "numbers outside the scale are valid, give `--scale LOW:HIGH`."
             )
         else:
-            message += ", and count as not asked (if they are failures, declare `absent: failed`)."
+            message += "; they count as not asked. If the judges failed, declare `absent: failed`."
             if coverage.sparse:
-                message += " Of so few scores a judge, a mistake that several judges share cannot be told from quality."
+                message += " With so few scores per judge, CARE cannot separate shared mistakes of judges from quality."
         reasons.append(Reason("condition" if coverage.sparse else "missing scores", message))
     return reasons
 

@@ -1,4 +1,4 @@
-"""Decision on the verdict from the facts of a fit and the changes since the fit was built."""
+"""Decision of the verdict from the facts of a fit and from the changes since the fit was built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +50,7 @@ def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Ver
     if status.blocking_checks and not status.failures:
         return _blocked(facts, status, fit_reasons, remedies)
     first = [Reason("failure", _ended(sentence)) for sentence in status.failures]
-    stale = [*status.stale] or ([] if facts or first else [Reason("stale", "No fit has been made yet.")])
+    stale = [*status.stale] or ([] if facts or first else [Reason("stale", "No fit has been built yet.")])
     why = None if facts is None else refused(facts)
     state: State
     if first or why is not None:
@@ -68,20 +68,20 @@ def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Ver
 
 def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
     judges = status.incomplete_judges
-    waits = [f"not every item has been scored yet by {listed(judges, 4)}"] if judges else []
+    waits = [f"scores of {listed(judges, 4)} are incomplete"] if judges else []
     why = "; ".join([*waits, *(status.changes or status.blocking_checks[:1])])
-    sentence = f"A new fit waits for you: {_ended(why)}"
+    sentence = f"A new fit waits for your review: {_ended(why)}"
     sentences: list[str] = []
     if facts is not None and refused(facts) is None:
         state, first = state_of(facts)
-        sentences.append(f"The new fit by itself: {Verdict(state, first.sentence).headline}")
+        sentences.append(f"Verdict on the new fit: {Verdict(state, first.sentence).headline}")
     sentences += ["; ".join(status.estimate_changes)] if status.estimate_changes else []
     reasons = [Reason("held back", _ended(capital(each))) for each in sentences]
     if status.published_version:
         reasons.append(Reason("publication", status.published_version))
     reasons += [Reason("held back", _ended(capital(each))) for each in status.blocking_checks]
     reasons += [*status.stale, *status.notes, *fit_reasons]
-    answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
+    answer = _after("Check that these judges answer, then", remedies.again)  # another fit replaces this one
     steps = (answer,) if judges else _steps("held back", sentence, facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, status.blocked_fit_version, status.blocked_built_at)
 
@@ -91,7 +91,7 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
         return (remedies.decide if state == "held back" else remedies.again,)
     if facts is None or state == "failed":
         few = facts is not None and len(facts.admitted) < MIN_JUDGES
-        fix = "Give scores of more judges" if few else "Fix what the first sentence names"
+        fix = "Add scores of more judges" if few else "Correct the error in the first sentence"
         return (_after(f"{fix}, then", remedies.again),)
     if state == "clear if" and facts.concerns[:1] != ("feature",):
         use = _after(f"If {condition_in(sentence)},", remedies.use)
@@ -102,15 +102,15 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
     if state == "clear if":
         return (
             Step(
-                f"If {feature_in_words(str(facts.feature))} is no part of quality, declare it: `not_quality` of a fit, "
-                f"which is `--not-quality {facts.feature}` at the command line."
+                f"If {feature_in_words(str(facts.feature))} is not part of quality, declare this with "
+                f"`--not-quality {facts.feature}` or the setting `not_quality` of a fit, and fit again."
             ),
             remedies.label,
         )
     if state == "ambiguous":
         return (remedies.label,)
     if state == "no common signal":
-        look = Step("See whether all judges scored these items, and on one question; or take other judges.")
+        look = Step("Check that all judges scored the same items and answered one question, or use other judges.")
         return look, _after("Or", remedies.label)
     if state == "too little data":
         more = "Score more items" if facts.concerns[0] == "few items" else "Add judges of other kinds"
@@ -118,10 +118,10 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
     all_labelled = facts.labels is not None and facts.labels.labels >= facts.items
     if state == "clear" and not all_labelled:
         name = Step(
-            "If judges may reward something else too, such as a tone, give it as a numeric column of the items and fit "
-            "again: `--feature COLUMN` (`features` in Python and in a test set)."
+            "If judges may also reward another property, such as tone, add it to the items as a numeric column and fit "
+            "again with `--feature COLUMN` (`features` in Python and in a test set)."
         )
-        return remedies.use, name, _after("To be surer,", remedies.label)
+        return remedies.use, name, _after("To be more certain,", remedies.label)
     return (remedies.use,)
 
 

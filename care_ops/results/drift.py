@@ -20,7 +20,7 @@ class Drift:
     Attributes
     ----------
     common : int
-        Items that have an estimate in both runs.
+        Number of items with an estimate in both runs.
     psi, psi_by_chance : float
         Population stability index of all estimates, and its 99 % quantile for samples of these sizes from equal
         distributions; NaN with fewer than ten items.
@@ -111,7 +111,7 @@ def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[
     -------
     list of str
         Judges whose absolute correlation with gold is .999 or more over at least thirty items. If gold has two
-        values, a hundred items are required, because a good judge may be right on thirty.
+        values, a hundred items are required, because a good judge may decide all of thirty items correctly.
     """
     copies: list[str] = []
     for j, judge in enumerate(judges):

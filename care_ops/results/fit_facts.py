@@ -99,8 +99,8 @@ def trend(estimate: Array) -> float:
     The result is 0 if it is within three standard errors of 0, or there are fewer than ``MIN_ITEMS_TO_COMPARE`` items.
     """
     position = np.arange(len(estimate), dtype=np.float64)
-    found = rank_correlation(estimate, position, at_least=MIN_ITEMS_TO_COMPARE)
-    return found if abs(found) > 3.0 / np.sqrt(len(estimate)) else 0.0
+    value = rank_correlation(estimate, position, at_least=MIN_ITEMS_TO_COMPARE)
+    return value if abs(value) > 3.0 / np.sqrt(len(estimate)) else 0.0
 
 
 @dataclass(frozen=True)
@@ -112,13 +112,13 @@ class FitFacts(CareSummary):
     judges : tuple of JudgeFacts
         All judges, including those that are not on the panel.
     failure : str or None
-        Reason why ``care`` has no estimate; the other fields are then undefined.
+        Reason why ``care`` has no estimate; fields about the estimate are then undefined.
     feature, follows : str and float, optional
         The text feature that the estimate follows most, and their correlation.
     removed : tuple of features
         Features whose effects on judges were removed.
     not_quality : tuple of features
-        Features that were declared to be no part of quality.
+        Features that were declared not to be part of quality.
     blind : bool
         Whether no text features are known.
     followed : tuple of FollowedFeature

@@ -49,9 +49,9 @@ class Decision:
 def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0) -> Decision:
     """Decide between two systems by the interval of ``new`` minus ``old`` and a margin that is fixed in advance.
 
-    With a 90 % interval, an equal system is called better in at most 5 % of cases, and worse in at most 5 %. If
-    labels have an order, the gate may be used after every label, and its first decision holds at this level. Systems of
-    ``Duels`` are compared by their common pairs, with a margin in shares of wins.
+    With a 90 % interval, an equally good system is called better in at most 5 % of cases, and worse in at most 5 %. If
+    labels have an order, the gate may be evaluated after every label, and the first decision is valid at this level.
+    Systems of ``Duels`` are compared by their common pairs, with a margin in shares of wins.
 
     Raises
     ------
@@ -75,7 +75,8 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     _check_the_two(new, old, margin, high - low)
     if missing := [name for name in (new, old) if name not in systems]:
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
-        raise InputError(f"no rate for {', '.join(missing)}; the systems are {', '.join(there) or 'not named'}")
+        names = ", ".join(there) or "not named"
+        raise InputError(f"gate: no item is of the system {', '.join(missing)}; the systems are {names}")
     if given.order is None:
         labelled = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
         counts = {name: labelled.count(name) for name in (new, old)}

@@ -1,4 +1,4 @@
-"""Interpretation of factors by the correlation of their scores with text features."""
+"""Text features of the items, and their correlations with the scores of factors."""
 
 import re
 import warnings
@@ -66,15 +66,15 @@ def _counted(text: str | None) -> list[float]:
     if not text.strip():
         return [float("nan")] * len(COUNTED)
     words = text.split() if (spaced := _spaced(text)) == text else _WORD.findall(spaced)
-    found = (len(words), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
-    return [*found, len(_NUMBER.findall(text))]
+    counts = (len(words), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
+    return [*counts, len(_NUMBER.findall(text))]
 
 
 def check_declared(not_quality: Collection[str], features: Collection[str], where: str) -> None:
     """Raise ``InputError`` if ``not_quality`` names an unknown feature."""
     unknown = [name for name in not_quality if name not in features]
     if unknown:
-        known = f"the features are {', '.join(features)}" if features else "there are none, because no item has a text"
+        known = f"choose from {', '.join(features)}" if features else "give the texts of the items, to count features"
         raise InputError(f"{where}: not_quality names {unknown[0]!r}, which is not a feature of these items; {known}")
 
 

@@ -35,7 +35,7 @@ _END = 0.25
 """Maximum gap between the ends of gold and of scores on one scale, as a share of the scores' range."""
 
 GateNeeds = Literal["", "labels", "cut", "votes"]
-"""Missing input for the question whether judges may gate: labels, a pass mark, or labels of 0 and 1."""
+"""Missing input for a decision whether judges may gate: labels, a pass mark, or labels of 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class PeopleAgreement:
 
 @dataclass(frozen=True)
 class GateAdvice:
-    """Advice whether a judge may gate a release, by the interval of its agreement with people.
+    """Advice whether a judge may gate a release, from the interval of its agreement with people.
 
     The outcome is "yes" if the interval is at or above the bar, "no" if it is below, and "not yet" otherwise.
     ``more_labels`` is the number of further labels that would decide: 0 if decided, None if unknown or more than the
@@ -116,10 +116,10 @@ class GateAdvice:
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
-    """Compare a judge's agreement with people to a bar.
+    """Decide whether a judge may gate a release by comparing its agreement with people to a bar.
 
-    The number of labels that would decide assumes that the width of the interval shrinks with the square root of this
-    number.
+    The number of further labels is computed for an interval whose width shrinks with the square root of the number of
+    labels.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
     ('not yet', 'yes')
     """
     if not 0 < bar < 1:
-        raise InputError(f"the bar must be above 0 and below 1, got {bar:g}; a kappa of .6 is common")
+        raise InputError(f"the bar must be above 0 and below 1, got {bar:g}; give a number such as {DEFAULT_BAR:g}")
     statistic = found.measure(measure)
     if statistic is None:
         return GateAdvice(found.judge, "not yet", measure, bar, None, found.unlabelled)
@@ -152,7 +152,7 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
 def gate_advice(
     scores: ScoreMatrix, estimate: Array, gold: Array, cut: float | None
 ) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-    """Return gate advice on the panel's estimate and each judge at the default bar, or the missing input.
+    """Return gate advice on the panel and each judge at the default bar, and the missing input if there is no advice.
 
     Votes (0 and 1), or a share of votes, pass above one half, and other scores above ``cut``. Grades are compared as
     such if gold has the judge's scale.
@@ -190,7 +190,8 @@ def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
     statistic, name = found.measure(advice.measure), _NAMES[advice.measure]
     shown = f"{name} is not defined ({found.undefined})" if statistic is None else f"{name} {statistic}"
     more = f"; {advice.remedy}" if advice.remedy else ""
-    return f"may {advice.judge} gate? {advice.outcome}: {shown}, bar {advice.bar:g}, {found.labels} labels{more}"
+    labels = counted(found.labels, "label")
+    return f"may {advice.judge} gate? {advice.outcome}: {shown}, bar {advice.bar:g}, {labels}{more}"
 
 
 def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:
@@ -269,7 +270,7 @@ def agreement_with_people(
 
 def _why_undefined(score: Array, people: Array, cut: float) -> str:
     if np.ptp(people) == 0:
-        return "people decided every labelled item alike"
+        return "people gave all labelled items the same label"
     which = "every" if score.min() > cut else "no"
     return f"it passes {which} labelled item at the cut {cut:g}, with scores from {score.min():g} to {score.max():g}"
 

@@ -32,11 +32,11 @@ class JudgeReport:
     Attributes
     ----------
     passed_of_passed, failed_of_failed : Share or None
-        True positive and true negative rate.
+        True positive rate and true negative rate of the judge; None if people failed, or passed, all items.
     base_rate : Share
         Share of the items that people pass.
     accuracy : Share
-        Share of the items that the judge decides as people do.
+        Share of the items on which the judge and people decide alike.
     """
 
     judge: str
@@ -66,7 +66,7 @@ def report_of(
     """
     rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
     if len(rows) < MIN_LABELS:
-        raise FitError(f"{judge} scored only {len(rows)} labelled items, but {MIN_LABELS} are needed; label more")
+        raise FitError(f"{judge} scored only {len(rows)} labelled items, but {MIN_LABELS} are needed; label more items")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
     right = np.where(passes > 0, people, 1.0 - people)
     return JudgeReport(

@@ -40,18 +40,18 @@ class Duels(Labelled):
 
     def rates(self) -> Rates:
         """Estimate each system's share of wins over the others, best first; raise ``FitError`` with too few labels."""
-        found, left_out = list[Rate](), dict[str, str]()
+        rates, left_out = list[Rate](), dict[str, str]()
         names = self.met
         for name in names[:1] if len(names) == 2 else names:
             try:
-                found.append(self._seen_by(name).rates[0])
+                rates.append(self._seen_by(name).rates[0])
             except FitError as error:
                 left_out[name] = str(error)
-        if not found:
-            raise FitError("; ".join(left_out.values()) or "pairs: no pair names two systems")
-        if len(names) == 2:  # what one wins the other loses, to the last digit
-            found.append(_turned(found[0], names[1]))
-        best_first = sorted(found, key=lambda rate: -rate.value)
+        if not rates:
+            raise FitError("; ".join(left_out.values()) or "pairs: no pair has two systems; give the systems of pairs")
+        if len(names) == 2:  # the shares of two systems must sum to 1 exactly
+            rates.append(_turned(rates[0], names[1]))
+        best_first = sorted(rates, key=lambda rate: -rate.value)
         return Rates("share of wins", self.level, best_first, left_out, self.difference)
 
     def difference(self, first: str, second: str) -> Difference:
@@ -95,14 +95,14 @@ class Duels(Labelled):
     def _never_met(self, system: str, opponent: str | None) -> str:
         for name in (system, opponent):
             if name is not None and name not in self.met:
-                return f"no pair has the system {name!r}; pairs have {', '.join(self.met) or 'none'}"
-        return f"no pair has both {system} and {opponent}, so labels of pairs cannot compare these systems"
+                return f"no pair has the system {name!r}; choose from {', '.join(self.met) or 'no system'}"
+        return f"no pair has both {system} and {opponent}, so they cannot be compared; add pairs of these two systems"
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
     """Return the estimates (m,) in favour of a system, and whether the system was on both sides.
 
-    If so, the preference for a side, which is the average of the mean estimates of both sides, is removed.
+    If it was on both sides, the preference for a side, the average of the two sides' mean estimates, is subtracted.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]

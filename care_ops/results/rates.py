@@ -1,7 +1,7 @@
 """Mean label of each system, estimated from a few labels and a score of every item.
 
-The mean of the judges' estimates over a system's items has the judges' bias. Labels of a random sample correct it, if
-the estimates were fitted without these labels.
+The mean of the estimates over a system's items has the bias of the judges. Labels of a random sample correct this bias
+if the estimates were fitted without these labels.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, counted
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means, variance_within
@@ -31,7 +31,7 @@ KINDS = {
 """Description of each kind of rate."""
 
 ALL = "all items"
-"""Name of the only system if items name no systems."""
+"""Name of the system of all items if no systems are given."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Rate:
     value, lo, hi : float
         Posterior mean and equal-tailed interval of the mean label: for labels of 0 and 1 the share that people pass.
     by_judges : float
-        Mean of the estimates without correction, in their unit.
+        Mean of the estimates without correction by labels, in the unit of the estimates.
     """
 
     system: str
@@ -105,9 +105,10 @@ class Labelled:
 
 
 def labels_needed(rate: Rate, half_width: float) -> int:
-    """Return the number of labels needed for an interval of +- ``half_width``; the variance falls as 1/m - 1/N.
+    """Return the number of labels needed for an interval of +- ``half_width``.
 
-    Raises ``InputError`` if the width is not positive.
+    The variance with m labels of N items is proportional to 1/m - 1/N. Raises ``InputError`` if ``half_width`` is not
+    positive.
     """
     if half_width <= 0:
         raise InputError(f"rates: the half width of an interval must be above 0, got {half_width:g}")
@@ -147,7 +148,7 @@ class Rates:
         known = {rate.system for rate in self.rates}
         if missing := [name for name in (first, second) if name not in known]:
             known_names = ", ".join(sorted(known)) or "none"
-            raise InputError(f"no rate for {', '.join(missing)}; the systems with a rate are {known_names}")
+            raise InputError(f"there is no rate for {', '.join(missing)}; the systems with a rate are {known_names}")
         return self._compare(first, second)
 
 
@@ -158,7 +159,7 @@ def rates_of(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """Estimate the mean label of each system by prediction-powered inference from the estimates of all its items.
+    """Estimate the mean label of each system by prediction-powered inference from labels and all estimates.
 
     Parameters
     ----------
@@ -183,15 +184,17 @@ def rates_of(
     systems = systems if given.units is None else _discounted(systems, by_name, given.units)
     rng = np.random.default_rng(seed)
     within = None if binary else variance_within([*systems.values()])
-    of: dict[str, Array] = {}
+    draws: dict[str, Array] = {}
     for name, system in systems.items():
         if binary:
-            of[name] = draw_shares(_for_parameters(system), DRAWS, rng, of_these_items=of_these_items)
+            draws[name] = draw_shares(_for_parameters(system), DRAWS, rng, of_these_items=of_these_items)
         else:
-            of[name] = draw_means(system, DRAWS, rng, of_these_items=of_these_items, within=within)
-    rates = [_rate(name, s, of[name], given.estimate[by_name[name]], level) for name, s in systems.items()]
+            draws[name] = draw_means(system, DRAWS, rng, of_these_items=of_these_items, within=within)
+    rates = [_rate(name, s, draws[name], given.estimate[by_name[name]], level) for name, s in systems.items()]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
-    return Rates(kind, level, best_first, left_out, lambda a, b: Difference(a, b, *_summary(of[a] - of[b], level)))
+    return Rates(
+        kind, level, best_first, left_out, lambda a, b: Difference(a, b, *_summary(draws[a] - draws[b], level))
+    )
 
 
 def _rate(name: str, system: System, draws: Array, estimate: Array, level: float) -> Rate:
@@ -209,14 +212,14 @@ def _with_labels(
     for name, rows in by_name.items():
         labelled = np.flatnonzero(~np.isnan(labels[rows]))
         if len(labelled) < MIN_LABELS:
-            left_out[name] = f"{len(labelled)} labels; {MIN_LABELS} are needed"
+            left_out[name] = f"{counted(len(labelled), 'label')}; {MIN_LABELS} are needed"
             continue
         seen = rows[labelled]
         weights = _weights(chance[seen]) * counts[seen]
         systems[name] = System(score[rows], labelled, labels[seen], weights, chosen=bool(np.ptp(chance[seen]) > 0))
     if not systems:
         message = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        raise FitError(f"rates: no system has {MIN_LABELS} labels ({message})")
+        raise FitError(f"rates: no system has {MIN_LABELS} labels ({message}); label more items")
     return systems, left_out
 
 
@@ -226,7 +229,7 @@ def _checked(labels: Array, chance: Array | None, level: float) -> Array:
     chance = np.ones(len(labels)) if chance is None else chance
     drawn = chance[~np.isnan(labels)]
     if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():
-        raise InputError("rates: the probability with which an item was drawn must be above 0 and at most 1")
+        raise InputError("rates: each labelled item needs the probability of its draw, above 0 and at most 1")
     return chance
 
 

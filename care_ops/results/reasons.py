@@ -1,4 +1,4 @@
-"""State of a fit and the reasons for it, as plain sentences with numbers in their details."""
+"""State of a fit and its reasons, as sentences whose details contain the numbers."""
 
 from collections.abc import Sequence
 
@@ -24,10 +24,10 @@ _FEATURES_IN_WORDS = {
     **{name: f"the number of {name}" for name in ("characters", "words", "sentences", "emoji")},
 }
 _UNCHANGED = 0.98
-"""Correlation of the estimates with and without labels from which labels agree with a panel without concerns."""
+"""Correlation of the estimates with and without labels at which labels agree with a panel without concerns."""
 
 _UNRELATED = 0.2
-"""Probability that labels are unrelated to the scores (prior .05) from which they do not confirm the judges."""
+"""Probability that labels are unrelated to the scores (prior .05) at which labels do not confirm the judges."""
 
 _NAMED = 4
 """Maximum number of judges that a sentence names; its detail names all of them."""
@@ -43,7 +43,7 @@ def _in_words(features: Sequence[str]) -> str:
 
 
 def refused(facts: FitFacts) -> str | None:
-    """Return the reason why a fit has no estimate; None if it has one."""
+    """Return the reason why a fit has no estimate; None if it has an estimate."""
     if len(facts.admitted) < MIN_JUDGES:
         return capital(f"{refusal(facts.admitted)}.")
     return None if facts.failure is None else f"There is no estimate: {facts.failure}."
@@ -53,7 +53,7 @@ def refusal(judges: Sequence[str]) -> str:
     """Return the reason why a panel of fewer than three judges is refused."""
     count = ("no judge", "one judge", "two judges")[len(judges)]
     named = f" ({', '.join(judges)})" if judges else ""
-    return f"{count}{named} can be used, and a panel needs three: where two disagree, nothing shows which is wrong"
+    return f"{count}{named} can be used, but a panel needs three: if two disagree, scores do not show which is wrong"
 
 
 def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
@@ -62,19 +62,19 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"
     why = why_left_out(checks, loosen=loosen, declare=declare)
-    return f"{refusal([c.judge for c in checks if c.admitted])}. Give scores of more judges. {why}".rstrip()
+    return f"{refusal([c.judge for c in checks if c.admitted])}. Add scores of more judges. {why}".rstrip()
 
 
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
     """Return the state of a fit that has an estimate and is up to date, and its first reason."""
     if facts.labels is not None and facts.labels_contradict:
-        message = "Your labels contradict your judges: check that a higher label is better, and its item is right."
+        message = "Your labels contradict your judges: check that higher labels are better and are at the right items."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."
         return "ambiguous", _reason(message, detail)
     state, first = _without_labels(facts)
     if state != "clear" and facts.labels is not None and facts.labels.settles:
         gain = f"{100 * facts.labels.better:.0f} % likely to rank at least as well as the plain average"
-        message = f"By {counted(facts.labels.labels, 'label')} the estimate is {gain}."
+        message = f"According to {counted(facts.labels.labels, 'label')}, the estimate is {gain}."
         return "settled by labels", _reason(message, f"Without labels: {first.sentence}")
     return state, first
 
@@ -92,7 +92,7 @@ _STATES: dict[str, State] = {
 
 def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
     if facts.former_concerns and not facts.concerns:
-        message = "This fit was built by an earlier release, which had concerns about it; fit again to see them."
+        message = "An earlier release built this fit and had concerns about it; fit again to see the concerns."
         return "ambiguous", _reason(message)
     if facts.concerns:
         return _STATES.get(facts.concerns[0], "ambiguous"), _concern(facts, facts.concerns[0])
@@ -124,8 +124,8 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
     feature = feature_in_words(str(facts.feature))
     message, detail = {
         "few judges": (
-            f"Only {independent} judges score independently: where two share a mistake, nothing shows it. Use at least "
-            f"{MIN_DISTINCT_JUDGES}.",
+            f"Only {independent} judges score independently, so CARE cannot detect a mistake that two of them share. "
+            f"Use at least {MIN_DISTINCT_JUDGES} judges.",
             "",
         ),
         "few items": (
@@ -137,17 +137,17 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             f"The median judge correlates with their common factor by {facts.signal:+.2f}.",
         ),
         "opposed": (
-            "A quarter of the judges or more rank the items the other way round, and scores cannot tell who is right.",
+            "At least a quarter of the judges rank the items in reverse, and scores cannot tell which side is right.",
             "Check whether some scales are reversed.",
         ),
         "two groups": (
-            f"The judges form two groups that rank the items differently{by}, and scores cannot tell which is right.",
+            f"The judges form two groups that rank the items differently{by}; scores cannot tell which group is right.",
             f"A second factor is {facts.second_factor:.2f} times as strong as the first."
             + (f" One group: {groups[0]}. The other: {groups[1]}." if len(groups) == 2 else ""),
         ),
         "alternatives": (
-            "Two plausible ways to combine the judges rank the items differently, and scores cannot tell which is "
-            "right.",
+            "Two plausible ways to combine the judges rank the items differently, and scores cannot tell which ranking "
+            "is right.",
             f"The estimate and {facts.alternative} have a rank correlation of only {facts.agreement:+.2f}.",
         ),
         "duplicates": (
@@ -159,8 +159,8 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             f"The estimate follows it (correlation {facts.follows:+.2f}), and scores cannot tell whether it should.",
         ),
         "one family": (
-            "Use these scores only if one family of judges may decide: all judges were declared one family.",
-            "What a family agrees on may be its mistake.",
+            "Use these scores only if one family of judges may decide: all judges were declared as one family.",
+            "Judges of one family may share their mistakes.",
         ),
     }[concern]
     return _reason(message, detail, facts.perhaps_duplicates if concern == "duplicates" else ())
@@ -172,8 +172,8 @@ def _trend(facts: FitFacts) -> Reason:
         "file."
     )
     detail = (
-        f"The estimate correlates with the position by {facts.trend:+.2f}. If the rows are in random order, that is a "
-        "drift of the judges: fit again with `--shuffled`, which removes it."
+        f"The estimate and the position have a correlation of {facts.trend:+.2f}. If the rows are in random order, "
+        "this is drift of the judges: fit again with `--shuffled`, which removes it."
     )
     return _reason(message, detail)
 
@@ -186,12 +186,12 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     reasons += [reason for reason in coverage if reason.topic != "missing scores"]
     unlike = [(x.judge, x.looks_like) for x in facts.judges if x.looks_like is not None]
     reasons += [Reason("no judge", f"Column {x!r} looks like {like}, not like a judge.", (x,)) for x, like in unlike]
-    dead = {x.judge: f"Judge {x.judge!r} is dead: {x.dead}, and it is left out." for x in facts.judges if x.dead}
-    reasons += _together("dead judge", dead, "judges are dead, and are left out")
+    dead = {x.judge: f"Judge {x.judge!r} is left out: {x.dead}." for x in facts.judges if x.dead}
+    reasons += _together("dead judge", dead, "judges are left out, because their scores have no information")
     if why is None:
         reasons += _about_the_estimate(facts, remedies) + _shifted(facts)
     odd = {x.judge: why for x in facts.judges if x.dead is None and (why := _oddness(x)) is not None}
-    reasons += _together("suspect judge", odd, "judges deserve a look")
+    reasons += _together("suspect judge", odd, "judges need a check")
     if why is None and facts.plain_average is not None:
         reasons.append(_against_plain_average(facts))
     reasons += [reason for reason in coverage if reason.topic == "missing scores"]
@@ -211,8 +211,8 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     if facts.effective_judges is not None and state != "no common signal":
         message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
-            "That is p^2 over the sum of the correlations of the judges' errors, if about half of what the judges "
-            "share is quality, as on recorded panels."
+            "This is p^2 over the sum of the correlations of the judges' errors, if quality is about half of what the "
+            "judges share, as on recorded panels."
         )
         reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
     reasons += _gates(facts, remedies)
@@ -225,17 +225,17 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         reasons.append(Reason("plain average", message))
     reasons += _departures(facts)
     if "feature" in facts.concerns and facts.without is not None and not settled:
-        moved = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves"
-        reasons.append(_reason(f"Without {feature_in_words(str(facts.feature))}, {moved}."))
+        moved = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves of the ranking"
+        reasons.append(_reason(f"Without the effect of {feature_in_words(str(facts.feature))}, {moved}."))
     if facts.asks_for_order and not settled and first != _trend(facts):
         reasons.append(_trend(facts))
     if facts.blind and not settled:
         message = "No text of the items is known, so CARE cannot check whether judges reward longer answers."
-        detail = "Give the texts too: `--items`, or the items of the test set."
+        detail = "Add the texts of the items with `--items`, or to the items of the test set."
         reasons.append(Reason("followed", message, detail=detail))
     if facts.always_left is not None:
-        message = f"{facts.always_left} was on the left in every pair, so a preference for a side cannot be separated."
-        detail = "Ask about pairs in both orders, or label some pairs and estimate rates."
+        message = f"{facts.always_left} was on the left in every pair, so the ranking includes a preference for a side."
+        detail = "Have the judges score pairs in both orders, or label some pairs and estimate rates."
         reasons.append(Reason("condition", message, detail=detail))
     if facts.sides is not None:
         reasons.append(_by_the_side(facts.sides, facts.admitted))
@@ -270,53 +270,54 @@ def _departures(facts: FitFacts) -> list[Reason]:
         message = f"{listed(facts.weak, _NAMED)} {agree} with no other judge"
         reasons.append(Reason("weak judges", f"{message}; without labels {whose} weight is 0.", facts.weak))
     if facts.near_average:
-        are = "is" if len(facts.near_average) == 1 else "are"
+        are, whose = ("is", "its") if len(facts.near_average) == 1 else ("are", "their")
         message = f"{listed(facts.near_average, _NAMED)} {are} nearly the average of the other judges: check that"
-        reasons.append(Reason("suspect judge", f"{message} these scores are its own.", facts.near_average))
+        reasons.append(Reason("suspect judge", f"{message} these scores are {whose} own.", facts.near_average))
     if facts.removed:
         kept = facts.kept
-        size = f"Left in, {kept.halves_changed:,} of {facts.items:,} items would change halves." if kept else ""
+        moved = f"{kept.halves_changed:,} of {facts.items:,} items would change halves of the ranking" if kept else ""
         message = f"Some judges reward {_in_words(facts.removed)}; CARE has removed that effect from their scores."
-        reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=size))
+        detail = moved and f"Without the removal, {moved}."
+        reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=detail))
     return reasons
 
 
 def _by_labels(facts: FitFacts) -> list[Reason]:
-    found = facts.labels
-    if found is None or facts.labels_contradict:
+    evidence = facts.labels
+    if evidence is None or facts.labels_contradict:
         return []
-    number = counted(found.labels, "label")
-    probability = "a probability above 99 %" if found.better > 0.99 else f"a probability of {100 * found.better:.0f} %"
+    number = counted(evidence.labels, "label")
+    probability = "above 99 %" if evidence.better > 0.99 else f"of {100 * evidence.better:.0f} %"
     message = (
-        f"With {number} the estimate is at least as good as the plain average with {probability}; "
-        f"expected gain {found.gain:+.3f} in Kendall's tau."
+        f"With {number}, the estimate is at least as good as the plain average with a probability {probability}; the "
+        f"expected gain is {evidence.gain:+.3f} in Kendall's tau."
     )
-    is_unrelated = found.at_random > _UNRELATED and found.labels >= LABELS_TO_SETTLE
+    is_unrelated = evidence.at_random > _UNRELATED and evidence.labels >= LABELS_TO_SETTLE
     if is_unrelated:
         message = (
-            f"{number} do not confirm the judges: with a probability of {100 * found.at_random:.0f} % they are "
-            "unrelated to the scores. Check that each is at its own item, or give more labels."
+            f"{number} do not confirm the judges: with a probability of {100 * evidence.at_random:.0f} % they are "
+            "unrelated to the scores. Check that each label belongs to its item, or add labels."
         )
-    elif found.labels < LABELS_TO_SETTLE:
-        message = f"{number} are too few to decide: give at least {LABELS_TO_SETTLE}."
-    elif not facts.concerns and found.turned >= _UNCHANGED:
+    elif evidence.labels < LABELS_TO_SETTLE:
+        message = f"{number} cannot decide; at least {LABELS_TO_SETTLE} are needed."
+    elif not facts.concerns and evidence.turned >= _UNCHANGED:
         message = f"{number} do not contradict the judges."
-    elif not found.settles:
-        message += " Give more labels."
+    elif not evidence.settles:
+        message += " Add labels."
     return [Reason("condition" if is_unrelated else "labels", message)]
 
 
 def _followed(facts: FitFacts) -> list[Reason]:
     reasons: list[Reason] = []
-    for found in facts.followed:
-        if abs(found.correlation) < FOLLOWS:
+    for feature in facts.followed:
+        if abs(feature.correlation) < FOLLOWS:
             continue
-        name, own = feature_in_words(found.feature), found.of_estimate
+        name, own = feature_in_words(feature.feature), feature.of_estimate
         topic: Topic = "followed"
         message = f"Several judges follow {name}."
-        detail = f"Factor {found.factor + 1} of the judges follows it (rank correlation {found.correlation:+.2f})."
+        detail = f"Factor {feature.factor + 1} of the judges follows it (rank correlation {feature.correlation:+.2f})."
         if own is not None:  # unlike in a fit of an earlier release
-            detail += f" The estimate follows it by {own:+.2f}."
+            detail += f" The estimate and this feature have a rank correlation of {own:+.2f}."
             if abs(own) < FOLLOWS_FEATURE:
                 message = f"Several judges follow {name}, but the estimate hardly does."
             elif abs(own) >= FOLLOWS and "feature" not in facts.concerns:
@@ -329,11 +330,11 @@ def _followed(facts: FitFacts) -> list[Reason]:
 def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
     side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
     who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
-    message = f"Some judges choose by the side: {listed(who, _NAMED)}"
+    message = f"Some judges prefer a side: {listed(who, _NAMED)}"
     if sides.plain:
-        often = f"{len(who)} of {len(judges)} judges plainly choose the {side} answer more often, all" if who else "All"
-        message = f"{often} together in {100 * share:.0f} % of the pairs"
-    why = "each system stood on both sides" if sides.known else "by the side, unless better answers stand there"
+        message = f"The judges choose the {side} answer in {100 * share:.0f} % of the pairs"
+        message += f" ({len(who)} of {len(judges)} judges significantly more often)"
+    why = "each system was on both sides" if sides.known else "this is a bias unless better answers are on that side"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
     detail = f"Shares of the left answer: {shares or 'no single judge differs'}."
     return Reason("followed", f"{message}; {why}.", who, detail)
@@ -343,7 +344,7 @@ def _against_plain_average(facts: FitFacts) -> Reason:
     plain, detail = facts.plain_average, ""
     assert plain is not None
     if plain.correlation != plain.correlation:
-        message = "The plain average gives every item the same score, and so no ranking."
+        message = "The plain average gives every item the same score and therefore no ranking."
     elif plain.top_changed == 0 and (plain.correlation > 0.995 or not plain.halves_changed):
         message = "The plain average of the judges gives nearly the same ranking."
     else:
@@ -363,22 +364,22 @@ def _shifted(facts: FitFacts) -> list[Reason]:
     if 5 * len(shifted) < len(shifted) + len(facts.admitted):
         return []
     message = (
-        f"{listed(shifted, _NAMED)} are left out, as if joined to the wrong items, but it may be the "
-        f"{len(facts.admitted)} others that are: fix the rows first."
+        f"The scores of {listed(shifted, _NAMED)} look misaligned, but it may be the scores of the other "
+        f"{len(facts.admitted)} judges that are joined to the wrong items: fix the rows first."
     )
     return [Reason("condition", message, tuple(shifted))] if shifted else []
 
 
 def _oddness(judge: JudgeFacts) -> str | None:
-    """Return why a judge deserves a look; only labels can show that a judge is bad."""
+    """Return the reason to check a judge; only labels can show that a judge is bad."""
     name = f"Judge {judge.judge!r}"
     if not judge.admitted:
         return f"{name} is left out: {str(judge.reason).rstrip('.')}."
     if judge.notes is not None:
-        return f"{name} deserves a look: {judge.notes.rstrip('.')}.".replace("?.", "?")
+        return f"Check judge {judge.judge!r}: {judge.notes.rstrip('.')}.".replace("?.", "?")
     if judge.counts_against:
         return (
-            f"{name} runs against the estimate (weight {judge.weight:+.2f}): check whether its scale is reversed. "
-            "Disagreement is no reason to drop it."
+            f"{name} contradicts the estimate (weight {judge.weight:+.2f}): check whether its scale is reversed. "
+            "Disagreement alone is no reason to drop a judge."
         )
     return None

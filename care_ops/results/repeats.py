@@ -94,7 +94,7 @@ def variance_split(
     for rows in of_owner:
         answers[rows] -= answers[rows].mean()
     between = float(np.sum(np.square([answers[rows].mean() for rows in of_task])))
-    squares = {  # mean squares: in expectation the residual's variance and what the part adds to it
+    squares = {  # the expectation of each is the residual variance plus a multiple of its component
         "judge": per_judge * float(np.var(judges, ddof=1)),
         "item": per_answer * per_task * between / freedom["item"],
         "run": per_answer * within / freedom["run"] if freedom["run"] else math.nan,
@@ -166,9 +166,9 @@ def _harmonic(counts: NDArray[np.intp]) -> float:
 
 
 def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
-    """Return a sample with an item for each task that has k or more runs, labelled by whether k runs all pass.
+    """Convert runs to one item for each task with k or more runs, labelled by the probability that k runs all pass.
 
-    The label is C(c, k) / C(m, k) for c passes among m labelled runs; the score is the expected lowest of k runs.
+    The label is C(c, k) / C(m, k) for c passes among m labelled runs. The score is the expected lowest score of k runs.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
         raise InputError(f"pass^k: the number of runs k must be 1 or more, got {k}")
     known = sample.labels[~np.isnan(sample.labels)]
     if not np.isin(known, (0.0, 1.0)).all() or (sample.chance is not None and len({*sample.chance.tolist()}) > 1):
-        raise InputError("pass^k needs labels of 0 and 1, on items that were drawn with equal probability")
+        raise InputError("pass^k needs labels of 0 and 1 on items drawn with equal probability; omit other labels")
     systems = sample.systems if sample.systems is not None else [None] * len(tasks)
     cells = rows_of(f"{system}\0{task}" for system, task in zip(systems, tasks, strict=True))
     cells = {key: np.array(rows) for key, rows in cells.items() if len(rows) >= k}

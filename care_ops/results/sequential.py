@@ -7,8 +7,8 @@ bet is on the label minus its prediction by a regression on earlier labels, plus
 items (prediction-powered inference, Angelopoulos, Duchi and Zrnic 2023). Two systems are compared by the product of
 their capitals.
 
-Labels must have known bounds and be of items drawn at random without replacement, in their order. For items to come,
-split units must be independent.
+Labels must have known bounds, and the labelled items must be drawn at random without replacement, in the given order.
+For inference on future items, split units must be independent.
 """
 
 from collections import Counter
@@ -60,9 +60,9 @@ class Evidence:
 
 
 def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
-    """Yield the log capital (G,) against each mean of all N labels, after each label.
+    """Yield, after each label, the log capital (G,) against each possible mean of all N labels.
 
-    The expected capital against the true mean, over the order of the items, is 1 after every label.
+    After every label, the expected capital against the true mean, over random orders of the items, is 1.
     """
     size = len(stream.scores)
     waiting = np.ones(size, dtype=bool)
@@ -220,12 +220,14 @@ def _bounds(labels: Array, bounds: tuple[float, float] | None) -> tuple[float, f
     known = labels[~np.isnan(labels)]
     if bounds is None:
         if not np.isin(known, (0.0, 1.0)).all():
-            raise InputError("labels need bounds, because some are not 0 or 1; give the bounds, such as 1 and 5")
+            raise InputError("labels need bounds, because some labels are not 0 or 1; give the bounds, such as 1 and 5")
         return 0.0, 1.0
     lo, hi = bounds
     if not lo < hi:
         raise InputError(f"the lower bound of labels must be below the upper bound, got {lo:g} and {hi:g}")
     outside = known[(known < lo) | (known > hi)]
     if len(outside):
-        raise InputError(f"a label is {outside[0]:g}, outside the bounds {lo:g} and {hi:g}; widen the bounds")
+        raise InputError(
+            f"a label is {outside[0]:g}, outside the bounds {lo:g} and {hi:g}; correct it, or widen the bounds"
+        )
     return lo, hi

@@ -16,9 +16,10 @@ _PLAIN = 0.05
 
 @dataclass(frozen=True)
 class Sides:
-    """Share of left choices of all judges, and the shares of single judges that differ from one half.
+    """Share of left choices over all judges, and the shares of the judges that significantly prefer a side.
 
-    ``plain`` states whether ``share`` differs from one half, and ``known`` whether the systems of the pairs are known.
+    ``plain`` states whether ``share`` differs significantly from one half, and ``known`` whether the systems of the
+    pairs are known.
     """
 
     share: float
@@ -28,20 +29,20 @@ class Sides:
 
 
 def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | None]) -> Sides | None:
-    """Find judges that prefer a side; None if no share differs from one half, or no systems met in both orders.
+    """Find the judges that prefer a side; return None if there is no evidence for such a preference.
 
     A value (n, p) above ``middle`` chooses the left answer. Each of the n ``systems`` is (left, right), or None.
     """
     chosen = np.where(np.isnan(values) | (values == middle), np.nan, values > middle)
     plain = 1.0 - (1.0 - _LEVEL) / values.shape[1]
-    found = {j: _share(column, systems, plain) for j, column in enumerate(chosen.T)}
-    judges = {j: share for j, (share, off) in found.items() if off}
+    shares = {j: _share(column, systems, plain) for j, column in enumerate(chosen.T)}
+    judges = {j: share for j, (share, off) in shares.items() if off}
     together, all_plain = _share(mean_of_present(chosen, axis=1), systems, _LEVEL)
     return Sides(together, all_plain, judges, any(systems)) if judges or all_plain else None
 
 
 def always_left(systems: Sequence[tuple[str, str] | None]) -> str | None:
-    """Return the system that is on the left in every pair of the same two systems; None if there is no such system."""
+    """Return the system that is on the left in every pair, if all pairs compare the same two systems; else None."""
     orders = {pair for pair in systems if pair is not None and pair[0] != pair[1]}
     return orders.pop()[0] if len(orders) == 1 else None
 

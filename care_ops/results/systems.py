@@ -24,7 +24,7 @@ def mean_differences(
     Parameters
     ----------
     estimate : (n,) array
-        Estimates of the items; NaN is excluded.
+        Estimates of the items; items with NaN are left out.
     systems : sequence of n str or None
         System of each item; None if the item belongs to no system.
     units : sequence of n str
@@ -81,7 +81,7 @@ def bradley_terry(
     Parameters
     ----------
     estimate : (n,) array
-        P(left wins) or a share of votes, in [0, 1]; NaN is left out.
+        P(left wins) or a share of votes, in [0, 1]; pairs with NaN are left out.
     pairs : sequence of n (left, right) or None
     sides : bool
         Whether judges may prefer a side.
@@ -105,7 +105,7 @@ def bradley_terry(
     played, shares = [pair for i in usable if (pair := pairs[i]) is not None], estimate[usable]
     if len(shares) and (shares.min() < 0 or shares.max() > 1):
         raise InputError(
-            f"systems: estimates of pairwise items must lie in [0, 1], found {shares.min():g} to {shares.max():g}; "
+            f"systems: estimates of pairwise items must lie in [0, 1], got {shares.min():g} to {shares.max():g}; "
             "declare the test set's scale"
         )
     unit, count = _codes([units[i] for i in usable])
@@ -136,7 +136,7 @@ def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tup
         design[row, column[left]] += 1.0
         design[row, column[right]] -= 1.0
     if min(units, len(names)) < 2 or connected_components(design.T @ design, directed=False)[0] > 1:
-        raise FitError("systems: comparisons do not link all systems, or all are of one split unit; add comparisons")
+        raise FitError("systems: pairs do not link all systems, or all pairs are of one split unit; add pairs")
     ones = np.ones((len(design), 1))
     fitted = design @ np.linalg.lstsq(design, ones, rcond=None)[0]
     return (np.hstack([design, ones]) if sides and np.abs(fitted - 1.0).max() > 1e-6 else design), names

@@ -37,7 +37,7 @@ def weight_intervals(
 ) -> dict[str, Intervals]:
     """Compute 90 % bootstrap intervals for each aggregator that has weights, from ``config.resamples`` refits.
 
-    The intervals cover the weight that the same method would find on infinitely many items, which may be biased.
+    The intervals cover the weight that the same method would compute from infinitely many items; it may be biased.
 
     Parameters
     ----------
@@ -59,7 +59,9 @@ def weight_intervals(
         return {}
     members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
-        raise InputError("intervals: all items belong to one split unit, but a resample needs two; declare more units")
+        raise InputError(
+            "intervals: all items belong to one split unit, but a resample needs two; declare more split units"
+        )
     whole = fit_panel(scores, config, labels).aggregates if whole is None else whole
     weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
     if not weighted:
@@ -90,7 +92,7 @@ def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[st
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
         aggregates = fit_panel(scores, config, labels, solve=solve, weights_only=True).aggregates
-    except FitError:  # no aggregator can answer on this resample; ``Intervals.resamples`` counts those that did
+    except FitError:  # no aggregator has an estimate on this resample; ``Intervals.resamples`` counts the others
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
 
@@ -121,7 +123,7 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 def _resampled(scores: ScoreMatrix, labels: FitLabels, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, FitLabels]:
     """Return the scores and labels of resampled rows, with new item ids.
 
-    The labels count as chosen, because refits need not calibrate probabilities, which are not stored.
+    The labels get no sampling probabilities, because refits need not calibrate probabilities.
     """
     ids = _item_ids(len(rows))
     features = {name: feature[rows] for name, feature in scores.features.items()}
@@ -142,7 +144,7 @@ def _item_ids(items: int) -> tuple[str, ...]:
 
 
 def _matched(loadings: Array, reference: Array) -> Array:
-    """Reorder and sign the columns of ``loadings`` like the nearest ones of ``reference``; NaN without a match."""
+    """Reorder and sign the columns of ``loadings`` like the nearest columns of ``reference``; NaN without a match."""
     cosines = (reference / np.linalg.norm(reference, axis=0)).T @ (loadings / np.linalg.norm(loadings, axis=0))
     out = np.full(reference.shape, np.nan)
     for _ in range(min(cosines.shape)):

@@ -1,6 +1,6 @@
-"""The verdict on a fit: its state, the reasons and the next steps.
+"""Verdict on a fit: its state, the reasons and the next steps.
 
-Terminal, page, index, alert, ``fit.json``, database and Dagster show this record, which ``decide`` builds.
+``decide`` builds this record. Terminal, page, index, alert, ``fit.json``, database and Dagster show it.
 """
 
 from dataclasses import dataclass, replace
@@ -75,7 +75,7 @@ MOST_REASONS = 4
 
 @dataclass(frozen=True)
 class Reason:
-    """Reason of a verdict: a plain sentence, the judges that it names, and the numbers behind it (often empty)."""
+    """Reason for a verdict: a sentence, the judges that the sentence names, and a detail with numbers (often empty)."""
 
     topic: Topic
     sentence: str
@@ -101,11 +101,11 @@ class Verdict:
     Attributes
     ----------
     sentence : str
-        The consequence for a reader.
+        The consequence for a user of the estimates.
     reasons, next_steps : tuples
-        The most important ones first.
+        Reasons and next steps, the most important first.
     fit_version, made_at : str or None
-        Id and time (ISO 8601) of the fit; None without one.
+        Id and time (ISO 8601) of the fit; None if there is no fit.
     """
 
     state: State
@@ -149,7 +149,7 @@ class Verdict:
     def first_reasons(self) -> list[str]:
         """Sentences of the first reasons after the headline, without their details."""
         others = [reason for reason in self.reasons if reason.sentence != self.sentence]
-        if self.state == "clear":  # what makes it *Check* comes first
+        if self.state == "clear":  # the cause of *Check* comes first
             others.sort(key=lambda reason: reason.topic not in _CAUTIONS)
         return [reason.sentence for reason in others][:MOST_REASONS]
 
@@ -179,9 +179,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Remedies:
-    """Next steps in the words of one user interface: label items, use the estimates, fit again, review a blocked fit.
+    """Instructions of one user interface: label items, use the estimates, fit again, and decide on a blocked fit.
 
-    ``report`` states how to compare judges with labels of 0 and 1, and ``cut`` declares the pass mark.
+    ``report`` states how to compare judges with labels of 0 and 1, and ``cut`` is the option for the pass mark.
     """
 
     label: Step

@@ -122,7 +122,7 @@ def test_of_many_systems_each_is_rated_over_the_others_and_a_gate_goes_by_where_
     assert rates.difference("b", "a").lo > 0
     with pytest.raises(InputError, match="no pair has both a and c"):
         gate(given, "a", "c")
-    with pytest.raises(InputError, match="no pair has the system 'd'; pairs have a, b, c"):
+    with pytest.raises(InputError, match="no pair has the system 'd'; choose from a, b, c"):
         gate(given, "d", "a")
     with pytest.raises(InputError, match="compared with itself"):
         gate(given, "a", "a")

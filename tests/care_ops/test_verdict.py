@@ -39,7 +39,7 @@ def topics(facts: FitFacts, topic: str) -> list[Reason]:
         (CLEAR, {}, "clear", "Use", ("4 judges", "60 items", "only if", "quality", "labels")),
         (AMBIGUOUS, {}, "ambiguous", "Don't use yet", ("two groups",)),
         (replace(CLEAR, concerns=("alternatives",)), {}, "ambiguous", "Don't use yet", ("Two plausible ways",)),
-        (replace(CLEAR, concerns=("opposed",)), {}, "ambiguous", "Don't use yet", ("other way round",)),
+        (replace(CLEAR, concerns=("opposed",)), {}, "ambiguous", "Don't use yet", ("in reverse",)),
         (replace(CLEAR, concerns=("few items",)), {}, "too little data", "Don't use yet", ("60 items",)),
         (replace(CLEAR, concerns=("no common signal",)), {}, "no common signal", "Don't use yet", ("hardly agree",)),
         (replace(CLEAR, concerns=("one family",)), {}, "clear if", "Check", ("one family",)),
@@ -163,7 +163,7 @@ def test_the_difference_from_the_plain_average_is_counted(changed, begins):
 @pytest.mark.parametrize(
     ("weak", "names"),
     [
-        (replace(LABELS, labels=4), "too few to decide"),
+        (replace(LABELS, labels=4), "cannot decide"),
         (replace(LABELS, better=0.6), "60 %"),
         (replace(LABELS, at_random=0.8), "unrelated"),
     ],
@@ -184,7 +184,7 @@ def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
     """The next run builds another fit."""
     held = {"blocking_checks": ("7.9% are missing",), "incomplete_judges": ("ann",)}
     (step,) = verdict_on(CLEAR, **held).next_steps
-    assert step.sentence.startswith("Make sure that the judges named answer, then ")
+    assert step.sentence.startswith("Check that these judges answer, then ")
     assert step.command == REMEDIES.again.command
     assert verdict_on(CLEAR, blocking_checks=("7.9% are missing",)).next_steps == (REMEDIES.decide,)
 
@@ -192,13 +192,13 @@ def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
 @pytest.mark.parametrize(
     ("facts", "first", "last"),
     [
-        (CLEAR, "Use.", "To be surer, label."),
+        (CLEAR, "Use.", "To be more certain, label."),
         (REMOVED, "If the number of words is not part of quality, use.", "Otherwise, or if you do not know, label."),
         (replace(CLEAR, concerns=("few items",)), "Score more items, and fit again.", "Or label."),
         (replace(CLEAR, concerns=("few judges",)), "Add judges of other kinds, and fit again.", "Or label."),
         (AMBIGUOUS, "Label.", "Label."),
-        (replace(CLEAR, labels=replace(LABELS, labels=59)), "Use.", "To be surer, label."),
-        (replace(CLEAR, concerns=("no common signal",)), "See whether all judges scored these items", "Or label."),
+        (replace(CLEAR, labels=replace(LABELS, labels=59)), "Use.", "To be more certain, label."),
+        (replace(CLEAR, concerns=("no common signal",)), "Check that all judges scored the same items", "Or label."),
     ],
 )
 def test_the_next_steps_end_with_one_command(facts, first, last):
@@ -209,7 +209,7 @@ def test_the_next_steps_end_with_one_command(facts, first, last):
 
 
 def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
-    assert "also without the number of words," in verdict_on(replace(AMBIGUOUS, not_quality=("words",))).sentence
+    assert "also without the number of words;" in verdict_on(replace(AMBIGUOUS, not_quality=("words",))).sentence
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,11 @@ def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
     [
         (replace(CLEAR, labels=replace(LABELS, labels=60)), ["Use."]),
         (replace(AMBIGUOUS, labels=LABELS), ["Use."]),
-        (replace(CLEAR, judges=JUDGES[:2]), ["Give scores of more judges, then again."]),
-        (replace(CLEAR, failure="all judges give the same scores"), ["Fix what the first sentence names, then again."]),
+        (replace(CLEAR, judges=JUDGES[:2]), ["Add scores of more judges, then again."]),
+        (
+            replace(CLEAR, failure="all judges give the same scores"),
+            ["Correct the error in the first sentence, then again."],
+        ),
         (replace(CLEAR, trend=0.3), ["If the rows were sorted, use.", "If the rows are in random order, fit again"]),
         (None, ["Again."]),
     ],
@@ -275,10 +278,10 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
         (replace(followed(0.9), concerns=("feature",), feature="words"), "condition", None),
         (replace(CLEAR, labels=replace(LABELS, turned=0.98)), "labels", "12 labels do not contradict the judges."),
         (replace(CLEAR, labels=replace(LABELS, turned=0.97)), "labels", "with a probability of 97 %"),
-        (replace(CLEAR, labels=replace(LABELS, labels=9)), "labels", "9 labels are too few to decide"),
-        (replace(AMBIGUOUS, labels=LABELS), "labels", "expected gain +0.030 in Kendall's tau."),
+        (replace(CLEAR, labels=replace(LABELS, labels=9)), "labels", "9 labels cannot decide"),
+        (replace(AMBIGUOUS, labels=LABELS), "labels", "expected gain is +0.030 in Kendall's tau."),
         (replace(AMBIGUOUS, labels=replace(LABELS, better=0.995)), "labels", "a probability above 99 %"),
-        (replace(AMBIGUOUS, labels=replace(LABELS, better=0.89)), "labels", "Give more labels."),
+        (replace(AMBIGUOUS, labels=replace(LABELS, better=0.89)), "labels", "Add labels."),
         (replace(CLEAR, labels=replace(LABELS, at_random=0.2)), "condition", None),
         (replace(CLEAR, labels=replace(LABELS, at_random=0.21)), "condition", "12 labels do not confirm"),
         (replace(CLEAR, labels=replace(LABELS, labels=9, at_random=0.9)), "condition", None),
@@ -295,7 +298,7 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
         (replace(CLEAR, trend=0.25), "ambiguity", "the scores rise along the file"),
         (replace(CLEAR, trend=-0.25), "ambiguity", "the scores fall along the file"),
         (replace(CLEAR, weak=("a",)), "ambiguity", "3 of 4 judges give one ranking"),
-        (replace(CLEAR, blind=True), "followed", "longer answers. Give the texts too: `--items`"),
+        (replace(CLEAR, blind=True), "followed", "longer answers. Add the texts of the items with `--items`"),
         (CLEAR, "followed", None),
         (replace(AMBIGUOUS, blind=True, labels=LABELS), "followed", None),
         (replace(CLEAR, always_left="base"), "condition", "base was on the left in every pair"),
@@ -314,7 +317,12 @@ def test_concerns_after_the_first_are_reasons_until_labels_settle_them():
     facts = replace(AMBIGUOUS, concerns=concerns, feature="words", follows=0.4, trend=0.4, agreement=0.6)
     facts = replace(facts, without=Changed(0.5, 9, 2, 6))
     found = " ".join(map(str, topics(facts, "ambiguity")))
-    for words in ("One group: a, b. The other: c, d.", "only +0.60", "9 of 60 items change halves", "the scores rise"):
+    for words in (
+        "One group: a, b. The other: c, d.",
+        "only +0.60",
+        "9 of 60 items change halves of the ranking",
+        "the scores rise",
+    ):
         assert found.count(words) == 1
     assert len(topics(facts, "ambiguity")) == 5
     (settled,) = topics(replace(facts, labels=LABELS), "ambiguity")
@@ -325,9 +333,9 @@ def test_a_blocked_fit_reports_what_it_would_change():
     standing = {"blocking_checks": ("drift is high",), "changes": ("6 items came", "a judge went")}
     standing |= {"estimate_changes": ("9 items change halves", "2 are new")}
     verdict = verdict_on(CLEAR, published_version="Version e1 stays published.", **standing)
-    assert verdict.sentence == "A new fit waits for you: 6 items came; a judge went."
+    assert verdict.sentence == "A new fit waits for your review: 6 items came; a judge went."
     assert [(reason.topic, reason.sentence) for reason in verdict.reasons[:4]] == [
-        ("held back", f"The new fit by itself: USE. {verdict_on(CLEAR).sentence}"),
+        ("held back", f"Verdict on the new fit: USE. {verdict_on(CLEAR).sentence}"),
         ("held back", "9 items change halves; 2 are new."),
         ("publication", "Version e1 stays published."),
         ("held back", "Drift is high."),
@@ -385,7 +393,7 @@ def test_a_judge_is_suspect_and_never_to_be_dropped_for_its_weight():
     unsure = JudgeFacts("unsure", admitted=True, weight=-0.02, weight_hi=0.1)
     (suspect,) = topics(replace(CLEAR, judges=(*JUDGES, odd, unsure)), "suspect judge")
     assert suspect.judges == ("odd",)
-    assert "no reason to drop it" in suspect.sentence
+    assert "no reason to drop a judge" in suspect.sentence
 
 
 def test_duplicates_are_not_counted_as_independent_judges():

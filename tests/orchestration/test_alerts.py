@@ -76,7 +76,7 @@ CAUSES = (
     failure_cause("scores", "haiku|one", "3 of 40 items have no score yet"),
     failure_cause("structure", "two", "the solver did not converge"),
     failure_cause("report", "one", "the disk is full"),
-    Alert("held back", "one: Waiting. A new fit waits for you.", "one", what_to_do="Look at it.", asset="e1"),
+    Alert("held back", "one: Waiting. A new fit waits for your review.", "one", what_to_do="Look at it.", asset="e1"),
     Alert("model changed", "gpt: 5 items moved by 30.0% of the scale", judge="gpt"),
     failure_cause("ledger", None, "a table is gone"),
 )

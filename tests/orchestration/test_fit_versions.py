@@ -79,7 +79,7 @@ def test_a_blocked_fit_is_accepted_pinned_and_rolled_back(nightly_runs):
     assert published(folder) == [(first, "review", False)]
     old = estimates(folder)
     warned = care(folder, "run")
-    assert "A new fit waits for you: 1 judge added: readability." in warned
+    assert "A new fit waits for your review: 1 judge added: readability." in warned
     assert f"(state: held back; fit {second}, made" in warned
     assert "nothing to do" in warned
 
@@ -128,7 +128,7 @@ def test_a_blocked_fit_is_reported_the_same_everywhere(nightly_runs):
         file.write("alerts: {file: told.jsonl}\n")
     first = care_json(folder, "fits", "list", "one")[1]["fit_version"]
     report = folder / "data" / "report"
-    sentence = "A new fit waits for you: 1 judge added: readability."
+    sentence = "A new fit waits for your review: 1 judge added: readability."
     care(folder, "run")  # a quiet night: it was held back the night before
     care(folder, "status", "--exit-code", code=3)
     index = (report / "index.html").read_text()

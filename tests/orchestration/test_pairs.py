@@ -94,15 +94,13 @@ def test_a_fit_reports_judges_that_prefer_the_left_side(here, tmp_path):
             chosen[sides[row["item_id"]]].append(row["score"])
     share = sum(sum(each) / len(each) for each in chosen.values()) / 2
     _, printed = care(*fit, *TWICE, "--out", tmp_path / "known", "--why")
-    found = re.search(
-        r"(\d) of 5 judges plainly choose the left answer more often, all together in (\d+) % of", printed
-    )
+    found = re.search(r"choose the left answer in (\d+) % of the pairs \((\d) of 5 judges significantly", printed)
     assert found, printed
-    assert int(found[1]) >= 4
-    assert int(found[2]) == pytest.approx(100 * share, abs=3)
-    assert "each system stood on both sides" in printed
+    assert int(found[2]) >= 4
+    assert int(found[1]) == pytest.approx(100 * share, abs=3)
+    assert "each system was on both sides" in printed
     unnamed = care(*fit, "--out", tmp_path / "no", "--why")[1]
-    assert "by the side, unless better answers stand there" in unnamed
+    assert "this is a bias unless better answers are on that side" in unnamed
     hint = "all systems count as one, although column 'model_a' distinguishes them; give --system model_a --system"
     assert [f"{hint} model_b" in text for text in (printed, unnamed)] == [False, True]
 
@@ -165,7 +163,7 @@ def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):
             "--system",
             "maker",
         ): "each item has one answer; give one column",
-        (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; pairs have new, old",
+        (*gate, "third", *rest, *TWICE): "no pair has the system 'third'; choose from new, old",
         ("rate", *of_outside): "a label of a pair must lie between 0",
         ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items applies to tables",
     }

@@ -160,7 +160,7 @@ def test_a_truncated_or_missing_file_of_scores_is_named(clear):
     care(clear, "run", code=1)
     gone = verdict_of(clear)
     assert gone["sentence"].endswith("scores.csv: no such file; correct the path.")
-    assert gone["next_steps"][0]["sentence"].startswith("Fix what the first sentence names, then bring ")
+    assert gone["next_steps"][0]["sentence"].startswith("Correct the error in the first sentence, then bring ")
 
 
 @pytest.mark.slow
@@ -323,7 +323,7 @@ def test_the_verdict_names_a_constant_judge(tmp_path):
     columns = panel("dead judge")
     sentence = assert_same_verdict_everywhere(run_and_read(workspace_of(tmp_path / "ws", columns)), "clear")
     (dead,) = [reason["sentence"] for reason in verdict_of(tmp_path / "ws")["reasons"] if reason["judges"] == ["mute"]]
-    assert dead == "Judge 'mute' is dead: it gave the same score to every item, and it is left out."
+    assert dead == "Judge 'mute' is left out: it gave the same score to every item."
     printed, verdict = fitted(tmp_path, columns, "--items", tmp_path / "ws" / "items.csv")
     assert verdict["sentence"] == sentence, "a workspace and `care fit` agree on one panel"
     assert printed.index(sentence) < printed.index("report: ")
@@ -339,11 +339,11 @@ def test_three_judges_get_a_caution_and_two_are_rejected(tmp_path):
     two = run_and_read(workspace_of(tmp_path / "two", columns))
     assert two.page is None
     refused = assert_same_verdict_everywhere(two, "failed")
-    assert "two judges (a0, a1) can be used, and a panel needs three" in refused
+    assert "two judges (a0, a1) can be used, but a panel needs three" in refused
     write_scores(tmp_path / "two.csv", columns)
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "two.csv"), "--out", str(tmp_path / "none")])
     assert result.exit_code == 1
-    assert "two judges (a0, a1) can be used, and a panel needs three" in result.stderr.replace("\n", " ")
+    assert "two judges (a0, a1) can be used, but a panel needs three" in result.stderr.replace("\n", " ")
     assert not (tmp_path / "none").exists()
 
 

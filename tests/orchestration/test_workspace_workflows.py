@@ -152,7 +152,7 @@ def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_
             "template answer_rating needs prompt" in printed
         )
         assert re.search(
-            r"^own: DON'T USE YET\. .*\n  - Judge 'api' is dead: it gave no score at all", printed, re.M
+            r"^own: DON'T USE YET\. .*\n  - Judge 'api' is left out: it gave no score at all", printed, re.M
         ), printed
     assert endpoint.requests == []
     states = {row["judge"]: row["state"] for row in care_json(folder, "status")}
