@@ -27,25 +27,25 @@ _log = logging.getLogger(__name__)
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
     """Read the items of a test set from its source, without forgotten items.
 
-    With ``judging: {leave_out_flagged: true}`` in care.yaml, items that address the judge are left out, too.
+    With ``judging: {leave_out_flagged: true}`` in care.yaml, items that may try to influence the judge are left out.
     """
     records = _read_unforgotten(workspace, testset)
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
     if flags:
         _log.warning(
-            "Test set %s: %d of %d items address the judge and are left out.", testset, len(flags), len(records)
+            "Test set %s: %d of %d items are left out: they may influence the judge.", testset, len(flags), len(records)
         )
     return [record for record in records if record.item_id not in flags]
 
 
 def flagged(items: Iterable[ItemRecord | Item]) -> dict[str, tuple[str, ...]]:
-    """Find items that address their judge or hold invisible characters; return the matching rules by item id."""
+    """Find items that may try to influence the judge or have invisible characters; return the rules by item id."""
     found: dict[str, tuple[str, ...]] = {}
     for item in items:
         responses = [item.response, item.response_2]
         rules = dict.fromkeys(rule for of in flag_injections(responses) for rule in of)
         if any(has_invisible(responses)):
-            rules["characters that are not seen"] = None
+            rules["invisible characters"] = None
         if rules:
             found[item.item_id] = tuple(rules)
     return found
@@ -62,14 +62,14 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
 
 def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
-    """Return records of how this process has read the files of a test set; the keys are ``items`` and ``scores``."""
+    """Return how this process has read the files of a test set, with the keys ``items`` and ``scores``."""
     return workspace.memory.readings.get(testset, {})
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
     """Read the recorded scores of a test set once, and rescale them to its scale; return None if there are none.
 
-    A judge's own scale comes from the range of its scores, its file, or the test set (``care_ops.scales``).
+    The scale of a judge's scores comes from their range, the judge's file, or the test set (``care_ops.scales``).
     """
     from care_ops.outliers import on_one_scale
     from warehouse.sources import files

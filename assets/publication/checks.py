@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from assets.fit.stages import recommended
 from assets.publication.documents import CheckResult
 from assets.workspace import ReviewConfig, Workspace
+from care_ops.errors import counted
 
 if TYPE_CHECKING:
     from care_ops.records import Certificate
@@ -34,7 +35,7 @@ _MIN_COSINE = 0.70
 
 
 def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
-    """Read the fit of the recommended aggregator; None without an estimate, or if an ``earlier`` fit is missing."""
+    """Read the fit of the recommended aggregator; return None if there is none, or if an ``earlier`` fit is missing."""
     fit_id = version.fits.get(recommended(version.fits))
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
     return None if fit_id is None else read(version.testset, fit_id)
@@ -75,10 +76,10 @@ def _shrunk(latest: FitVersionInputs, previous: FitVersionInputs | None, judges:
     refused = {row.judge: row.reason for row in latest.panel if not row.admitted}
     why = "; ".join(f"{judge}: {refused.get(judge, 'no scores')}" for judge in lost)
     message = (
-        f"{len(lost)} judge(s) of the published panel are no longer admitted ({why}). Fix them and run again, delete "
-        "their files, or accept the smaller panel with `care fits accept`"
+        f"{counted(len(lost), 'judge')} of the published panel no longer admitted ({why}). Fix these judges and run "
+        "`care run`, delete their files, or accept the smaller panel with `care fits accept`"
         if lost
-        else f"{len(latest.admitted)} judges"
+        else f"{counted(len(latest.admitted), 'judge')} admitted"
     )
     return result("panel_shrunk", not lost, message, {"lost": len(lost)})
 
@@ -89,8 +90,8 @@ def _missing(latest: FitVersionInputs, previous: FitVersionInputs | None) -> Che
     message = f"{missing:.1%} of the panel's scores are missing"
     if rise > _MOST_MISSING_RISE:
         message += (
-            f", {rise:+.1%} against the published fit (limit {_MOST_MISSING_RISE:+.0%}). See "
-            "`by_status` of the judges' `scores` for reasons, or run `care fits accept`"
+            f", {rise:+.1%} against the published fit (limit {_MOST_MISSING_RISE:+.0%}). Find the reasons in "
+            "`by_status` of the judges' `scores`, or accept the missing scores with `care fits accept`"
         )
     return result("missing_scores", rise <= _MOST_MISSING_RISE, message, {"missing": missing, "rise": rise})
 
@@ -102,15 +103,15 @@ def _certificate(certificate: Certificate | None) -> CheckResult:
         f"relative gap {certificate.gap:.1e}"
         if certificate.converged
         else f"the structure has not converged: its relative gap is {certificate.gap:.1e}. Raise `fit.gamma`, remove "
-        "duplicate judges, or run `care fits accept`"
+        "duplicate judges, or accept the fit with `care fits accept`"
     )
     return result("certificate", certificate.converged, message, {"gap": certificate.gap})
 
 
 def _leakage(leaked: list[str]) -> CheckResult:
     message = (
-        f"{', '.join(leaked)}: the scores equal the gold label. Remove the judge or its column; if the judge is a "
-        "person on purpose, name it under `review.declared` in care.yaml"
+        f"{', '.join(leaked)}: the scores equal the gold label. Remove the judge or its column; if the judge is the "
+        "person who gave the labels, name it under `review.declared` in care.yaml"
     )
     return result("gold_leakage", not leaked, message if leaked else "no judge copies gold", {"judges": len(leaked)})
 
@@ -118,11 +119,11 @@ def _leakage(leaked: list[str]) -> CheckResult:
 def _duplicates(latest: FitVersionInputs, previous: FitVersionInputs | None) -> CheckResult:
     share = latest.duplicates
     rise = share - previous.duplicates if previous else 0.0
-    message = f"{share:.1%} of the items repeat another's texts outside their split unit"
+    message = f"{share:.1%} of the items repeat the texts of an item in another split unit"
     if rise > _MOST_DUPLICATES_RISE:
         message += (
             f", {rise:+.1%} against the published fit. Remove the copies from the source, give them one `split_unit`, "
-            "or run `care fits accept`"
+            "or accept them with `care fits accept`"
         )
     return result("duplicate_items", rise <= _MOST_DUPLICATES_RISE, message, {"share": share, "rise": rise})
 

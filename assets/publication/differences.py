@@ -19,7 +19,7 @@ _ITEMS_COMPARED = 10
 
 
 def reasons(before: FitVersion, after: FitVersion) -> list[str]:
-    """Return sentences on how the inputs of two fit versions differ."""
+    """Describe in sentences how the inputs of two fit versions differ."""
     old, new = before.inputs, after.inputs
     added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
     rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
@@ -31,7 +31,7 @@ def reasons(before: FitVersion, after: FitVersion) -> list[str]:
             sentences.append(f"{counted(len(judges), 'judge')} {happened}: {listed(sorted(judges), 4)}")
     dropped = sorted((old.admitted - new.admitted) & new.slices.keys())
     if dropped:
-        sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
+        sentences.append(f"no longer admitted: {listed(dropped, 4)}")
     if old.code != new.code:
         sentences.append("the code changed")
     label_changes = changed_labels(before, after)
@@ -39,18 +39,19 @@ def reasons(before: FitVersion, after: FitVersion) -> list[str]:
         sentences.append(label_changes)
     elif old.settings != new.settings and not added and not removed:
         sentences.append("settings changed")
-    return sentences or ["built again"]
+    return sentences or ["rebuilt from the same inputs"]
 
 
 def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
-    """Return a sentence on how the labels of two fit versions differ; None if they are equal."""
+    """Describe in one sentence how the labels of two fit versions differ; return None if the labels are equal."""
     old, new = before.inputs.labels, after.inputs.labels
     counts = {
         "new": len(new.keys() - old.keys()),
         "removed": len(old.keys() - new.keys()),
         "corrected": sum(old[item] != new[item] for item in old.keys() & new.keys()),
     }
-    return "labels: " + ", ".join(f"{n} {what}" for what, n in counts.items() if n) if any(counts.values()) else None
+    changes = ", ".join(f"{count} {change}" for change, count in counts.items() if count)
+    return f"labels: {changes}" if changes else None
 
 
 def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitRecord:
@@ -93,7 +94,7 @@ class Moved:
     order : float or None
         Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
     top, other : int
-        Number of shared items in the top tenth (``metrics.changed``), and number of those that were not there before.
+        Number of shared items in the top tenth (``metrics.changed``), and number of them that were not in it before.
     lost : str
         Sentence on the items that lost every score; empty if there are none.
     """

@@ -40,8 +40,8 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
         if kept.fit_version.startswith(fit_version) or fit_version in kept.fits.values()
     }
     if len(candidates) != 1:
-        what = "no kept fit has" if not candidates else f"{len(candidates)} kept fits begin with"
-        raise InputError(f"{what} {fit_version!r}; choose one that `care fits list TESTSET` lists")
+        matches = f"{len(candidates)} stored fits" if candidates else "no stored fit"
+        raise InputError(f"the id {fit_version!r} matches {matches}; `care fits list TESTSET` lists the ids")
     return next(iter(candidates.values()))
 
 
@@ -99,7 +99,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the version that was published before ``fit_version``, or the last one if that was never published."""
+    """Return the version that was published before ``fit_version``; the last one if ``fit_version`` never was."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -108,7 +108,7 @@ def published_before(workspace: Workspace, testset: str, fit_version: str) -> Fi
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
-    """List the stored versions of a test set's fit, newest first, with the changes since the version before."""
+    """List the stored versions of a test set's fit, newest first; each row states the changes since the one before."""
     rows: list[dict[str, Any]] = []
     before: FitVersion | None = None
     state_of = _states(workspace, testset)
@@ -121,7 +121,7 @@ def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
             "state": state_of(version.fit_version),
             "judges": len(version.inputs.admitted),
             "order": None if evaluation is None else evaluation.order,
-            "why": "; ".join(reasons(before, version)) if before else "the first",
+            "why": "; ".join(reasons(before, version)) if before else "the first fit",
         }
         rows.append(row)
         before = version
@@ -207,7 +207,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
     version = published_before(workspace, testset, log[-1].fit_version) if log else None
     if version is None:
         raise InputError(
-            f"test set {testset!r} has no earlier published fit that is kept; see `care fits list {testset}`"
+            f"test set {testset!r} has no stored fit that was published earlier; `care fits list {testset}` lists fits"
         )
     promote(workspace, version, by="rollback", why=why, pinned=True)
     return version
@@ -240,7 +240,7 @@ def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) 
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:
-    """Score the items that are newer than a pinned fit with the fit's stored functions; return their number.
+    """Score the items that were added after a pinned fit, with its stored functions; return the number of items.
 
     Only items of the latest panel are scored. Aggregators that are not functions of one item's scores give the new
     items no estimate.

@@ -90,7 +90,7 @@ def look(workspace: Workspace, testset: str) -> ReviewDocument:
     if published is not None and published[1].fit_version == version.fit_version:
         publication = published[0]
         by_hand = publication.published_by != "review"
-        reason = f"accepted by hand ({publication.why})" if by_hand else "published before"
+        reason = f"accepted by a person ({publication.why})" if by_hand else "published before"
         before = published_before(workspace, testset, version.fit_version)
         passed = _let_pass(checks_of(workspace, testset, version, before), reason)
         return ReviewDocument("published", version.fit_version, tuple(passed))
@@ -131,7 +131,7 @@ def checks_of(
             compared = _by_labels(compared, compare_estimates(relabelled, published, workspace.review), label_changes)
     findings = [*check_inputs(workspace, version, before, leaked), *compared]
     findings.sort(key=lambda finding: [*CHECKS].index(finding.check))
-    return findings if workspace.review.hold else _let_pass(findings, "let pass by `review.hold: false`")
+    return findings if workspace.review.hold else _let_pass(findings, "not blocked, because `review.hold` is false")
 
 
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:

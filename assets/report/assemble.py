@@ -1,4 +1,4 @@
-"""Completion of a page's data by correlations, rival estimates and provenance."""
+"""Addition of correlations, rival estimates and provenance to the data of a page."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from assets.report.data import ReportData, Retest, WeightCell
+from care_ops.errors import counted
 from care_ops.records import JudgeCheck
 from care_ops.results.judge_gate import gate_sentence, people_sentences
 
@@ -11,8 +12,8 @@ from care_ops.results.judge_gate import gate_sentence, people_sentences
 class JudgeCard:
     """Facts about one judge: admission, family, and weight in the recommended aggregate.
 
-    ``number`` is its place on the page by decreasing weight. ``follows`` is the text feature with the largest Spearman
-    correlation with its scores, and the correlation; None if it is too small. ``gate`` says if it may gate a release.
+    ``number`` is the judge's place on the page by decreasing weight. ``follows`` is the text feature that correlates
+    most with its scores, and the correlation (Spearman); None if it is small. ``gate`` is advice on gating a release.
     """
 
     check: JudgeCheck
@@ -41,8 +42,8 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
 def retest(found: Retest) -> str:
     """Describe the last retest of a judge in one sentence."""
     if found.moved is None:
-        return f"Asked again about {found.items} items on {found.asked_at}, it scored none of them."
+        return f"The retest of {counted(found.items, 'item')} on {found.asked_at} gave no scores."
     return (
-        f"Asked again about {found.items} items on {found.asked_at} (canary), its scores moved by {found.moved:.1%} of "
-        f"the scale on average.{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
+        f"In the retest of {counted(found.items, 'item')} on {found.asked_at} (canary), its scores moved by "
+        f"{found.moved:.1%} of the scale on average.{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
     )

@@ -91,7 +91,7 @@ class ReportData:
     correlation : (p, p) array or None
         Correlation of the judges' scores; None if it is undefined.
     rivals : dict name -> (n,) array
-        Two plausible estimates, between which labels can decide; empty if ``care`` gave no estimate.
+        The two rival estimates, between which labels can decide; empty if ``care`` gave no estimate.
     retests : dict judge -> Retest
         The last retest of each judge that was retested.
     flips : dict judge -> str
@@ -152,7 +152,7 @@ class ReportData:
 
     @cached_property
     def gates(self) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-        """Advice on whether the panel and each judge may gate a release, and what is missing to decide it."""
+        """Advice on gating a release by the panel and by each judge, and the input that the advice lacks, if any."""
         estimate = self.aggregates[self.lead].estimate if self.lead else np.full(len(self.gold), np.nan)
         return gate_advice(self.scores, estimate, self.gold, self.cut)
 
@@ -196,18 +196,18 @@ class ReportData:
         return WeightCell(float(weights[j]), *(None if np.isnan(end) else float(end) for end in (lo, hi)))
 
     def unconverged(self) -> str | None:
-        """Return a caution about the first aggregate whose structure did not converge, or None if all converged."""
+        """Return a warning about the first aggregate whose structure did not converge; None if all converged."""
         for name, aggregate in self.aggregates.items():
             certificate = read_details(aggregate, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:
-                return f"{name} rests on a structure that stopped short of its certificate (gap {certificate.gap:.1e})."
+                return f"The structure that {name} uses has not converged (relative gap {certificate.gap:.1e})."
         return None
 
 
 def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """Return the rows that a page shows: a sample that includes the items to label, or all rows if there are few.
+    """Return the rows that a page shows: all rows, or a sample if there are many.
 
-    The sample includes all items with gold if they fit.
+    The sample includes the items to label, and all items with gold if they fit.
     """
     n, first = len(data.scores.item_ids), {*data.items_to_label}
     if not samples.is_sampled(n):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from care_ops.results.fit_facts import FitFacts
 
 BLOCKED = "blocked"
-"""Name under which a fit's folder stores the version of the results behind a blocked fit's facts."""
+"""Name of the document with the version of the results from which a blocked fit's facts were computed."""
 
 
 @dataclass(frozen=True)

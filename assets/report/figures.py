@@ -40,8 +40,8 @@ def correlation_map(data: ReportData) -> Figure | None:
     return heat_map(
         "correlation",
         "Which judges agree",
-        "Correlation of the judges' scores. Judges stand in the order of their cards and columns carry their numbers. "
-        "Blue is agreement, orange opposition.",
+        "Correlation of the judges' scores. Rows have the order of the judge cards, and columns have the judges' "
+        "numbers. Blue is a positive correlation, orange a negative one.",
         [f"{k + 1} {name}" for k, name in enumerate(data.judges)],
         [str(k + 1) for k in range(len(data.judges))],
         data.correlation[np.ix_(data.judge_order, data.judge_order)].tolist(),
@@ -50,9 +50,9 @@ def correlation_map(data: ReportData) -> Figure | None:
 
 
 def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
-    """Render the items by rank with intervals, or an evenly spread sample of many items."""
+    """Render the items by rank with intervals; of many items, show an evenly spaced sample."""
     shown = [rows[k] for k in spread_rows(len(rows), _MOST_INTERVALS)]
-    some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
+    some = f"{len(shown)} items, evenly spaced by rank" if len(shown) < len(rows) else "all items"
     has = shown and shown[0].lo is not None
     series = Series(
         data.lead or "none",

@@ -43,7 +43,7 @@ class LabelRow:
 
 
 def item_rows(data: ReportData) -> list[ItemRow]:
-    """Return rows of the items with an estimate, best first; at most ``MOST_ROWS``, from both ends."""
+    """Return rows of the items with an estimate, best first; of many items, ``MOST_ROWS``, half from each end."""
     if not data.lead:
         return []
     aggregate = data.aggregates[data.lead]

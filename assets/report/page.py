@@ -85,7 +85,7 @@ def replace_verdict(path: Path, verdict: Verdict) -> None:
         before, _, rest = shown.partition(begin)
         _, end, after = rest.partition(finish)
         if not end:
-            return  # a page of another release, which the next `report` draws again
+            return  # a page of another release, which the next `report` renders again
         shown = before + _rendered(template, verdict=verdict).decode().removesuffix("\n") + after
     if shown != text:
         write_bytes(path, shown.encode())
@@ -104,7 +104,7 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    """Render a page whose scripts carry a hash of the page as nonce, which no text on the page can predict."""
+    """Render a page; its scripts have a hash of the page as nonce, which no text on the page can predict."""
     key = uuid4().hex
     page = _environment().get_template(template).render(key=key, **values)
     return page.replace(key, sha256(page.replace(key, "").encode()).hexdigest()[:32]).encode()
@@ -119,7 +119,7 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
         (
             "risk_coverage",
             "sd finds errors",
-            "share of avoidable errors that abstaining by sd avoids, higher is better",
+            "share of avoidable errors that abstaining at a high sd avoids, higher is better",
         ),
         ("calibration_error", "ECE", "probabilities against gold, lower is better"),
         ("mae", "MAE", "order and scale together, lower is better"),

@@ -34,8 +34,8 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     testset = context.partition_key
     if blocked_fit(workspace, testset) is not None:
         raise dg.Failure(
-            f"The page is not drawn, because a check of `review` blocks the latest fit of {testset!r}. Compare it with "
-            f"the published fit by `care fits diff {testset}`, or publish it by `care fits accept {testset}`."
+            f"The page of {testset!r} is not rendered, because a check of `review` blocks the latest fit. Compare that "
+            f"fit with the published one (`care fits diff {testset}`), or publish it (`care fits accept {testset}`)."
         )
     judges, labels = workspace.judges_of(testset), workspace.labels_of(testset)
     flips = {judge: rate for judge in judges if (rate := flip_rate(workspace, judge, testset))}

@@ -1,8 +1,8 @@
-"""Search for stale partitions of assets, with reasons.
+"""Detection of stale partitions of assets, with reasons.
 
-The daemon, ``care run``, ``care status`` and verdicts all use this rule. An asset is stale if it is missing, or if its
-inputs, settings or code have changed since it was built. The rule reads stored state, not events, so it also works
-after a kill, a deleted database or a copied folder.
+The daemon, ``care run``, ``care status`` and verdicts all use this module. An asset is stale if it is missing, or if
+its inputs, settings or code have changed since it was built. The module reads stored state, not events, so it also
+works after a kill, a deleted database or a copied folder.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StalePartition:
     changed : tuple of str
         Names of changed inputs; empty if the partition is missing.
     reason : str
-        The reason, in a sentence, if it is not a changed input.
+        Reason in a sentence, if no input has changed.
     testsets : tuple of str
         Test sets with missing scores, if the asset is a judge.
     only_waits : bool
@@ -71,7 +71,7 @@ class StalePartition:
 
     @property
     def key(self) -> Partition:
-        """Asset and partition, as a key."""
+        """Name of the asset and name of the partition."""
         return self.asset, self.partition
 
     @property
@@ -122,7 +122,7 @@ def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testse
 
 
 def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, StalePartition]:
-    """Return the stale partitions of all test sets, with one entry for each judge with missing scores."""
+    """Return the stale partitions of all test sets; a judge with missing scores has one entry for all test sets."""
     incomplete: dict[str, list[str]] = {}
     found: dict[Partition, StalePartition] = {}
     for testset, state in known.items():
@@ -136,7 +136,8 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
         missing = [entry for testset in testsets for entry in known[testset].incomplete if entry.judge == judge]
         waits = all(entry.only_waits for entry in missing)
         version = content_hash([judge_version(workspace, judge), items, *([int(time.time() / LOOK_EVERY_S)] * waits)])
-        reason = f"{'the batch' if waits else 'it lacks scores'} of {', '.join(testsets)}{' is open' if waits else ''}"
+        of_testsets = ", ".join(testsets)
+        reason = f"the batch of {of_testsets} is open" if waits else f"scores of {of_testsets} are missing"
         entry = StalePartition(
             "judge_inference", judge, version, reason=reason, testsets=tuple(testsets), only_waits=waits
         )
@@ -183,13 +184,13 @@ def _stale_judge(
         if len(done) <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
             return  # otherwise the scores that it has given so far are loaded
     version = content_hash([key, items_hash, entry.to_ask, len(done)])
-    yield StalePartition("scores", slice_name(entry.judge, testset), version, reason="the judge has scored since")
+    yield StalePartition("scores", slice_name(entry.judge, testset), version, reason="the judge has new scores")
 
 
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield loaded scores without any value, because loading them again reports the reason."""
+    """Yield the partitions of ``scores`` without any score; loading such a partition again reports the reason."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()
@@ -309,7 +310,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
 def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
 ) -> set[str]:
-    """Return the kinds of results, evaluation or intervals, that the database has although their files are missing."""
+    """Return which results (evaluation, intervals) the database has although their files are missing."""
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",

@@ -27,7 +27,7 @@ TO_LABEL = 20
 
 
 def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
-    """Draw items to label, and return how each was drawn.
+    """Draw items to label; return, for each item, whether it was drawn at random or chosen.
 
     The new items are the next ones in the order of hashed ids. The labels of all fits together are therefore a simple
     random sample of the items. A labelled item belongs to the sample if it comes before the last drawn item in that

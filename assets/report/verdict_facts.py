@@ -1,4 +1,4 @@
-"""Collection of the facts about a fit from which the verdict is decided."""
+"""Collection of the facts about a fit; the verdict is computed from these facts."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -44,7 +44,7 @@ def fit_facts(
     made_at: str,
     declared: Collection[str] = (),
 ) -> FitFacts:
-    """Collect the facts about a fit; scores of ``declared`` judges may equal the gold label."""
+    """Collect the facts about a fit for its verdict; scores of ``declared`` judges may equal the gold label."""
     caution = data.unconverged()
     facts = FitFacts(
         fit_version,
@@ -144,7 +144,7 @@ def _followed_features(data: ReportData, estimate: Array) -> list[FollowedFeatur
 
 
 def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
-    """Store the facts about a fit, and its changes if another fit is published; return the facts."""
+    """Collect and store the facts about a fit, and its changes if another fit is published; return the facts."""
     testset, shown, changes = data.title, data.fit_version, data.changes
     assert shown is not None  # a page of a workspace
     of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))
@@ -166,6 +166,6 @@ def store_blocked_facts(workspace: Workspace, testset: str) -> None:
     try:
         store_facts(workspace, gather(workspace, testset))
     except CareError as error:
-        _log.info("%s: there are no facts yet of its blocked fit (%s)", testset, error)
+        _log.info("%s: the facts about the blocked fit cannot be computed yet (%s)", testset, error)
         return
     note(workspace.fit_folder(testset), BLOCKED, result_version(workspace, testset, "report"))

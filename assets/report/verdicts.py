@@ -69,7 +69,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
         return _of_pinned(workspace, pinned, latest.fit_version, facts, status, todo)
     read = held.published
     if read and (theirs := workspace.fits.find_annotation(testset, read.fit_version, FitFacts)) is not None:
-        sentence = f"The published fit by itself: {decide(theirs, FitStatus(), todo).headline}"
+        sentence = f"Verdict on the published fit: {decide(theirs, FitStatus(), todo).headline}"
         status = replace(status, notes=(Reason("publication", sentence), *status.notes))
     waiting = folder.find(HeldDocument)
     if waiting is None or waiting.facts.fit_version != held.fit_version:  # its report has not been built yet
@@ -82,15 +82,15 @@ def _of_pinned(
 ) -> Verdict:
     facts = workspace.fits.find_annotation(pinned.testset, pinned.fit_version, FitFacts)
     sentence = (
-        f"A person pinned fit {pinned.fit_version}: these are its numbers, and the newer fit {newer} is not published. "
-        f"`{todo.decide.command}` publishes that one."
+        f"A person pinned fit {pinned.fit_version}, so this verdict is on that fit, and the newer fit {newer} is not "
+        f"published. To publish the newer fit, run `{todo.decide.command}`."
     )
     if drawn is None or drawn.fit_version != pinned.fit_version:
-        sentence += " The tables of the page are of another fit."
+        sentence += " The tables on the page describe another fit."
         todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
     notes = (Reason("publication", sentence), *status.notes)
     if facts is None and not status.failures:
-        unknown = f"No verdict is kept of fit {pinned.fit_version}, which a person pinned."
+        unknown = f"The verdict on fit {pinned.fit_version}, which a person pinned, is not stored."
         return Verdict("held back", unknown, notes, (todo.decide,), pinned.fit_version, pinned.made_at)
     return decide(facts, replace(status, notes=notes), todo)
 
@@ -115,7 +115,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
     several = () if unlabelled else workspace.labels_of(testset).repeats
     notes += [Reason("labels", f"{capital(sentence.removeprefix('warning: '))}.") for sentence in several]
     judges = changed_judges(workspace, testset)
-    remedy = "Gates are blocked until another `revision` in its file has everything scored again."
+    remedy = "Gates are blocked. Change `revision` in the judge's file to score all items again."
     named = zip(judges, of_judges(judges), strict=True)
     notes += [Reason("judge changed", sentence, (judge,), remedy) for judge, sentence in named]
     compared = workspace.fit_folder(testset).find(SystemsDocument)
@@ -138,16 +138,16 @@ def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Rea
     if not names or workspace.fit_folder(testset).find(FitDocument) is None:
         return []
     changed = f"{capital(', '.join(dict.fromkeys(names)))} changed since the last run."
-    return [Reason("stale", changed, detail="`care run` brings it up to date.")]
+    return [Reason("stale", changed, detail="Run `care run` to bring the test set up to date.")]
 
 
 def _unscored(entry: IncompleteScores) -> Reason:
     why = (
-        "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
-        "requests them and reports a failure."
+        "The judge is new, its file has changed, or its last run failed or was stopped. The next `care run` requests "
+        "the missing scores, and reports an error if it fails."
     )
     if entry.only_waits:
-        why = "They are in a batch at its endpoint, which is given a day. The next `care run` collects what is there."
+        why = "A batch with the scores is open at the judge's endpoint. `care run` collects the scores that are ready."
     sentence = f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items yet."
     return Reason("stale", sentence, (entry.judge,), why)
 
@@ -159,27 +159,27 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
     if entry.to_ask:
         sentences.append(
             f"Judge {entry.judge} failed on {entry.to_ask:,} of {entry.items:,} items (timeouts or errors of its "
-            "engine); the next `care run` asks for them again."
+            "engine); the next `care run` asks about these items again."
         )
     if entry.given_up:
         sentences.append(
-            f"Judge {entry.judge} was asked about {entry.given_up:,} of {entry.items:,} items as often as `attempts` "
-            "in its file allows, in vain; they count as missing. Raise `attempts` to ask again."
+            f"Judge {entry.judge} failed on {entry.given_up:,} of {entry.items:,} items as often as `attempts` in its "
+            "file allows; these scores count as missing. Raise `attempts` to ask again."
         )
     return sentences
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return the next steps with their commands; ``first`` means no published fit, ``texts`` means known texts."""
+    """Return the next steps and their commands; ``first`` means no published fit, ``texts`` that texts are stored."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
     compare = (
-        f"Compare the two fits with `care fits diff {name}{where}`. If the new one is right, publish it; until then "
-        "the other stays published, and fixing what changed builds another fit."
+        f"Compare the two fits with `care fits diff {name}{where}`. If the new fit is right, publish it. Otherwise "
+        f"correct the inputs and run `{run}`; the published fit stays until then."
     )
     if first:
-        compare = f"Fix what is named, and `{run}` builds another fit; or publish this one, if it is right as it is."
+        compare = f"Correct the inputs that are named, and run `{run}`; or publish this fit if it is right."
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
     file = os.path.relpath(workspace.root / labels, workspace.root)  # the reason is the same in a copy of the workspace
@@ -191,10 +191,10 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
             f"care label {name}{where}" if texts else run,
         ),
         use=Step(
-            "Read the estimates: the page has them, and so has the view `latest_aggregates` of the database.",
+            "Read the estimates on the page, or in the view `latest_aggregates` of the database.",
             f"care report --open{where}",
         ),
-        again=Step("Bring the test set up to date; what fails reports why.", run),
+        again=Step("Bring the test set up to date; a step that fails reports the reason.", run),
         decide=Step(compare, f"care fits accept {name}{where}"),
         report=f"run `care judges report {name} --workspace .{with_labels} --cut VALUE` in the workspace's folder",
         cut=f"cut: VALUE in testsets/{testset}.yaml",

@@ -50,7 +50,7 @@ def compare(
     Parameters
     ----------
     aggregator, estimate : str, (n,) array
-        Name of the aggregator, and its estimate in the order of ``items``, like ``named``.
+        Name of the aggregator, and its estimate. ``estimate`` and ``named`` are in the order of ``items``.
     fit_labels : FitLabels
         Labels that correct the judges if each system has enough; for pairs, if each pair of systems has enough.
     panel : ScoreMatrix

@@ -41,7 +41,7 @@ class FactorsDocument:
     correlations : tuple of tuples of float or None
         Spearman correlation of each factor with each feature; None if undefined.
     rules : dict rule -> factor
-        Factor, counted from 0, that each rule takes for quality.
+        Factor, counted from 0, that each rule selects as the quality factor.
     judges : dict judge -> tuple of float or None
         Spearman correlation of the judge's scores with each feature; None if undefined.
     """
@@ -112,13 +112,13 @@ class SystemsDocument:
 
     @property
     def as_seen(self) -> str:
-        """Warning about differences without labels; empty if labels correct the differences."""
+        """Warning about the bias of differences without labels; empty if labels correct the differences."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
-        caution = "Without labels they are the judges' view, with every bias about a system that the judges share."
+        caution = "Without labels, the differences include every bias about a system that the judges share."
         if self.kind != LOG_ODDS:
             return caution
         return (
-            f"{caution} For pairs they are too small, often by a third or more: random errors of the judges draw every "
-            "difference toward 0, and the interval does not allow for it. The order of the systems is not affected."
+            f"{caution} For pairs, they are too small, often by a third or more: random errors of the judges shrink "
+            "each difference toward 0, and the interval does not correct this. The order of the systems stays right."
         )

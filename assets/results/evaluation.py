@@ -21,7 +21,7 @@ BEST_JUDGE = "best_judge"
     description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
 )
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Evaluate the aggregates against gold."""
+    """Evaluate each aggregate of a test set against gold, and store the metrics."""
     return dg.MaterializeResult(metadata=evaluate_latest(workspace, context.partition_key))
 
 
@@ -31,6 +31,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
 
     from assets.fit.documents import FitDocument
     from assets.results.gold import best_judge, evaluations, held_out_gold, panel_items
+    from care_ops.errors import counted
     from care_ops.records import Evaluation
     from warehouse.fit_rows import load_evaluation
 
@@ -41,7 +42,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     columns = workspace.parts.read_gold(testset)
     gold = held_out_gold(columns, labels)
     if np.isnan(gold).all():
-        return {"gold": "none: nothing to evaluate against"}
+        return {"gold": "not evaluated: no item has gold that the fit has not used"}
     answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
     records = evaluations(answers, gold, scale)
     with workspace.warehouse.writer() as connection:
@@ -52,8 +53,8 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     best = best_judge(panel, panel_items(panel, columns, labels).gold, scale)
     if best is not None:
         folder.write(best, BEST_JUDGE)
-    with_gold, counted = (int((~np.isnan(known)).sum()) for known in (columns.gold, gold))
-    why = f"{with_gold} items have gold"
-    if left_out := with_gold - counted:
-        why += f"; {left_out} are left out, because the fit has seen their label or one of their split unit"
-    return {"evaluated_items": counted, "left_out_for_labels": left_out, "why_so_many": why}
+    with_gold, evaluated = (int((~np.isnan(known)).sum()) for known in (columns.gold, gold))
+    why = f"{evaluated} of {counted(with_gold, 'item')} with gold"
+    if left_out := with_gold - evaluated:
+        why += f"; {left_out} left out, because the fit has used a label of the item or of its split unit"
+    return {"evaluated_items": evaluated, "left_out_for_labels": left_out, "why_so_many": why}

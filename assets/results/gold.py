@@ -15,7 +15,10 @@ from warehouse.items import ItemColumnsRead
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) -> ItemColumnsRead:
-    """Return the items in the order of the panel, without the gold of labelled items and of their split units."""
+    """Return the items in the order of the panel, without the gold of items whose label a fit has used.
+
+    The gold of other items in the same split units is removed, too.
+    """
     gold = held_out_gold(items, labels)
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=gold)
@@ -27,7 +30,7 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) 
 
 
 def held_out_gold(items: ItemColumnsRead, labels: FitLabels) -> Array:
-    """Return gold with NaN for labelled items and their split units."""
+    """Return gold, (n,), with NaN for labelled items and for all items of their split units."""
     if not labels.labels:
         return items.gold
     units = items.units()

@@ -113,7 +113,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
     lost = {*workspace.parts.testsets()} - there
     wrong += [f"test set {name} or its published fit is not in the database" for name in lost]
     if wrong:
-        raise WarehouseError(f"this backup does not restore everything; use another one: {'; '.join(wrong)}")
+        raise WarehouseError(f"this backup does not restore everything; use another backup: {'; '.join(wrong)}")
     return rows
 
 
@@ -131,7 +131,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
 
 
 def _below(folder: Path, *, hidden: bool) -> list[Path]:
-    """List the files below a folder, also below links except those to a parent folder."""
+    """List the files below a folder and below its links; a link to a parent folder is not followed."""
     found: list[Path] = []
     for name, folders, files in os.walk(folder, followlinks=True):
         here = Path(name)

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether there are parts but no usable database; raise ``WarehouseError`` if it is of a later release."""
+    """Return whether there are parts but no usable database; raise ``WarehouseError`` for a later release's one."""
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 
@@ -31,7 +31,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     Returns
     -------
     dict judge -> message
-        Judges that cannot be built and thus have no key; their parts stay.
+        Error of each judge whose scores cannot be loaded; the judge's parts stay.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
             records = _read_items(workspace, testset)
             load_items(copy, testset, records, workspace.parts.items_version(testset, "source_version"))
         except CareError as error:  # the asset `items` is stale, and fails with this message
-            _log.info("%s is left out of the rebuilt database: %s", testset, error)
+            _log.info("Test set %s is not in the rebuilt database, because its items are unread: %s", testset, error)
             continue
         with rebuilding.writer() as connection:
             transactions = LongWrite(connection)

@@ -41,7 +41,7 @@ _SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
 
 @dataclass(frozen=True)
 class Finding:
-    """Damaged or quarantined file, with a message about it.
+    """Damaged or quarantined file of a workspace.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def verify_some(workspace: Workspace) -> list[Path]:
 def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
     for pattern, read, then in (
         ("items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
-        ("scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
+        ("scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` requests its scores again"),
     ):
         for path in sorted(root.glob(pattern)):
             yield path, read, then
@@ -116,14 +116,14 @@ def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
         if repair:
             delete(note)
             _have_asked_again(workspace, note.parent.parent)
-            then = "the next `care run` asks about its items again, which costs money" if costs else _AGAIN
+            then = "the next `care run` requests these scores again, which costs money" if costs else _AGAIN
             yield Finding(noted(note), "ok", f"{message}; {then}")
         elif costs:
             yield Finding(
                 noted(note),
                 "fails",
-                f"{message}. CARE does not ask about its items again, because that costs money: restore the file if "
-                "you have a backup, then run `care doctor --repair`; the next `care run` asks for missing scores",
+                f"{message}. CARE does not request these scores again, because that costs money: restore the file if "
+                "you have a backup, then run `care doctor --repair`; the next `care run` requests missing scores",
             )
         else:
             yield Finding(noted(note), "warns", f"{message}. `care doctor --repair` deletes this note")
@@ -135,7 +135,7 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
-    """Drop a folder's scores from the database, because CARE then requests those that its parts lack."""
+    """Drop a folder's scores from the database, which makes CARE request the scores that the folder lacks."""
     judge, testset = _owner_of(folder, "judge"), _owner_of(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:
@@ -157,7 +157,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
         (workspace.fits.root, "testset=*/fit=*.parquet", fit_of, _FROM_A_BACKUP),
         (workspace.fits.root, "testset=*/*.json", read_document, _FROM_A_BACKUP),
         (workspace.fits.root, "testset=*/publications.jsonl", read_lines, "its readable lines are kept"),
-        (workspace.data / "experiments", "*.json", read_document, "`care run --select key:NAME` makes it again"),
+        (workspace.data / "experiments", "*.json", read_document, "`care run --select key:NAME` rebuilds it"),
         (workspace.report_folder, "*.html", _read_page, _AGAIN),
         (workspace.data, FORGOTTEN, read_lines, ""),
     ):
@@ -182,11 +182,11 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
             yield Finding(
                 path,
                 "fails",
-                f"{error}. CARE reads no items without this list of forgotten items: put it back from a backup, or "
-                "move it away and `care admin forget` each of those items again",
+                f"{error}. CARE reads no items without this list of forgotten items: restore the file from a backup, "
+                "or move it away and run `care admin forget` for each of these items again",
             )
         elif not repair:
-            costs = ", which costs money: put a backup in its place first" if _costs_money(workspace, path) else ""
+            costs = ", which costs money: first restore the file from a backup" if _costs_money(workspace, path) else ""
             yield Finding(path, "fails", f"{error}. `care doctor --repair` quarantines it, and {then}{costs}")
         elif path.name == "publications.jsonl":
             workspace.fits.publications(unquote(path.parent.name.removeprefix("testset=")))

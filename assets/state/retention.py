@@ -1,4 +1,4 @@
-"""Deletion on request: old fit versions, unused score parts, and single items."""
+"""Deletion of old fit versions, unused score parts and single items, on a person's request."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from assets.report.names import labels_name
 from assets.report.to_label import leave_out
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import FORGOTTEN, Workspace, forgotten_key
-from care_ops.errors import CareError, InputError
+from care_ops.errors import CareError, InputError, counted
 from warehouse.documents import document_of, read_record
 from warehouse.storage import (
     DAMAGED,
@@ -90,10 +90,10 @@ def _old_fits(workspace: Workspace, testset: str, versions: int, before: float) 
         files = [path for name in (version.fit_version, *version.fits.values()) for path in files_of.pop(name, ())]
         if version.fit_version not in kept:
             file = workspace.fits.version_file(testset, version.fit_version)
-            yield Removable(f"fit {version.fit_version} of {testset}", f"made {version.made_at[:10]}", (file, *files))
+            yield Removable(f"fit {version.fit_version} of {testset}", f"built {version.made_at[:10]}", (file, *files))
     loose = [path for path in chain(*files_of.values()) if path.stat().st_mtime < before]  # such as after a kill
     if loose:
-        yield Removable(f"{len(loose)} files of fits of {testset}", "no kept fit names them", tuple(loose))
+        yield Removable(f"{counted(len(loose), 'fit file')} of {testset}", "no stored fit uses them", tuple(loose))
 
 
 def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
@@ -104,7 +104,8 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
             if not old:
                 continue
             if judge not in workspace.judges or testset not in workspace.testsets_of(judge):
-                yield Removable(f"{len(old)} parts of {judge} on {testset}", "no longer in the workspace", tuple(old))
+                what = f"{counted(len(old), 'part')} of {judge} on {testset}"
+                yield Removable(what, "no longer in the workspace", tuple(old))
                 continue
             try:
                 key = judge_key(workspace, judge, testset)
@@ -112,7 +113,7 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
                 continue
             stale = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
             if stale:
-                what = f"{len(stale)} parts of {judge} on {testset}"
+                what = f"{counted(len(stale), 'part')} of {judge} on {testset}"
                 yield Removable(what, "scored under another specification", tuple(stale))
 
 
@@ -123,7 +124,7 @@ def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the parts of each judge and test set without loss; return the number of files saved."""
+    """Merge the parts of each judge and test set without loss; return by how many the files became fewer."""
     recover(workspace)
     return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 
@@ -244,7 +245,7 @@ def _promised(workspace: Workspace) -> UnderWay | None:
         return None
     except DamagedError as error:
         raise DamagedError(
-            f"{error}. The removal of an item is incomplete: move the file away and `care admin forget` that item again"
+            f"{error}. An item is not completely removed: move this file away, and run `care admin forget` for it again"
         ) from None
 
 

@@ -78,14 +78,14 @@ def test_changes_are_relative_to_the_last_published_fit(workspace_after_run):
     data = gather(load_workspace(workspace_after_run), "one")
     assert data.changes.fit_version == "before"
     assert data.made_at == published.made_at[:16].replace("T", " ")
-    assert data.changes.why == ["built again"]
+    assert data.changes.why == ["rebuilt from the same inputs"]
     assert data.changes.moved.order == pytest.approx(1.0)
     assert len(data.changes.moved.items) == 10
     assert {move.moved for move in data.changes.moved.items} == {0.0}
     fits.fit_file("one", "older").unlink()
     data = gather(load_workspace(workspace_after_run), "one")
     assert data.changes.moved is None, "a deleted old fit stops no page"
-    assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["built again"])
+    assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["rebuilt from the same inputs"])
 
 
 def test_a_page_lists_the_changes_since_the_previous_fit(data, tmp_path):

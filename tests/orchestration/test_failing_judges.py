@@ -70,7 +70,7 @@ def test_attempts_are_counted_and_limited(endpoint, workspace_after_run):
     failed = statuses(folder)["engine_error"]
     assert run(folder).materialised == [], "asked twice, as often as `attempts` allow"
     assert len(server.requests) == asked
-    assert f"Judge api was asked about {failed} of 40 items as often" in care_notes(folder)
+    assert f"Judge api failed on {failed} of 40 items as often" in care_notes(folder)
     printed = care(folder, "run", "--dry-run")
     assert "every judge has scored every item" not in printed
     assert [(row["judge"], row["items"], row["given_up"]) for row in care_json(folder, "run", "--dry-run")] == [

@@ -117,7 +117,7 @@ def test_a_blocked_fit_is_accepted_pinned_and_rolled_back(nightly_runs):
     assert published(folder) == [(first, "promote", True)]
     care(folder, "fits", "accept", "one")
     assert published(folder) == [(latest, "accept", False)]
-    assert "no kept fit has" in care(folder, "fits", "promote", "zzz", code=2)
+    assert "the id 'zzz' matches no stored fit" in care(folder, "fits", "promote", "zzz", code=2)
 
 
 @pytest.mark.slow

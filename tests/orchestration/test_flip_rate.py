@@ -44,4 +44,4 @@ def test_the_card_of_a_repeated_judge_shows_its_flip_rate(tmp_path, monkeypatch)
     assert dict(query(folder, f"SELECT item_id, value FROM {joined} WHERE judge = 'api'")) == expected
     page = (folder / "data" / "report" / page_name("one")).read_text()
     (shown,) = re.findall(r"<dt>Repeats</dt><dd>(.*?)</dd>", page)
-    assert "it gave 10 of 30 items different grades (flip rate 33.3%)" in shown
+    assert "10 of 30 items got different grades (flip rate 33.3%)" in shown

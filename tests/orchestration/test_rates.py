@@ -210,7 +210,7 @@ def test_a_gate_against_a_stored_fit_reports_changed_labels_and_judges(tmp_path)
     (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: nonsense}\n")
     assert "length" not in keys_of_judges(load_workspace(folder), "one")
     code, _, output = care(*command[:-1], "nothing")
-    assert (code, "no kept fit has 'nothing'" in output) == (2, True), output
+    assert (code, "the id 'nothing' matches no stored fit" in output) == (2, True), output
 
 
 def test_what_is_wrong_is_named(folder):

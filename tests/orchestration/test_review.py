@@ -72,7 +72,7 @@ def failed(folder):
 HOLDS_BACK = {
     "gold_leakage": "cheat: the scores equal the gold label",
     "panel_shrunk": "no longer admitted (a: ",
-    "duplicate_items": "repeat another's texts",
+    "duplicate_items": "repeat the texts of an item",
 }
 """What is said of a night with three faults, by the check that holds it back."""
 

@@ -255,14 +255,14 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["fit_version"]
     assert newer != first == places.json["fit_version"]
     assert f"the newer fit {newer} is not published" in places.run
-    assert "The tables of the page are of another fit" not in places.run + places.page
+    assert "The tables on the page describe another fit" not in places.run + places.page
     assert tables() == drawn
 
     page.unlink()
     places = run_and_read(clear)
     assert places.json["fit_version"] == first
-    assert "The tables of the page are of another fit" in places.run
-    assert "The tables of the page are of another fit" in places.page
+    assert "The tables on the page describe another fit" in places.run
+    assert "The tables on the page describe another fit" in places.page
     assert tables() != drawn
 
 
@@ -310,7 +310,7 @@ def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
     places = run_and_read(clear)
     assert (
         assert_same_verdict_everywhere(places, "held back")
-        == f"No verdict is kept of fit {first}, which a person pinned."
+        == f"The verdict on fit {first}, which a person pinned, is not stored."
     )
     assert f"care fits accept one --workspace {clear}" in places.run
 
