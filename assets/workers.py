@@ -1,4 +1,4 @@
-"""Dask workers of a run, which start when the remaining work is large enough."""
+"""Dask workers of a run; they start if the remaining work is large enough."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DaskConfig:
 
 
 class Workers:
-    """Dask workers of one run, whose client is started on first use.
+    """Dask workers of one run; the client starts at the first use.
 
     If care.yaml or the environment names a scheduler, its workers get all work. Otherwise, local workers start if the
     forecast for the remaining work, by the mean time of the finished work, exceeds ``WORTH_S``.

@@ -47,7 +47,7 @@ def forgotten_key(testset: str, item_id: str) -> str:
 class Memory:
     """Cache of values that were read or computed since the workspace was loaded.
 
-    Judge keys are stored by judge and test set, readings by test set and kind of file, all other values by test set.
+    Judge keys are stored by judge and test set, readings by test set and file, and all other values by test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
@@ -66,11 +66,11 @@ class ReviewConfig:
     hold : bool
         Whether a failed check blocks; otherwise it only warns.
     max_psi : float
-        Largest population stability index of the recommended aggregate, beyond what chance gives.
+        Largest population stability index of the recommended aggregate, in excess of its value under chance.
     min_rank_correlation : float
         Minimum rank correlation (Spearman) of that aggregate's estimates in the two fits, over their shared items.
     declared : tuple of str
-        Judges that are people, or that equal the gold label on purpose; their agreement with gold is not a leak.
+        Judges that are people, or whose scores equal the gold label by design; the check `gold_leakage` ignores them.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -172,7 +172,7 @@ class Workspace:
 
     @cached_property
     def fits(self) -> FitStore:
-        """Store of kept fits and publications."""
+        """Store of the fits and of their publications."""
         from warehouse.fits import FitStore
 
         return FitStore(self.data / "parts" / "fits")
@@ -207,13 +207,13 @@ class Workspace:
     def testset(self, name: str) -> TestsetSpec:
         """Return a test set by name; raise ``InputError`` if there is none."""
         if name not in self.testsets:
-            raise InputError(f"no test set {name!r} in {self.root}; it has {', '.join(self.testsets) or 'none'}")
+            raise InputError(f"no test set {name!r} in {self.root}; choose from {', '.join(self.testsets) or 'none'}")
         return self.testsets[name]
 
     def judge(self, name: str) -> JudgeSpec:
         """Return a judge by name; raise ``InputError`` if there is none."""
         if name not in self.judges:
-            raise InputError(f"no judge {name!r} in {self.root}; it has {', '.join(self.judges) or 'none'}")
+            raise InputError(f"no judge {name!r} in {self.root}; choose from {', '.join(self.judges) or 'none'}")
         return self.judges[name]
 
     def testsets_of(self, judge: str) -> list[str]:
@@ -225,7 +225,7 @@ class Workspace:
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def admission_of(self, testset: str) -> AdmissionRule:
-        """Return the admission rule of a test set; by default, asked judges without scores have failed."""
+        """Return the admission rule of a test set; by default, missing scores count as failed if CARE asks a judge."""
         asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
@@ -236,15 +236,18 @@ class Workspace:
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
             return self.two_directions(testset)
-        return f"families names {unknown[0]!r}, but the judges of test set {testset!r} are {listed(known)}"
+        return (
+            f"families names {unknown[0]!r}, but the judges of test set {testset!r} are {listed(known)}; correct the "
+            "name in the test set's file"
+        )
 
     def two_directions(self, testset: str) -> str | None:
         """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
-            f"test set {testset!r} has recorded scores in which a high score prefers the left answer, but a high "
-            f"answer of the template {asked!r} prefers the right one; take the template out, or give the scores "
-            "their own test set"
+            f"test set {testset!r} mixes two directions: a high recorded score prefers the left answer, and a high "
+            f"score by the template {asked!r} prefers the right answer; remove the template, or move the recorded "
+            "scores to a test set of their own"
         )
 
     def _prompt_of_pairs(self, testset: str) -> str | None:
@@ -264,7 +267,7 @@ class Workspace:
         return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration, not_quality=not_quality)
 
     def higher_is_right(self, testset: str) -> bool:
-        """Return whether a higher score of a pair prefers ``response_2``, as with a template."""
+        """Return whether a higher score of a pair prefers ``response_2``, as the templates for pairs do."""
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -288,8 +291,8 @@ class Workspace:
             return set()
         except DamagedError as error:
             raise DamagedError(
-                f"{error}. CARE reads no items without this list of forgotten items: put it back from a backup, or "
-                "move it away and `care admin forget` each of those items again"
+                f"{error}. CARE reads no items without this list of forgotten items: restore the file from a backup, "
+                "or move it away and run `care admin forget` for each of these items again"
             ) from None
 
     def labels_file(self, testset: str) -> Path | None:
@@ -317,5 +320,5 @@ class Workspace:
     def labels_of_nobody(self) -> str:
         """Return an error if ``labels`` names an unknown test set; otherwise empty."""
         strange = next((name for name in self.labels if name not in self.testsets), None)
-        message = f"{self.root}/care.yaml: labels: there is no test set {strange!r}; give the name of its file"
+        message = f"{self.root}/care.yaml: labels: there is no test set {strange!r}; use the name of a test set's file"
         return "" if strange is None else sentence(message)

@@ -22,7 +22,7 @@ def testset_name(scores: Path, wanted: str | None) -> str:
     try:
         return TestsetSpec.model_validate({"name": name, "source": {"kind": "demo"}}).name
     except ValueError as error:
-        message = f"{scores}: no test set can have the name {name!r}; give the file another name, or the test set"
+        message = f"{scores}: {name!r} is not a valid name of a test set; rename the file, or give a valid name"
         raise InputError(message) from error
 
 
@@ -39,7 +39,7 @@ def testset_yaml(
 ) -> str:
     """Return the YAML of a test set of recorded scores, with paths relative to the workspace.
 
-    If ``items`` is None, a table of items is written from the columns of the scores that describe items. ``scales`` are
+    If ``items`` is None, write a table of items from the columns of the score table that describe items. ``scales`` are
     the scale of the panel and the scales of single judges.
     """
     scale, of_judges = scales

@@ -58,7 +58,7 @@ def make_folder(path: Path) -> None:
 
 
 def fit_document(result: TableFit) -> dict[str, Any]:
-    """Return the content of fit.json: everything except the rows by item and by judge."""
+    """Return the content of fit.json: all results except the values of single items and the judge weights."""
     fit, page = result.fit, result.page
     return {
         "verdict": asdict(result.verdict),

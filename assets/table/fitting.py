@@ -65,7 +65,7 @@ class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
     ``source`` is a path or a name; its last part is the title of the page. ``items`` may be incomplete. The fit may use
-    ``labels``. ``readings`` describe how the files were read, ``rescaled`` the judges whose scores were rescaled.
+    ``labels``. ``readings`` describe how the files were read; ``rescaled`` lists judges whose scores were rescaled.
     """
 
     source: str
@@ -198,7 +198,7 @@ def _flagged(table: ScoreTable) -> list[Reason]:
         return []
     examples = listed([f"{item} ({rules[0]})" for item, rules in found.items()], 3)
     message = f"{counted_words(len(found), 'item')} may try to influence the judges: {examples}."
-    return [Reason("injection", message, detail="Check their texts, and leave out those that do.")]
+    return [Reason("injection", message, detail="Check the texts of these items, and remove the items that do.")]
 
 
 def _guessed_scales(table: ScoreTable) -> list[Reason]:
@@ -215,7 +215,8 @@ def _guessed_scales(table: ScoreTable) -> list[Reason]:
 def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
     left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
     named = listed([f"{left.column!r} ({left.why.partition(';')[0]})" for left in left_out])
-    reason = Reason("no judge", f"Columns left out: {named}.", detail="If one is a judge, write its scores as numbers.")
+    detail = "If such a column is a judge, write its scores as numbers."
+    reason = Reason("no judge", f"Columns left out: {named}.", detail=detail)
     return (reason,) if left_out else ()
 
 
@@ -271,7 +272,7 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) < MIN_JUDGES:
-        why = too_few(scores, checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
+        why = too_few(scores, checks, loosen="--admit all admits all judges that vary", declare="--absent not_asked")
         raise FitError(f"{table.source}: {why}")
     panel = scores.select_judges(admitted)
     check_cut(panel.values, config.fit.cut, "scores")
@@ -284,7 +285,7 @@ def check_cut(values: Array, cut: float | None, what: str) -> None:
     if cut is not None and not low <= cut < high:
         which = "all" if cut < low else "no"
         raise InputError(
-            f"--cut {cut:g}: {which} {what} are above it; they are {low:g} to {high:g}, so give a pass mark in this "
+            f"--cut {cut:g}: {which} {what} are above this cut; they are {low:g} to {high:g}, so give a cut in this "
             f"range, such as {(low + high) / 2:g}"
         )
 
@@ -335,7 +336,7 @@ def systems_of(table: ScoreTable, config: TableConfig) -> Named:
 
 
 def unnamed_systems(table: ScoreTable, config: TableConfig) -> str | None:
-    """Return a hint at the items' columns of systems if ``config.systems`` names none; None without such a column."""
+    """Suggest columns that name systems if ``config.systems`` is empty; return None if there is no such column."""
     metadata = [record.metadata for record in table.records]
     columns = system_columns(list(dict.fromkeys(name for values in metadata for name in values)))
     several = [name for name in columns if len({str(values.get(name)) for values in metadata}) > 1]

@@ -60,7 +60,7 @@ def judge_reports(
     check_labels(table, labels)
     every, labels = labels, _decided(table, labels, config.fit.cut)
     if only not in (None, PANEL, *table.scores.judges):
-        raise InputError(f"no judge {only!r}; choose from {', '.join(table.scores.judges)}, and {PANEL!r}")
+        raise InputError(f"there is no judge {only!r}; choose from {', '.join(table.scores.judges)}, {PANEL!r}")
     answer = recommended_estimate(admit(table, config)[0], config.fit, table.labels)
     item_ids = table.scores.item_ids
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in item_ids], dtype=np.float64)
@@ -114,7 +114,7 @@ def _cut(judge: str, scores: Array, declared: float | None) -> float:
         return declared
     if len(values) != 2:
         raise InputError(
-            f"{judge} gives {len(values)} different scores; give the score above which it passes an answer with --cut"
+            f"{judge} has {len(values)} different scores; give the score above which an answer passes with --cut"
         )
     return float(values.mean())
 

@@ -42,10 +42,11 @@ class LabelEffect:
     next_moved: float
 
     def sentence(self) -> str:
-        """Return a sentence on the effect, and on the expected effect of ten more labels."""
+        """Describe the effect of the labels, and the expected effect of ten more labels."""
         return (
-            f"{counted(self.labels, 'label')} changed {self.moved} of the top {self.top} items (rank correlation with "
-            f"the scores before: {self.correlation:.2f}); ten more would probably change about {self.next_moved:.0f}"
+            f"{counted(self.labels, 'label')} changed {self.moved} of the top {counted(self.top, 'item')} (rank "
+            f"correlation with the estimate without labels: {self.correlation:.2f}); ten more would probably change "
+            f"about {self.next_moved:.0f}"
         )
 
 

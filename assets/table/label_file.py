@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from assets.labels import read_labels
-from care_ops.errors import InputError, guard
+from care_ops.errors import InputError, counted, guard
 from care_ops.labels import Label
 from warehouse.items import ItemRecord
 from warehouse.sources.bounds import within_memory
@@ -33,13 +33,13 @@ def texts_of(item: ItemRecord) -> dict[str, str]:
 
 
 def blinded(item_id: str) -> str:
-    """Return the id of an item that a rater sees: a code if the id would reveal the system."""
+    """Return the item id that a rater sees: the id itself, or a code if the id would reveal the system."""
     return f"item-{blake2b(item_id.encode(), digest_size=6).hexdigest()}" if " / " in item_id else item_id
 
 
 @dataclass(frozen=True)
 class LabelRow:
-    """Row of a label file: an item to label, and how it was drawn. All fields are texts, as in the file."""
+    """Row of a label file: an item, its label, and how the item was drawn. All fields are text, as in the file."""
 
     item_id: str
     label: str = ""
@@ -73,7 +73,7 @@ class LabelFile:
     def read(cls, path: Path) -> LabelFile:
         """Read a label file; a file that does not exist yet has no rows.
 
-        Raises ``InputError`` if it has other columns, or labels that ``read_labels`` refuses.
+        Raises ``InputError`` if the file has other columns, or labels that ``read_labels`` rejects.
         """
         if not path.exists():
             return cls(path, [])
@@ -147,8 +147,8 @@ class LabelFile:
         unknown = [label.item_id for label in labels if label.item_id not in known]
         if unknown:
             raise InputError(
-                f"{len(unknown)} item(s), such as {unknown[0]!r}, are not in {self.path}; export that file, and fill "
-                "in its column `label`"
+                f"{counted(len(unknown), 'item')} not in {self.path}, such as {unknown[0]!r}; export the items of that "
+                "file, and fill in the column `label`"
             )
         filled = repeated = 0
         for label in labels:

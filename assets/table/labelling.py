@@ -1,11 +1,11 @@
-"""Choice of items to label."""
+"""Random choice of items to label, and of labelled items to label a second time."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from assets.table.label_file import LabelRow
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 
 
 def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: int, seed: int) -> list[LabelRow]:
@@ -24,17 +24,17 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
         return []
     if any(row.probability for row in known):
         raise InputError(
-            f"the file has {len(items)} items, drawn with unequal probabilities, so CARE cannot add items to reach "
-            f"{count}; label the items it has, or draw another file with --out"
+            f"CARE cannot enlarge the file to {count} items, because its {counted(len(items), 'item')} were drawn with "
+            "unequal probabilities; label these items, or draw another file with --out"
         )
     if count > len(item_ids):
-        raise InputError(f"--count is {count}, but there are only {len(item_ids)} items; lower --count")
+        raise InputError(f"--count is {count}, but there are only {counted(len(item_ids), 'item')}; lower --count")
     rest, rng = sorted(set(item_ids) - set(items)), np.random.default_rng([seed, len(items)])
     return [LabelRow(rest[int(k)]) for k in rng.choice(len(rest), count - len(items), replace=False)]
 
 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
-    """Draw items for a second label, until ``repeats`` items have one; raise ``InputError`` with too few labels."""
+    """Draw labelled items for a second label, to reach ``repeats``; raise ``InputError`` with too few labels."""
     by_item: dict[str, list[LabelRow]] = {}
     for row in known:
         by_item.setdefault(row.item_id, []).append(row)
@@ -42,8 +42,8 @@ def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[La
     missing = repeats - sum(len(rows) > 1 for rows in by_item.values())
     if missing > len(single):
         raise InputError(
-            f"--repeat is {repeats}, but only {len(single)} more items have a first label; label more items, or lower "
-            "--repeat"
+            f"--repeat is {repeats}, but only {counted(len(single), 'item')} can get a second label; label more items, "
+            "or lower --repeat"
         )
     drawn = np.random.default_rng([seed, 1]).choice(len(single), max(missing, 0), replace=False)
     first = [by_item[single[int(k)]][0] for k in drawn]

@@ -35,7 +35,7 @@ class FitOptions(TypedDict, total=False):
     prevalence : float
         Declared share of items with Q = 1.
     admit, absent, max_missing :
-        Which judges may sit on the panel; see ``care_ops.config.AdmissionRule``.
+        Rule that admits judges to the panel; see ``care_ops.config.AdmissionRule``.
     intervals : int
         Resamples for intervals of weights, 20 or more; 0 for none.
     system : str or sequence of str

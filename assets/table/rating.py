@@ -16,7 +16,7 @@ from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, s
 from assets.table.reading import TableInputs, read_table, usual_item
 from assets.workspace import Workspace
 from care_ops.config import FitConfig
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from care_ops.fit import Watch, unwatched
 from care_ops.labels import Drawn, Labels
 from care_ops.metrics import rank_correlation
@@ -91,8 +91,8 @@ def rate_table(
 ) -> Rates:
     """Estimate rates of the systems in ``config.systems``, or of all items; for pairs, shares of wins.
 
-    Raises ``InputError`` for labels that cannot be used and as ``systems_of``; ``FitError`` without an estimate or
-    enough labels.
+    Raises ``InputError`` if the labels or the systems cannot be used, and ``FitError`` if there is no estimate or there
+    are too few labels.
     """
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, options)
@@ -136,7 +136,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
     if paired:
         labels = labels.as_shares(bounds or label_scale(labels.values.values(), config.fit.scale))
     elif bounds is not None and not sequential:
-        raise InputError("--label-bounds is only for --sequential and for pairs; remove it")
+        raise InputError("--label-bounds is only for --sequential and for pairs; remove --label-bounds")
     panel, _ = admit(table, config)
     estimate = recommended_estimate(panel, config.fit, table.labels)
     item_ids = panel.item_ids
@@ -144,7 +144,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
     if sequential and len(set(chance.tolist())) > 1:
         raise InputError(
             "--sequential needs a simple random sample, but these items were drawn with different probabilities; "
-            "remove it"
+            "remove --sequential"
         )
     row_of = {item: row for row, item in enumerate(item_ids)}
     given = labels.first if sequential else labels.values  # a confidence sequence uses each item's first label
@@ -209,7 +209,7 @@ def contradiction_of_labels(table: ScoreTable, labels: Labels, config: TableConf
 
 
 def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
-    """Return a sentence on which answer of a pair a high score prefers; None if items are not pairs."""
+    """Explain which answer of a pair a high score prefers; return None if the items are not pairs."""
     if len(config.systems) != 2:
         return None
     pairs = [pair for pair in systems_of(table, config) if pair is not None and pair[0] != pair[1]]
@@ -227,12 +227,13 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     unknown = [item for item in labels.values if item not in scored]
     if unknown:
         called = f"; use the ids of items with scores, such as {table.scores.item_ids[0]!r}"
-        raise InputError(f"{len(unknown)} label(s) belong to items without scores, such as {unknown[0]!r}{called}")
+        count = counted(len(unknown), "label")
+        raise InputError(f"the table has no scores for the items of {count}, such as {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.labels.labels]
     if twice:
         raise InputError(
-            f"{len(twice)} item(s), such as {twice[0]!r}, are in both --labels and --fit-labels; a label that the fit "
-            "has used cannot correct its scores, so give each label to only one of the two"
+            f"{counted(len(twice), 'item')} in both --labels and --fit-labels, such as {twice[0]!r}; a label that the "
+            "fit has used cannot correct its scores, so give each label to only one of the two options"
         )
     if not labels.values:
         raise InputError("there are no labels yet; fill in the column `label` of the file, for ten items or more")

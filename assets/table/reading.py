@@ -89,7 +89,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the item column of the other tables: the user's choice, or the columns that together name an item."""
+    """Return the item column of the other tables: the column that the user named, or the columns of the score table."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 
@@ -136,7 +136,7 @@ def _read_items(
     records = {record.item_id: record for record in read_items(source, options=options, item=item, report=taken.append)}
     scored = {matrix.item_ids[k] for k in (matrix.values == matrix.values).any(axis=1).nonzero()[0]}
     unscored = [item for item in records if item not in scored]
-    lacking = f"without a score, and so without an answer: {len(unscored):,} of {counted(len(records), 'item')}"
+    lacking = f"no score, and thus no estimate: {len(unscored):,} of {counted(len(records), 'item')}"
     report(taken[0].noting(f"{lacking}, the first is {first!r}" for first in unscored[:1]))
     refuse_strangers(matrix.item_ids, records, _place(source, "items"))
     return records

@@ -32,13 +32,13 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 
 def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows without the column ``tau`` if they have AUC, because both measure the order."""
+    """Remove the column ``tau`` from rows that have AUC, because AUC measures the same order."""
     has_auc = any(row.get("auc") is not None for row in rows)
     return [{column: value for column, value in row.items() if not (has_auc and column == "tau")} for row in rows]
 
 
 def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
-    """Return one line on the agreement of aggregates with gold; an empty list without gold."""
+    """Describe the agreement of aggregates with gold in one line; return an empty list without gold."""
     found = {name: page.evaluations[name] for name in names if name in page.evaluations}
     found = {name: one for name, one in found.items() if one.order is not None}
     metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"

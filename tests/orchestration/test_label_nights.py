@@ -148,6 +148,6 @@ def test_contradictory_labels_are_reported_as_in_care_fit(tmp_path):
 
 def test_labels_of_a_renamed_test_set_are_reported(two):
     (two / "testsets" / "one.yaml").rename(two / "testsets" / "other.yaml")
-    printed = "care.yaml: labels: there is no test set 'one'; give the name of its file"
+    printed = "care.yaml: labels: there is no test set 'one'; use the name of a test set's file"
     assert printed in care(two, "doctor", "--json", code=1)
     assert printed in " ".join(care(two, "status").split())

@@ -122,7 +122,7 @@ def test_a_command_waits_for_another_and_sees_its_changes(workspace_after_run):
     printed = process.output().decode()
     assert printed.count("waiting for") == 1
     assert f"waiting for `care something` (process {os.getpid()}, since 20" in printed
-    assert "parts of length on one" in printed
+    assert "of length on one" in printed
 
 
 def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):

@@ -246,7 +246,7 @@ def test_a_prompt_does_not_reverse_recorded_scores(two_systems):
     ranked = care("rate", "pairs", "--workspace", folder, "--json")
     assert '"first": "new"' in ranked[1]
     spec.write_text(recorded + "prompt: preference\n")
-    wrong = "a high score prefers the left answer, but a high answer of the template 'preference'"
+    wrong = "a high recorded score prefers the left answer, and a high score by the template 'preference'"
     assert wrong in "".join(run(folder).failures.values())
     for command in (("rate", "pairs"), ("doctor",)):
         code, printed = care(*command, "--workspace", folder)
