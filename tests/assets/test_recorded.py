@@ -93,7 +93,7 @@ def test_only_missing_recorded_scores_are_stored(recorded, monkeypatch):
 
 def test_recorded_scores_of_unknown_items_are_rejected_as_in_care_fit(recorded):
     record(recorded, i77="3", i78="4")
-    with pytest.raises(InputError, match=r"one\.csv: 2 scored item\(s\), such as 'i77', are not in this table"):
+    with pytest.raises(InputError, match=r"one\.csv: the table lacks 2 scored items, such as 'i77'"):
         store(recorded)
     assert stored(recorded)[0] == {}
     forgotten = [{"item": forgotten_key("one", item)} for item in ("i77", "i78")]

@@ -139,6 +139,6 @@ def test_a_page_with_many_items_states_that_it_uses_a_sample(data, tmp_path, mon
     assert all(whole[row.item_id] == row for row in shown)
     write_page(data, tmp_path / "report.html", VERDICT)
     page, items = (path.read_text() for path in (tmp_path / "report.html", tmp_path / "items.html"))
-    assert f"rest on {len(over_sample(data).scores.item_ids)} of them" in page
+    assert f"use a sample of {len(over_sample(data).scores.item_ids)}:" in page
     assert "The 40 best and worst of 80 items" in items
     assert "80 items, 5 judges" in page

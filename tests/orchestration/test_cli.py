@@ -170,7 +170,7 @@ def test_invalid_files_and_options_exit_with_two(tmp_path, scores):
         ((scores, "--out", out, "--admit", "some"), "admit must be 'rule' or 'all', got 'some'"),
         ((scores, "--out", scores), "is a file"),
         ((scores, "--out", out, "--labels", labels), "'nobody'"),
-        ((scores, "--out", out, "--items", labels), "are not in this table"),
+        ((scores, "--out", out, "--items", labels), "the table lacks 60 scored items"),
     ):
         result = care("fit", *words)
         assert (result.exit_code, sentence in result.output) == (2, True), result.output

@@ -169,7 +169,9 @@ def test_an_unreadable_table_creates_no_workspace(tables):
     assert "one judge" in care("init", tables / "mine", "--from", tables / "one.csv", code=2)
     assert not (tables / "mine").exists()
     named = (tables / "scores.csv").rename(tables / "a,b.csv")
-    assert "give the file another name" in " ".join(care("init", tables / "mine", "--from", named, code=2).split())
+    assert "is not a valid name of a test set" in " ".join(
+        care("init", tables / "mine", "--from", named, code=2).split()
+    )
 
 
 @pytest.mark.slow

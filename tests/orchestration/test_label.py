@@ -360,7 +360,7 @@ def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(f
     assert len({row["item_id"] for row in more}) == 12
     write(folder / "labels.csv", COLUMNS, [("i00", "", "chosen", 0.5, "", ""), ("i01", "", "chosen", 0.9, "", "")])
     code, message = care(folder, "--count", 20, "--export", folder / "out.csv")
-    assert (code, "drawn with unequal probabilities, so CARE cannot add items to reach 20" in message) == (2, True)
+    assert (code, "CARE cannot enlarge the file to 20 items, because its 2 items were drawn" in message) == (2, True)
 
 
 @pytest.mark.slow

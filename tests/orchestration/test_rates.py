@@ -278,7 +278,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     for options, sentence in cases.items():
         code, _, output = care(*given, *options)
         assert (code, sentence in output) == (2, True), output
-    assert "--cut 99: no scores are above it" in care(*given[:-1], 99)[2]
+    assert "--cut 99: no scores are above this cut" in care(*given[:-1], 99)[2]
     code, _, output = care(*given[:-2])
     assert (code, "give the score above which it passes an answer with --cut" in output) == (2, True), output
 
