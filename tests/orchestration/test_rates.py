@@ -280,7 +280,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         assert (code, sentence in output) == (2, True), output
     assert "--cut 99: no scores are above this cut" in care(*given[:-1], 99)[2]
     code, _, output = care(*given[:-2])
-    assert (code, "give the score above which it passes an answer with --cut" in output) == (2, True), output
+    assert (code, "give the score above which an answer passes with --cut" in output) == (2, True), output
 
 
 def test_a_judge_may_gate_if_its_interval_is_above_the_bar(folder):
