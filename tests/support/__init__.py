@@ -1,4 +1,4 @@
 """Helpers of tests and benchmarks: workspaces, servers, faults, hostile input, panels with known truth.
 
-This package holds helpers only. Tests, and modules that import tests or benchmarks, belong elsewhere.
+This package has only helpers. It has no tests, and its modules do not import tests or benchmarks.
 """

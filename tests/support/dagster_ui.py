@@ -1,4 +1,4 @@
-"""Dagster's UI over a workspace, driven in a browser."""
+"""Functions that operate Dagster's UI of a workspace in a browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIT_MS = 300_000
 
 @contextmanager
 def serving(workspace: Path, log: Path) -> Iterator[str]:
-    """Run ``care ui`` on a free port; yields its address."""
+    """Run ``care ui`` on a free port, and yield its address."""
     with dagster_webserver(["orchestration.cli", "ui", "--workspace", str(workspace), "--port"], log) as address:
         yield address
 
@@ -27,7 +27,7 @@ def serving(workspace: Path, log: Path) -> Iterator[str]:
 def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
     """Switch a sensor on or off, and wait until Dagster has stored it and no earlier tick is running.
 
-    Checking the box is not enough, because it is drawn as off until the page has loaded the sensor's state.
+    Checking the box is not enough, because the page shows it as off until the sensor's state is loaded.
     """
     deadline = time.monotonic() + WAIT_MS / 1000
     wanted = "RUNNING" if on else "STOPPED"
@@ -62,7 +62,7 @@ def _state(ui: str, sensor: str) -> tuple[str, str]:
 
 
 def see(page: Page, address: str, text: str) -> Locator:
-    """Reload a page until it shows a text, because not every part of the UI polls."""
+    """Reload a page until it shows a text, because some parts of the UI do not update themselves."""
     deadline = time.monotonic() + WAIT_MS / 1000
     found = page.get_by_text(text, exact=True).first
     while True:
@@ -75,10 +75,10 @@ def see(page: Page, address: str, text: str) -> Locator:
 
 
 def choose(page: Page, address: str, which: str, partition: str) -> Locator:
-    """Choose partitions in the dialog that materialises a page's assets; returns its launch button.
+    """Choose partitions in the dialog that materialises a page's assets, and return the launch button.
 
     The page shows an asset, a group or a job. ``which`` is "Missing" or "All"; partitions with two dimensions have only
-    "All", which is clicked in each dimension. ``partition`` is then one of the chosen partitions.
+    "All", which is clicked in each dimension. The function waits until ``partition`` is chosen.
     """
     deadline = time.monotonic() + WAIT_MS / 1000
     patience_s = 10.0  # slow machines fill the dialog late with missing partitions; it may need a new page
@@ -95,6 +95,6 @@ def choose(page: Page, address: str, which: str, partition: str) -> Locator:
             page.wait_for_timeout(1_000)
             if dialog.locator("span", has_text=partition).first.is_visible():
                 return dialog.get_by_role("button", name="Launch").last
-        message = f"{address}: {partition} is not among what can be chosen:\n{dialog.inner_text()}"
+        message = f"{address}: {partition} is not in the dialog:\n{dialog.inner_text()}"
         assert time.monotonic() < deadline, message
         patience_s *= 2

@@ -1,4 +1,4 @@
-"""Damage one file of a workspace, run, and compare with an undisturbed workspace.
+"""Damage of one file of a workspace, and comparison of the next runs with an undisturbed workspace.
 
 ``tests/orchestration/test_damage.py`` and ``benchmarks.soaks.damage`` choose the cases.
 """
@@ -18,13 +18,13 @@ from tests.support.faults import Difference, State, compare, state_of
 from tests.support.workspaces import make, write_items
 
 EDITED = 3
-"""Id of the item that gets another text after the damage."""
+"""Number of the item whose text changes after the damage."""
 
 ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy", "thoroughness")
 CARE = "fit: {resamples: 20, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)\w+")
 _REPAIR = re.compile(r"`care |put it back|put the parts back|correct this|move it away|no such file|not valid YAML")
-"""Words of a message about the remedy."""
+"""Pattern of the next step in an error message."""
 
 _HISTORY_OF_DAGSTER = re.compile(r"compute_logs/|history/runs/[0-9a-f-]{36}\.db$|schedules\.db$")
 """Logs of runs and ticks that are over. Only Dagster's UI reads them; SQLite has no checksums, so a bit that is flipped
@@ -81,7 +81,7 @@ def one_of_each_kind(workspace: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class CareRun:
-    """The outcome of ``care run``; ``traceback`` is an uncaught exception."""
+    """Outcome of a command; ``traceback`` is the text of an uncaught exception."""
 
     code: int
     output: str
@@ -100,18 +100,18 @@ def run(workspace: Path, *command: str) -> CareRun:
 
 @dataclass(frozen=True)
 class Case:
-    """The result of damaging one file.
+    """Result of damaging one file.
 
     Attributes
     ----------
     path, damage : str
     healed : str
-        How the damage was repaired: by itself, after a run that failed, by ``care doctor --repair``, by a person who
-        put the file back, or not at all; and whether a part of the history was lost for good.
+        How the damage was repaired: by the first run, by a run after a failed run, by ``care doctor --repair``, by a
+        person who restored the file, or not at all; and whether a part of the history was lost.
     message : str
         Message of the first run that failed.
     wrong : list of str
-        Uncaught exceptions, failures that name no repair, and what differs from an undisturbed workspace at the end.
+        Uncaught exceptions, failures without a next step, and final differences from an undisturbed workspace.
     """
 
     path: str
@@ -197,6 +197,6 @@ def _differences(found: Difference) -> list[str]:
 
 
 def _line(ran: CareRun) -> str:
-    """Return the message of a failed run, on one line."""
+    """Return the message of a failed run as one line."""
     lines = [line for line in ran.output.splitlines() if line.startswith(("failed:", "error:"))]
     return lines[0] if lines else " ".join(ran.output.split())[-200:]

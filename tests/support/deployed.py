@@ -1,4 +1,4 @@
-"""A deployment without containers: PostgreSQL and the processes of ``deploy/compose.yaml``."""
+"""Deployment without containers: PostgreSQL and the processes of ``deploy/compose.yaml``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 _PASSWORD = "a password: with / and @"
 _PORT = 5432
-"""The port that dagster.yaml names."""
+"""Port of PostgreSQL in dagster.yaml."""
 
 
 def postgres_binaries() -> Path | None:
-    """Find the folder of PostgreSQL's programs (Debian keeps it off the path); None if it is not installed."""
+    """Return the folder of PostgreSQL's programs, which is not on Debian's path, or None without PostgreSQL."""
     on_path = shutil.which("initdb")
     folders = [Path(on_path).parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return next((folder for folder in reversed(folders) if (folder / "postgres").exists()), None)
@@ -38,9 +38,9 @@ def postgres_binaries() -> Path | None:
 
 @contextmanager
 def postgres(binaries: Path) -> Generator[str]:
-    """Run a PostgreSQL with the database and the user of compose.yaml; yields its address.
+    """Run a PostgreSQL server with the database and the user of compose.yaml, and yield its address.
 
-    It listens on the port of dagster.yaml, at a loopback address derived from the id of this process.
+    The server listens on the port of dagster.yaml, at a loopback address derived from the id of this process.
     """
     number = os.getpid()
     address = f"127.{1 + number // 62500 % 250}.{1 + number // 250 % 250}.{1 + number % 250}"
@@ -95,12 +95,12 @@ def _create_database(address: str) -> None:
 
 @dataclass
 class Deployment:
-    """The processes of a deployment over one workspace.
+    """Processes of a deployment for one workspace.
 
     Attributes
     ----------
     home : Path
-        ``DAGSTER_HOME``: dagster.yaml as it is deployed, and a workspace.yaml with the address of this code server.
+        ``DAGSTER_HOME``, with the deployed dagster.yaml and a workspace.yaml with the address of the code server.
     workspace : Path
     environment : mapping
         Environment of all processes, as the image and compose.yaml set it.
@@ -113,7 +113,7 @@ class Deployment:
 
     @classmethod
     def of(cls, workspace: Path, home: Path, postgres_address: str) -> Deployment:
-        """Write the folder of the instance, without starting a process."""
+        """Create a deployment and its ``DAGSTER_HOME``, without starting a process."""
         home.mkdir()
         shutil.copy(DEPLOY / "dagster.yaml", home)
         variables = {
@@ -129,7 +129,7 @@ class Deployment:
         return cls(home, workspace, {**os.environ, **variables, "PYTHONPATH": path})
 
     def command(self, *words: str, code: int = 0) -> str:
-        """Run a command as in a container, such as ``dagster instance migrate``; returns its output."""
+        """Run a command as in a container, such as ``dagster instance migrate``, and return its output."""
         module = {"dagster": "dagster", "care": "orchestration.cli"}[words[0]]
         done = subprocess.run(
             [sys.executable, "-m", module, *words[1:]],
@@ -144,7 +144,7 @@ class Deployment:
         return done.stdout
 
     def start(self, service: str, replaced: Mapping[str, str], *more: str, **also: str) -> subprocess.Popen[bytes]:
-        """Start a service of compose.yaml by its own command line, in its own process group.
+        """Start a service with its command line in compose.yaml, in a new process group.
 
         ``replaced`` maps ports, hosts and folders of the containers to local ones; ``also`` extends the environment.
         """
@@ -155,7 +155,7 @@ class Deployment:
         return self._start(command, f"{service}.log", also)
 
     def start_code_server(self, module: str, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
-        """Start the code server over a module's definitions; returns it with its port."""
+        """Start the code server of a module's definitions; return the process and its port."""
         port = port or free_port()
         replaced = {"4000": str(port), "code-location": "127.0.0.1", "orchestration.definitions": module}
         server = self.start("code", replaced)
@@ -163,11 +163,11 @@ class Deployment:
         return server, port
 
     def start_daemon(self, code_server_port: int) -> subprocess.Popen[bytes]:
-        """Start the daemon, which finds the code server by workspace.yaml."""
+        """Start the daemon; workspace.yaml gives it the address of the code server."""
         return self.start("daemon", {"/dagster/workspace.yaml": self.workspace_file(code_server_port)})
 
     def workspace_file(self, code_server_port: int) -> str:
-        """Write workspace.yaml with the address of a local code server; returns its path."""
+        """Write workspace.yaml with the address of a local code server, and return its path."""
         text = (DEPLOY / "workspace.yaml").read_text()
         local = text.replace("host: code-location", "host: 127.0.0.1").replace(
             "port: 4000", f"port: {code_server_port}"
@@ -178,7 +178,7 @@ class Deployment:
         return str(path)
 
     def logs(self) -> str:
-        """Return the ends of all logs, for a failing test."""
+        """Return the last lines of all logs, for the message of a failing test."""
         return "\n".join(f"{path.name}:\n{path.read_text()[-4000:]}" for path in sorted(self.home.glob("*.log")))
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Model that transformers reads directly, one forward pass for each request, as an oracle for vLLM."""
+"""Model that transformers runs with one forward pass for each request, as an oracle for vLLM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A local model endpoint that imitates one of several vendors and counts its charges."""
+"""Local model endpoint that imitates one of several vendors and counts its charges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKED, _PACKED_TWICE = gzip.compress(bytes(16 * 2**20)), gzip.compress(gzip.co
 
 
 class Vendor(LocalServer):
-    """A server that answers each request by ``behave(handler, body)``."""
+    """Server that answers each request with ``behave(handler, body)``."""
 
     request_queue_size = 256
 
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(every or 0)
 
     def answer(self, content="7", model="judge-1", tokens=(100, 1), finish="stop", headers=(), every=None, **choice):
-        """Send a completion and charge for it."""
+        """Send a completion, and add its cost to the charges."""
         message = {"role": "assistant", "content": content}
         usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
         choices = [{"index": 0, "message": message, "finish_reason": finish, **choice}]
@@ -97,14 +97,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def number_of(body):
-    """Return the k of "It is k." in the question, or a number derived from its text."""
+    """Return the number k of "It is k." in the question, or a number derived from the question's text."""
     text = body["messages"][-1]["content"]
     found = re.search(r"It is (\d+)\.", text)
     return int(found[1]) if found else zlib.crc32(text.encode())
 
 
 def reasoning_model(handler, body):
-    """Refuse parameters of older models; every seventh question needs more tokens than it first gets."""
+    """Refuse parameters of older models; cut off every seventh answer at the first token limit."""
     for name in ("max_tokens", "temperature", "logprobs", "top_logprobs"):
         if name in body:
             return handler.refuse(f"Unsupported parameter: '{name}' is not supported with this model.", param=name)
@@ -147,7 +147,7 @@ def dripping(handler, body):
 
 
 def bomb(handler, body):
-    """Compress huge bodies into some answers, once or twice."""
+    """Send some answers as small compressed bodies that decompress to huge bodies."""
     k = number_of(body)
     if k % 5 == 0:
         return handler.send(200, _PACKED, {"content-encoding": "gzip"})
@@ -173,7 +173,7 @@ def echoing(handler, body):
 
 
 def anthropic(handler, body):
-    """Speak Anthropic's API; refuse fields of the OpenAI form."""
+    """Answer in Anthropic's API; refuse fields of the OpenAI API."""
     wrong = {"logprobs", "top_logprobs", "max_completion_tokens"} & set(body)
     if wrong or handler.path != "/v1/messages" or "max_tokens" not in body or "x-api-key" not in handler.headers:
         return handler.send(
@@ -191,7 +191,7 @@ def anthropic(handler, body):
 
 
 def google(handler, body):
-    """Speak Google's API; every seventh answer is first cut off."""
+    """Answer in Google's API; cut off every seventh answer at the first attempt."""
     room = body["generationConfig"]["maxOutputTokens"]
     if handler.path != "/v1/models/judge-1:generateContent" or "x-goog-api-key" not in handler.headers:
         return handler.send(404, {"error": {"code": 404, "message": "not found", "status": "NOT_FOUND"}})

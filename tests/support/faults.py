@@ -1,6 +1,6 @@
-"""Kill or fail commands at the n-th change of a workspace, and compare workspaces.
+"""Faults that kill or fail a command at its n-th change of a workspace, and comparison of workspaces.
 
-``faults.c`` is the library that injects faults; ``benchmarks.soaks.kills`` draws the points.
+The library ``faults.c`` injects the faults; ``benchmarks.soaks.kills`` chooses the changes.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from typing import Any, Literal
 
 SOURCE = Path(__file__).with_suffix(".c")
 _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
-"""Columns and keys that hold a time, a duration or a checksum over them."""
+"""Columns and keys with a time, a duration, or a checksum that includes a time."""
 _LOCKS = "dagster/locks"
-"""Folder of notes on processes that work or wait; a process removes its note at its end."""
+"""Folder of notes of processes that hold a workspace or wait for it; a process removes its note at its end."""
 _OF_SCORES = ("parts/scores/", "parts/bills")
-"""Files whose names and number depend on when judges were asked. Rows of scores are compared; a bill holds what was
-paid, which is more where somebody had to be asked again (``tests/orchestration/test_bill.py``)."""
+"""Files whose names and number depend on when judges were asked. Only their rows of scores are compared. Bills are not
+compared, because a judge that is asked again costs more (``tests/orchestration/test_bill.py``)."""
 _SPOKEN = re.compile(
     rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?|(?<=nonce[-=])\"?[0-9a-f]{32}"
 )
-"""Pattern of a date or a time in a page, and of the key of its scripts, which follows from its content."""
+"""Pattern of a date or a time in a page, and of the key of its scripts, which is a hash of its content."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault and the change at which it happens; ``faults.c`` documents the fields; ``clock`` is in seconds."""
+    """Fault, and the change at which it happens; ``faults.c`` documents the fields; ``clock`` is in seconds."""
 
     mode: Literal["count", "kill", "fail", "readonly"] = "count"
     at: int = 0
@@ -48,7 +48,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Point:
-    """A call that changed a file; ``path`` is relative to the root."""
+    """Call that changed a file; ``path`` is relative to the root."""
 
     number: int
     call: str
@@ -72,7 +72,7 @@ def build(folder: Path) -> Path:
 
 
 def settings(root: Path, notes: Path, fault: Fault) -> dict[str, str]:
-    """Return the library's environment; ``notes`` is a folder outside the root for its count and log."""
+    """Return the library's environment variables; ``notes`` is a folder outside the root, for its count and log."""
     notes.mkdir(parents=True, exist_ok=True)
     (notes / "state").write_bytes(struct.pack("=QQ", 0, fault.at))
     (notes / "log").write_bytes(b"")
@@ -103,7 +103,7 @@ def run_under(
     fault: Fault = Fault(),
     more: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run a command under a fault, in its own process group, which a kill ends completely."""
+    """Run a command with a fault in a new process group; a kill ends the whole group."""
     environment = {**os.environ, **(more or {}), **settings(root, notes, fault), "LD_PRELOAD": str(library)}
     done = subprocess.run(
         command, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -121,9 +121,9 @@ class State:
     rows : list of str
         Rows of the database's tables, of the score parts and of Dagster's records; a repeated row is listed repeatedly.
     temporary : list of str
-        Files named like unfinished files, and notes of running processes.
+        Files with names of unfinished files, and notes of running processes.
     double : list of str
-        Judge, item and judge's key with scores in more than one part.
+        Triples of judge, item and judge's key that have scores in several parts.
     """
 
     files: dict[str, str] = field(default_factory=dict[str, str])
@@ -178,12 +178,12 @@ def compare(calm: State, rough: State) -> Difference:
 
 
 def _unfinished(name: str) -> bool:
-    """Return whether a file is named like an unfinished one, except SQLite's logs, which SQLite reads again."""
+    """Return whether a file has the name of an unfinished file, except SQLite's logs, which SQLite reads again."""
     return name.endswith(".tmp") or (name.startswith(".") and not name.endswith(("-wal", "-shm", "-journal")))
 
 
 def _timeless(value: Any) -> Any:
-    """Drop times and durations from a JSON value."""
+    """Return a JSON value without times and durations."""
     if isinstance(value, dict):
         return {k: _timeless(v) for k, v in sorted(value.items()) if k not in _MOMENTS}
     return [_timeless(v) for v in value] if isinstance(value, list) else value
@@ -213,7 +213,7 @@ def _parquet(path: Path) -> bytes:
 
 
 def _scores(folder: Path) -> tuple[list[str], list[str]]:
-    """Return every row of the score parts, and the keys with several scores."""
+    """Return all rows of the score parts, and the keys with scores in several parts."""
     import pyarrow.parquet as pq
 
     rows: list[str] = []
@@ -234,7 +234,7 @@ def _text(cells: Iterable[tuple[str, Any]]) -> str:
 
 
 def _tables(database: Path) -> list[str]:
-    """Return every row of every table, with items and judges in place of ordinals."""
+    """Return all rows of all tables, with the names of items and judges in place of their numbers."""
     import duckdb
 
     if not database.exists():
@@ -254,7 +254,7 @@ def _tables(database: Path) -> list[str]:
 
 
 def _dagster(history: Path) -> list[str]:
-    """Return the records that later runs read: materialised partitions, runs under way, claimed pool slots."""
+    """Return Dagster's records that later runs read: materialised partitions, unfinished runs, claimed pool slots."""
     questions = {
         "runs/index.db": (
             "SELECT DISTINCT 'materialised ' || asset_key || ' ' || coalesce(partition, '') FROM event_logs "

@@ -1,7 +1,7 @@
 """Fuzz targets: functions that pass a corrupted, randomly drawn input to a part of CARE.
 
-A target must end without an error or with a one-line error of CARE; anything else is a finding. ``hostile.py`` corrupts
-inputs, ``benchmarks/soaks/fuzz.py`` runs case after case.
+A target must end without an error or with a one-line error of CARE; any other result is a finding. ``hostile.py``
+corrupts inputs, and ``benchmarks/soaks/fuzz.py`` runs the cases.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def query(rng: random.Random, folder: Path) -> None:
 
 
 def frame(rng: random.Random, folder: Path) -> None:
-    """Draw an Arrow table with contradictory buffers, as another library's memory may hold."""
+    """Draw an Arrow table with contradictory buffers, which another library might pass."""
     try:
         table = pa.ipc.open_file(hostile.bytes_of(_ipc(_rich(rng)), rng)).read_all()
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeError):
@@ -251,7 +251,7 @@ SOUND = {
 
 
 def declared(rng: random.Random, folder: Path) -> None:
-    """YAML file of a workspace."""
+    """Read a corrupted YAML file of a workspace."""
     from judges.prompts.template import Template
     from judges.settings_files import read_model
     from orchestration.workspace import load_workspace
@@ -284,7 +284,7 @@ def declared(rng: random.Random, folder: Path) -> None:
 
 
 def part(rng: random.Random, folder: Path) -> None:
-    """Part or document that is not as it was written."""
+    """Read a corrupted part or document."""
     from warehouse import storage
     from warehouse.items import ItemRecord
     from warehouse.parts import PartStore
@@ -308,7 +308,7 @@ def part(rng: random.Random, folder: Path) -> None:
 
 
 def labels(rng: random.Random, folder: Path) -> None:
-    """File of labels, and a table that is merged into it."""
+    """Read a corrupted file of labels, and merge a corrupted table into it."""
     from assets.labels import read_labels
     from assets.table.label_file import LabelFile
 
@@ -328,7 +328,7 @@ def labels(rng: random.Random, folder: Path) -> None:
 
 
 def call(rng: random.Random, folder: Path) -> None:
-    """Tables and options of a call in Python, up to the fit."""
+    """Call ``care_eval`` with random tables and options, up to the fit."""
     from assets.table.options import table_config
     from assets.table.reading import TableInputs, read_table, reading_options, score_columns
     from care_eval.table import as_table
@@ -406,11 +406,11 @@ TARGETS: dict[str, Callable[[random.Random, Path], None]] = {
 
 
 AT_ONCE = {"command": 8, "program": 25, "query": 25, "endpoint": 50}
-"""Cases of a slow target in one process; the others run a hundred."""
+"""Number of cases of a slow target in one process; other targets run a hundred."""
 
 
 def try_case(target: str, seed: int, case: int, folder: Path) -> str:
-    """Run one case of a target; returns ``fine`` or ``refused``.
+    """Run one case of a target, and return ``fine`` or ``refused``.
 
     Raises any error that is not CARE's own, and ``FindingError`` for a message that is too long or not one line.
     """

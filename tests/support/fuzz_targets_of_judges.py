@@ -1,4 +1,4 @@
-"""Fuzz targets of judges: prompt templates, texts of models, answers of endpoints and of programs."""
+"""Fuzz targets for judges: prompt templates, replies of models, responses of endpoints, output of programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEMPLATES = (
 
 
 def template(rng: random.Random, folder: Path) -> None:
-    """Render a prompt template with an item of any texts."""
+    """Render a corrupted prompt template with an item of random texts."""
     from judges.items import Item
     from judges.prompts.template import Template
     from judges.settings_files import read_model
@@ -54,7 +54,7 @@ ANSWERS = (
 
 
 def answer(rng: random.Random, folder: Path) -> None:
-    """Read a model's text; this must take less than a second and return a score on the scale or none."""
+    """Parse a model's reply, which must take less than a second and return a score on the scale, or no score."""
     from judges.parsing import parse_answer
 
     low = rng.choice([0, 1, -3, -100])
@@ -87,7 +87,7 @@ ERROR = {"error": {"message": "bad", "code": 400, "param": "temperature", "type"
 
 
 def endpoint(rng: random.Random, folder: Path) -> None:
-    """Responses of an endpoint; each item gets a score or a status, or the judge stops with a reason."""
+    """Ask an endpoint with corrupted responses; each item must get a score or a status, or the judge gives a reason."""
     from judges.engines import endpoint as module
     from judges.engines.base import Context
     from judges.engines.factory import build_engine
@@ -160,7 +160,7 @@ def endpoint(rng: random.Random, folder: Path) -> None:
 
 
 def batch(rng: random.Random, folder: Path) -> None:
-    """Responses about files of questions: a list of batches, the state of one, the answers in its files."""
+    """Use corrupted responses to batch files: a list of batches, the state of a batch, the answers in its files."""
     from judges.batch import Batch, BatchStore
     from judges.engines import endpoint as module
     from judges.engines.base import Context
@@ -239,7 +239,7 @@ def batch(rng: random.Random, folder: Path) -> None:
 
 
 def program(rng: random.Random, folder: Path) -> None:
-    """Read the output of a foreign program on the channel of its answers."""
+    """Read the corrupted output of a judge's program."""
     from judges.engines.program import SandboxedJudgeEngine
     from judges.items import Item
     from judges.sandbox import ProgramFile

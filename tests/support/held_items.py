@@ -1,7 +1,7 @@
-"""CARE's definitions with a pausing asset ``items``.
+"""CARE's definitions with an asset ``items`` that can be paused.
 
-While a given file exists, ``items`` pauses between writing its part and the database. A code server that serves this
-module can be killed exactly there.
+While a given file exists, ``items`` pauses after writing its part and before writing the database. A test can then
+kill the code server of this module at exactly this point.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ CODES = tuple(bytes([k]) for k in (0, 1, 10, 34, 44, 91, 127, 128, 255))
 
 
 class FindingError(AssertionError):
-    """An input was accepted, or refused in another way than by one sentence."""
+    """Error for an input that CARE should refuse, but accepted or refused without a message of one sentence."""
 
 
 def value(rng: random.Random) -> Any:
@@ -66,7 +66,7 @@ def _holders(node: Any) -> Any:
 
 
 def as_json(document: Any, rng: random.Random) -> bytes:
-    """Encode a document as careless programs do."""
+    """Encode a document as JSON with the mistakes of careless programs."""
     try:
         text = json.dumps(document, ensure_ascii=rng.random() < 0.5)
     except (ValueError, RecursionError):
@@ -116,7 +116,7 @@ def _readable(archive: zipfile.ZipFile, name: str) -> bool:
 
 
 def member_of(content: bytes, rng: random.Random) -> bytes:
-    """Corrupt a member of an archive: JSON by its structure, XML by its cells, anything by its bytes."""
+    """Corrupt a member of an archive: the structure of JSON, the cells of XML, or the bytes of any file."""
     if rng.random() < 0.7:
         try:
             return as_json(spoilt(json.loads(content), rng), rng)

@@ -1,4 +1,4 @@
-"""The workspace of ``examples/live``, and its judges compared in two engines."""
+"""Workspace of ``examples/live``, and comparison of its judges in two engines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.direct_model import DirectModel
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "live"
 LONGEST = 500
-"""Characters of the longest comment that is drawn, so that all comments stay in vLLM's cache from judge to judge."""
+"""Maximum number of characters of a comment: vLLM's cache then holds all comments from judge to judge."""
 
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -38,13 +38,13 @@ ENVIRONMENT = {
 
 
 QUESTIONS = 24
-"""Questions of bias_perturb whose answers are judged, as they were and dressed up."""
+"""Number of questions of bias_perturb whose original and restyled answers are judged."""
 
 
 def lay(folder: Path, kind: str, count: int) -> Path:
     """Write the workspace unless it exists.
 
-    ``kind`` is ``comments``, for which ``count`` items are drawn, ``answers`` or ``experiments``.
+    ``kind`` is ``comments`` (with ``count`` sampled items), ``answers`` or ``experiments``.
     """
     if not (folder / "care.yaml").exists():
         for name in (".", "answers", kind) if kind == "experiments" else (".", kind):
@@ -62,7 +62,7 @@ def lay(folder: Path, kind: str, count: int) -> Path:
 
 
 def comments(count: int) -> pa.Table:
-    """Draw comments of CivilComments with gold at random among the short ones, without reading scores."""
+    """Sample short comments of CivilComments and their gold at random, without reading scores."""
     path = Path(os.environ["CARE_DATA_DIR"]) / "care_civilcomments" / "items.parquet"
     table = pq.read_table(path, columns=["item_id", "text", "gold"])
     short = table.filter(pc.less_equal(pc.utf8_length(table["text"]), LONGEST))
@@ -70,7 +70,7 @@ def comments(count: int) -> pa.Table:
 
 
 def dressed() -> pa.Table:
-    """Draw questions of bias_perturb, each answer as it was and with beauty or authority added."""
+    """Sample questions of bias_perturb, with the original answers and the versions with beauty or authority added."""
     table = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / "bias_perturb" / "items.parquet")
     questions = np.random.default_rng(0).permutation(pc.unique(table["question_id"]).to_pylist())[:QUESTIONS]
     chosen = {"question_id": questions.tolist(), "perturbation": ["beauty", "authority"]}
@@ -86,7 +86,7 @@ class Compared:
     Attributes
     ----------
     worst : float
-        Largest difference between log probabilities of tokens that begin a legal answer.
+        Largest difference between log probabilities of tokens that begin a valid answer.
     rank : float
         Rank correlation (Spearman) of the scores.
     """
@@ -112,7 +112,7 @@ def compare(spec: JudgeSpec, prompts: Path, ours: VllmBackend, theirs: VllmBacke
 
 
 def compare_all(folder: Path, count: int) -> dict[str, Compared]:
-    """Compare both engines in this process, over the first items of each judge that is a model."""
+    """Compare two engines on the first ``count`` items, for each judge that is a model."""
     os.environ.update(ENVIRONMENT)
     workspace = load_workspace(folder)
     (testset,) = workspace.testsets

@@ -67,7 +67,7 @@ _LEFT_OUT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: ``before`` at the bytes from ``start`` to ``end`` of a file becomes ``after``.
+    """Change of a file: ``after`` replaces ``before``, the bytes from ``start`` to ``end``.
 
     ``lines`` are the first and last line of its statement or condition, and ``within`` the first and last line of its
     function.
@@ -157,7 +157,7 @@ def is_no_code(node: ast.AST) -> bool:
 
 
 def variants(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, str]]:
-    """Yield possible mistakes at a node: the replaced part and its new text."""
+    """Yield possible mistakes at a node, as pairs of the replaced part and its new text."""
     match node:
         case ast.Compare(left=left, ops=[op], comparators=right) if type(op) in _COMPARED:
             for other in _COMPARED[type(op)]:
@@ -199,7 +199,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def ending_of(mutant: Mutant, tree: Path, tests: Sequence[str], limit_s: float) -> str:
-    """Apply a mutant to a copy, run tests, and restore it; returns ``killed``, ``did not end`` or ``survived``."""
+    """Test a mutant in a copy of the code, restore it, and return ``killed``, ``did not end`` or ``survived``."""
     path = tree / mutant.file
     sound = path.read_bytes()
     path.write_bytes(sound[: mutant.start] + mutant.after.encode() + sound[mutant.end :])
@@ -212,7 +212,7 @@ def ending_of(mutant: Mutant, tree: Path, tests: Sequence[str], limit_s: float) 
 
 
 def _run(tests: Sequence[str], tree: Path, limit_s: float) -> str:
-    """Run tests in a forked process that imports our own code from the copy."""
+    """Run tests in a forked process that imports CARE's code from the copy."""
     process = os.fork()
     if process == 0:
         _test(tests, tree)
@@ -245,7 +245,7 @@ def _test(tests: Sequence[str], tree: Path) -> NoReturn:
 
 
 def _forget_compiled(path: Path) -> None:
-    """Delete compiled files: Python compares seconds and size, which a mutant may share."""
+    """Delete compiled files, because Python recognises a changed file only by its seconds and its size."""
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""A local server with the OpenAI API, files and batches included, that can fail as real servers do."""
+"""Local server with the OpenAI API, including files and batches, that can fail as real servers do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import LocalServer
 
 
 class Server(LocalServer):
-    """Server that answers ``say(text, attempt)``: a dict for JSON, (code, body), or seconds to sleep."""
+    """Server whose responses are the results of ``say``: a dict for JSON, (code, body), or seconds to sleep."""
 
     def __init__(self, say):
         self.say, self.requests, self.seen, self.at = say, [], {}, []
@@ -26,7 +26,7 @@ class Server(LocalServer):
         super().__init__(Handler)
 
     def answered(self, body, attempt, batch=False):
-        """Answer one request, and charge for it."""
+        """Answer one request, and add its cost to the charges."""
         if wrong := [name for name in self.refuses if name in body]:
             return 400, json.dumps({"error": {"message": f"Unsupported parameter: '{wrong[0]}'", "param": wrong[0]}})
         text = body["messages"][0]["content"]
@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.send(404, b'{"error": {"message": "no such thing"}}')
 
     def upload(self, content):
-        """Take a file or create a batch."""
+        """Store an uploaded file, or create a batch."""
         if not self.server.has_batches:
             return self.send(404, b'{"detail": "Not Found"}')
         if self.path == "/v1/files":

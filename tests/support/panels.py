@@ -1,7 +1,7 @@
-"""Recorded panels with gold from CARE_DATA_DIR, and measures of an estimator over all of them.
+"""Recorded panels with gold from CARE_DATA_DIR, and measures of an estimator on all panels.
 
-Each folder holds ``items.parquet`` and ``scores.parquet`` (a long table). Some folders are analysed as several views;
-every other folder is one view.
+Each folder has ``items.parquet`` and ``scores.parquet`` (a long table). Some folders are analysed as several views, and
+each other folder as one view.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SINGLE_STAGE = ("Vanilla", "Vanilla_NoRules", "CoT", "Metrics", "Reference", "Me
 
 CUTS = {"care_civilcomments": 4.5}
 SCALES = {"care_asset": (0.0, 100.0), "care_civilcomments": (0.0, 9.0), "hanna": (1.0, 5.0), "frank": None}
-"""Scores above a cut are votes; the declared scales."""
+"""Declared scales of the folders."""
 
 FRANK_FAMILIES = {
     "overlap": ("Rouge 1", "Rouge 2", "Rouge L", "Bleu", "Meteor"),
@@ -51,7 +51,7 @@ FRANK_FAMILIES = {
 
 @dataclass(frozen=True)
 class View:
-    """One recorded panel as it is analysed.
+    """Recorded panel, or a part of its judges or items, for analysis.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class View:
 
 
 def views(folder: Path | None = None) -> list[View]:
-    """Every view of every folder that has gold and scores."""
+    """Yield all views of all folders with gold and scores."""
     root = folder or Path(os.environ["CARE_DATA_DIR"])
     all_views: list[View] = []
     for path in sorted(p for p in root.iterdir() if (p / "scores.parquet").exists()):
@@ -169,7 +169,7 @@ def _view(
 
 
 def declared_family(folder: str, judge: str) -> str:
-    """Return the maker of a judge: the base model or vendor that its name declares."""
+    """Return the family of a judge: the base model or vendor in its name."""
     if folder == "frank":
         return next(f for f, members in FRANK_FAMILIES.items() if judge in members)
     if folder == "dices350":
@@ -182,7 +182,7 @@ def declared_family(folder: str, judge: str) -> str:
 
 
 def supervised(view: View) -> float:
-    """Measure ``cross_fitted``, which estimates how much labels could reach."""
+    """Measure ``cross_fitted``, as an estimate of what is possible with labels."""
     return view.measure(cross_fitted(view))
 
 
@@ -220,7 +220,7 @@ def ridge(x: Array, y: Array, new: Array) -> Array:
 
 @dataclass(frozen=True)
 class PreparedView:
-    """A view with its admitted judges, in canonical order, and the problem that every aggregator solves on it."""
+    """View with its admitted judges in canonical order, and the problem that the aggregators solve."""
 
     view: View
     problem: Problem
@@ -268,10 +268,10 @@ PANELS = (
     "prd",
     "triviaqa_judges_v1",
 )
-"""The panels that decide the defaults of ``care``: thirteen of nine data sets."""
+"""Thirteen panels of nine data sets, which decided the defaults of ``care``."""
 
 NEARLY_BEST, WORST = 0.02, -0.005
-"""How much a cross-validated regression gains where the average is nearly the best, and the largest loss allowed."""
+"""Largest gain of a regression at which the average counts as nearly the best, and largest permitted loss."""
 
 _TEXTS = {
     "care_asset": ("simplification",),
@@ -281,12 +281,12 @@ _TEXTS = {
     "llmbar": ("response_1", "response_2"),
     "prd_vicuna80": ("response_1", "response_2"),
 }
-"""Columns of the items that hold what was judged; of pairs both answers."""
+"""Columns of the items with the judged text, or with both answers of a pair."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A recorded panel: its view, the texts of its items by role, and the plain average."""
+    """Recorded panel: its view, the texts of its items by role, and the plain average."""
 
     view: View
     texts: Mapping[str, Sequence[str]]
@@ -294,11 +294,11 @@ class Panel:
 
     @property
     def name(self) -> str:
-        """The name of the panel."""
+        """Name of the view."""
         return self.view.name
 
     def gain(self, estimate: Array, rows: np.ndarray | None = None) -> float:
-        """Return the gain over the plain average, on some of the items."""
+        """Return the gain over the plain average, on all items or on some rows."""
         return self.view.measure(estimate, rows) - self.view.measure(self.plain, rows)
 
     def scores(self, *, families: bool, texts: bool) -> ScoreMatrix:
@@ -315,7 +315,7 @@ def plain_average(values: Array) -> Array:
 
 
 def panels() -> Iterator[Panel]:
-    """Read the panels."""
+    """Yield the recorded panels of ``PANELS``."""
     for view in views():
         if view.name not in PANELS:
             continue

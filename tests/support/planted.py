@@ -1,10 +1,10 @@
-"""Votes with planted truth for our tests and for other libraries; needs only numpy."""
+"""Simulated votes with known truth, for tests of CARE and of other libraries; needs only numpy."""
 
 import numpy as np
 
 
 def votes(seed: int, n: int, p: int, classes: int, missing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw votes: truth (n,), grades (n, p) with -1 for missing ones, and the accuracy of each judge (p,)."""
+    """Draw votes; return truth (n,), grades (n, p) with -1 for missing grades, and each judge's accuracy (p,)."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, classes, n)
     accuracy = rng.uniform(1.05 / classes + 0.05, 0.85, p)
@@ -21,7 +21,7 @@ PANELS = {
 
 
 def duels(seed: int = 3, systems: int = 6, games: int = 900) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw (left, right, whether left wins) between systems of planted strength."""
+    """Draw games between systems of known strength, as (left, right, whether left wins)."""
     rng = np.random.default_rng(seed)
     strength = np.linspace(-1.0, 1.0, systems)
     left = rng.integers(0, systems, games)
@@ -31,11 +31,11 @@ def duels(seed: int = 3, systems: int = 6, games: int = 900) -> tuple[np.ndarray
 
 
 def crowd(seed: int, n: int, p: int, each: int, grades: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a crowd: quality (n,), and the scores of its workers, (n, at most p), NaN if a worker was not asked.
+    """Draw crowd workers; return quality (n,) and scores (n, at most p), NaN if a worker was not asked.
 
-    A fifth of the workers answer at random, the others follow quality more or less closely, and each has a level of its
-    own. The k-th busiest worker gets a share of the items that falls as 1 / k. Scores are ``grades`` grades, or real
-    numbers if ``grades`` is None.
+    A fifth of the workers answer at random. The others follow quality with different accuracy, and each has a different
+    mean. The k-th busiest worker gets a share of the items proportional to 1 / k. Scores are ``grades`` grades, or
+    real numbers if ``grades`` is None.
     """
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=n)

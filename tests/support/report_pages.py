@@ -1,6 +1,6 @@
-"""Made-up records of report pages, without a fit.
+"""Simulated data of report pages, without a fit.
 
-Quality and length drive the scores; the other numbers are made up, and every part of a page has content.
+Quality and length determine the scores. The other numbers are invented, and every section of a page has content.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ VERDICT = Verdict(
     "9f2c1e",
     "2026-11-22T03:00:00+00:00",
 )
-"""A verdict with every part that a page shows, one of them a path that is wider than a phone."""
+"""Verdict with all parts that a page shows, including a path that is wider than a phone."""
 
 
 def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, seed: int = 20261122) -> ReportData:
-    """Return the data of a page; the last judge is not admitted."""
+    """Return simulated data of a page; the last judge is not admitted."""
     rng = np.random.default_rng(seed)
     quality, length = rng.normal(size=(2, items))
     loads = rng.uniform(0.2, 1.0, size=judges)

@@ -1,4 +1,4 @@
-"""Local servers and processes of a test, and functions that wait for them."""
+"""Local servers and processes for tests, and functions that wait for these."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pathlib import Path
 
 
 def free_port() -> int:
-    """Return a free port of this machine, outside of the ports that Ray gives to its workers."""
+    """Return a free port of this machine, outside of the range for Ray's workers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class LocalServer(ThreadingHTTPServer):
-    """A server that answers by a handler; subclasses set their attributes before they call ``__init__``."""
+    """Server with a request handler; subclasses set their attributes before they call ``__init__``."""
 
     daemon_threads = True
 
@@ -38,12 +38,12 @@ class LocalServer(ThreadingHTTPServer):
 
     @property
     def url(self):
-        """The ``base_url`` of an endpoint."""
+        """URL for ``base_url`` of an endpoint."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
 
 def wait_until(done: Callable[[], object], say: Callable[[], str] = str, seconds: float = 300.0) -> None:
-    """Wait until ``done()`` is true; otherwise fail with the text of ``say()``."""
+    """Wait until ``done()`` is true; fail with the text of ``say()`` after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, say()
@@ -60,7 +60,7 @@ def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None
 def started(
     command: Sequence[str], log: Path, folder: Path | None = None, **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a process in its own group; at the end interrupt it, and kill it if it ignores that."""
+    """Start a process in a new group; at the end, interrupt it, and kill it if it does not stop."""
     with log.open("w") as output:
         process = subprocess.Popen(
             command,
@@ -81,7 +81,7 @@ def started(
 
 
 def wait_for_ui(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
-    """Wait until Dagster's webserver answers; returns its address."""
+    """Wait until Dagster's webserver answers, and return its address."""
     address = f"http://127.0.0.1:{port}"
 
     def answers() -> bool:
@@ -97,7 +97,7 @@ def wait_for_ui(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
 
 @contextmanager
 def dagster_webserver(words: Sequence[str], log: Path, folder: Path | None = None, **environment: str) -> Iterator[str]:
-    """Run ``python -m WORDS PORT``, which serves Dagster's UI; yield its address."""
+    """Run ``python -m WORDS PORT``, which serves Dagster's UI, and yield its address."""
     port = free_port()
     with started([sys.executable, "-m", *words, str(port)], log, folder, **environment) as process:
         yield wait_for_ui(process, port, log)

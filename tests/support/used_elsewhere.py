@@ -1,4 +1,4 @@
-"""Allow list of vulture (``make lint``): names that look unused, each with its user."""
+"""Allow list of vulture (``make lint``): names that seem unused, with the library that uses each name."""
 
 # ruff: noqa: B018, F821
 paper  # templates/experiments.html

@@ -1,4 +1,4 @@
-"""Files of scores as users have them; each must be read correctly or refused in one sentence.
+"""Realistic files of scores; CARE must read each file correctly or refuse it in one sentence.
 
 ``tests/warehouse/test_wild_files.py`` tests them.
 """
@@ -22,7 +22,7 @@ from warehouse.sources.reading import Reading
 from warehouse.testsets import AS_FOUND, ReadingOptions, ScoreColumns
 
 ScoreTable = Mapping[str, Mapping[str, float | None]]
-"""Item -> judge -> score."""
+"""Scores by item, then by judge."""
 
 PANEL: ScoreTable = {"i1": {"a": 4, "b": 5}, "i2": {"a": 2.5, "b": None}, "i3": {"a": 1, "b": 3}}
 WIDE = "item_id,a,b\ni1,4,5\ni2,2.5,\ni3,1,3\n"
@@ -31,17 +31,17 @@ LONG = "item_id,judge,score\ni1,a,4\ni1,b,5\ni2,a,2.5\ni2,b,\ni3,a,1\ni3,b,3\n"
 
 @dataclass(frozen=True)
 class WildFile:
-    """One file, and its expected content or refusal.
+    """File of scores, and its expected content or refusal.
 
     Attributes
     ----------
     name : str
         Name of the file.
     what : str
-        What is special about the file.
+        Special property of the file.
     content : bytes
     panel : mapping item -> judge -> score
-        Scores that the file holds, if it is read.
+        Expected scores, if CARE reads the file.
     sentences : tuple of str
         Parts of the sentences on how the file was read.
     refused : str, optional
@@ -67,7 +67,7 @@ class WildFile:
 
 @dataclass(frozen=True)
 class ReadOutcome:
-    """The result of reading a file: its scores and how it was read, or the message that refuses it."""
+    """Result of reading a file: its scores and the reading's description, or the message that refuses it."""
 
     panel: ScoreTable | None
     sentences: tuple[str, ...]
@@ -75,7 +75,7 @@ class ReadOutcome:
 
 
 def read(file: WildFile, folder: Path) -> ReadOutcome:
-    """Write the file and read it."""
+    """Write a file to the folder and read it with CARE."""
     path = folder / file.name
     path.write_bytes(file.content)
     readings: list[Reading] = []
@@ -94,7 +94,7 @@ def read(file: WildFile, folder: Path) -> ReadOutcome:
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[object]]]) -> bytes:
-    """Return an Excel workbook with these rows, numbers as numbers and the rest as text."""
+    """Return an Excel workbook with rows in sheets; numbers are numbers, and all other values are text."""
     import xlsxwriter
 
     out = io.BytesIO()
@@ -107,7 +107,7 @@ def workbook(sheets: Mapping[str, Sequence[Sequence[object]]]) -> bytes:
 
 
 def _texts() -> list[WildFile]:
-    """Read the files in ``wild_texts.jsonl``, one per line with its expectation."""
+    """Read the files in ``wild_texts.jsonl``, which has a file and its expected result in each line."""
     rows = map(json.loads, Path(__file__).with_name("wild_texts.jsonl").read_text(encoding="utf-8").splitlines())
     return [
         WildFile(
@@ -131,7 +131,7 @@ def _parquet(columns: Mapping[str, object]) -> bytes:
 
 
 def _encoded() -> list[WildFile]:
-    """Build texts in several encodings, compressed or long."""
+    """Return text files in several encodings, compressed files and long files."""
     answer = 'first, ""so to speak""\nsecond\r\n\nlast ' + "x" * 900
     big = "item_id,a,response,b\n" + "".join(f'i{k},{k % 5},"{answer}",{k % 7}\n' for k in range(2200))
     read_big = {f"i{k}": {"a": k % 5, "b": k % 7} for k in range(2200)}
@@ -163,7 +163,7 @@ def _encoded() -> list[WildFile]:
 
 
 def _typed() -> list[WildFile]:
-    """Build Parquet files and workbooks."""
+    """Return Parquet files and workbooks."""
     sheet = [["item_id", "a", "b"], *([item, *scores.values()] for item, scores in PANEL.items())]
     numbered = [["item_id", "judge", "score"], [7, "a", 4], [7, "b", 5], [8, "a", 2.5], [8, "b", 1]]
     nested = {"item_id": list(PANEL), "scores": [dict(scores) for scores in PANEL.values()]}

@@ -1,4 +1,4 @@
-"""Toy workspaces, and commands and queries on them."""
+"""Small workspaces, and commands and queries on a workspace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JUDGES = ("length", "question_coverage", "conciseness", "redundancy", "thoroughn
 
 
 def write_items(folder: Path, n: int = 40, edited: int | None = None, name: str = "one") -> None:
-    """Write a CSV of answers of different length; item ``edited`` gets another text."""
+    """Write a CSV file of answers of different length; item ``edited`` gets another text."""
     rows = ["item_id,question,answer,label"]
     for k in range(n):
         draw = zlib.crc32(str(k).encode())
@@ -52,7 +52,7 @@ def write_testset(folder: Path, name: str = "one") -> None:
 
 
 QUICK = "fit: {resamples: 0}\nreview: {hold: false}\n"
-"""care.yaml without bootstrap and review, which most tests do not need."""
+"""Content of care.yaml without resamples and review, which most tests do not need."""
 
 
 def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str = QUICK, **more: object) -> Path:
@@ -74,7 +74,7 @@ scale: [0, 10]
 
 
 def make_programs(folder: Path, care: str | None = None, testset: str = TWELVE) -> Path:
-    """Create a workspace of the test set ``demo``, judged by twelve built-in programs."""
+    """Create a workspace with the test set ``demo``, which twelve built-in programs score."""
     for sub in ("judges", "testsets"):
         (folder / sub).mkdir(parents=True)
     for name, text in judge_files(find("demo")).items():
@@ -85,9 +85,9 @@ def make_programs(folder: Path, care: str | None = None, testset: str = TWELVE) 
 
 
 def begins_with(folder: Path, code: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which every Python process first runs this code, stored in a folder.
+    """Return environment variables with which every Python process first runs ``code``, stored in a folder.
 
-    Dagster's watcher processes of a `tail` are skipped, because the code may import for seconds.
+    Dagster's processes that watch a `tail` skip the code, because its imports may take seconds.
     """
     folder.mkdir(exist_ok=True)
     (folder / "runs_first.py").write_text(code)
@@ -121,7 +121,7 @@ def care_json(folder: Path, *words: str) -> Any:
 
 
 def summed_by(folder: Path) -> list[object]:
-    """Return where the moments were summed, from their asset's metadata."""
+    """Return where the moments were computed, from the asset's metadata."""
     with workspace_instance(load_workspace(folder)) as instance:
         records = instance.fetch_materializations(dg.AssetKey("moments"), limit=10).records
     events = [record.asset_materialization for record in records]
