@@ -1,4 +1,4 @@
-"""Tests that share what their module makes run in one process; otherwise each process makes it again."""
+"""Tests that tests with a shared module fixture run in one process, because each process builds the fixture again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Documents that one stage writes and another reads: typed, readable over releases, refused where they are damaged."""
+"""Tests of documents that one stage writes and another stage reads: types, earlier releases, damaged files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The share of items that repeat another's texts."""
+"""Tests of the share of items that repeat the text of another item."""
 
 import pytest
 

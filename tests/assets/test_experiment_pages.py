@@ -1,4 +1,4 @@
-"""Stored findings of experiments, and their pages."""
+"""Tests of stored findings of experiments, and of their pages."""
 
 from __future__ import annotations
 

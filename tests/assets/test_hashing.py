@@ -1,4 +1,4 @@
-"""What is read from a file is remembered for as long as the file does not change, and not a moment longer."""
+"""Tests of cached file hashes, which are valid only while the file does not change."""
 
 import os
 
@@ -15,7 +15,7 @@ from tests.support.workspaces import make
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Files that were written just now count as written a while ago."""
+    """Make newly written files count as unchanged for a while."""
     monkeypatch.setattr("warehouse.storage._SETTLED_S", 0.0)
 
 
@@ -34,7 +34,7 @@ def test_only_a_changed_file_is_read_again(file, settled):
         return kept[-1]
 
     def again(about: str = "text") -> str:
-        """As the next process does."""
+        """Read the file with a new cache, as the next process does."""
         hashes.save()
         return FileHashes(file.with_name("hashes.json")).of(file, about, read)
 
@@ -52,7 +52,7 @@ def test_only_a_changed_file_is_read_again(file, settled):
 
 
 def test_a_file_written_a_moment_ago_is_not_cached(file):
-    """It may change again before the clock of the file system moves on."""
+    """The file may change again within the same clock tick of the file system."""
     hashes, times_read = FileHashes(file.with_name("hashes.json")), []
     for _ in range(2):
         hashes.of(file, "text", lambda: times_read.append(file))
@@ -85,7 +85,7 @@ def test_an_error_is_raised_and_not_cached(file, settled):
 
 @pytest.fixture
 def recorded(tmp_path):
-    """A workspace with recorded scores of two judges."""
+    """Create a workspace with recorded scores of two judges."""
     folder = make(tmp_path / "ws", judges=("length",))
     rows = [f"i{k},{judge},{k % 7}" for judge in ("a", "b") for k in range(40)]
     (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")

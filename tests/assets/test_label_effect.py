@@ -1,4 +1,4 @@
-"""What labels changed in the scores, and what ten more would."""
+"""Tests of the effect of labels on the scores, and of the forecast for ten more labels."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from care_ops.scores import ScoreMatrix
 
 
 def misled(seed, items=200):
-    """Six judges of which four follow a bias; and the quality."""
+    """Simulate six judges, four with a shared bias; return their scores and the quality."""
     rng = np.random.default_rng(seed)
     quality, bias = rng.normal(size=(2, items))
     loads = np.array([0.1, 0.1, 0.2, 0.2, 1.0, 1.0])
@@ -34,7 +34,7 @@ def test_labels_change_the_top_items_under_a_shared_bias_and_later_labels_change
 
 
 def best(panel, labels):
-    """The twenty best items by these labels."""
+    """Return the twenty best items of a fit with these labels."""
     answer = recommended_estimate(panel, FitConfig(), FitLabels(labels))
     return {*np.argsort(-answer, kind="stable")[:20].tolist()}
 

@@ -1,4 +1,4 @@
-"""The ledger of the paper's numbers: complete, typed once, and ours computed."""
+"""Tests of the ledger of the paper's numbers: completeness, values, and CARE's own figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _paper() -> str:
 
 
 def _tables_of(tex: str) -> dict[str, list[list[str]]]:
-    """Numbers of the tex's tables by label and row, rows without any left out."""
+    """Return the numbers of the paper's tables by label and row, without rows that have no number."""
     tables: dict[str, list[list[str]]] = {}
     for environment in re.findall(r"\\begin\{table\*?\}.*?\\end\{table\*?\}", tex, re.DOTALL):
         label = re.search(r"\\label\{([^}]*)\}", environment)
@@ -133,9 +133,9 @@ FEATURES = (
 
 
 def _as_the_paper_printed() -> dict[str, dict[str, float]]:
-    """Measures by the names under which experiments on the catalog's test sets keep them, with the paper's numbers.
+    """Return the paper's numbers under the names of the experiments on the catalog's test sets.
 
-    Cells are assigned by their place in the printed table, not by the mapping of paper_numbers.yaml.
+    Cells are assigned by their position in the printed table, not by the mapping of paper_numbers.yaml.
     """
     rows = {table.label: [list(row) for row in table.printed.values()] for table in paper_numbers().tables}
     names: dict[str, list[list[str]]] = {
@@ -171,7 +171,7 @@ def _as_the_paper_printed() -> dict[str, dict[str, float]]:
 
 
 def test_every_row_that_needs_language_models_can_be_filled():
-    """With the printed numbers as measures each is reproduced, and with wrong ones none is."""
+    """All rows are reproduced with the printed numbers as measures, and none with wrong numbers."""
     asked = {key for key, (verdict, _) in _verdicts({}).items() if verdict == NEEDS_MODELS}
     assert len(asked) == 155
     measures = _as_the_paper_printed()
@@ -204,7 +204,7 @@ def test_tables_are_laid_out_as_the_paper_prints_them():
 
 
 def test_a_claim_is_reproduced_as_written_or_by_our_procedure():
-    """Slopes of the theorem on directions: as written on a panel of the paper's size, ours with fifty judges."""
+    """Slopes of directions: as written on a panel of the paper's size, and by CARE with fifty judges."""
 
     def verdict(fifty: float | None = None, sixteen: float | None = None) -> str:
         slopes = {
@@ -221,7 +221,7 @@ def test_a_claim_is_reproduced_as_written_or_by_our_procedure():
 
 
 def test_rows_from_printed_numbers_match_numpy():
-    """Five rows of the documented page, from the paper's table as it is typed here."""
+    """Five rows of the page are computed here from the paper's table."""
     mv = np.array([31.153, 0.822, 2.608, 1.417, 0.851, 0.923])
     avg = np.array([33.663, 0.830, 2.274, 1.394, 0.686, 1.037])
     svd = np.array([27.629, 0.730, 1.957, 1.325, 0.623, 0.694])
@@ -240,7 +240,7 @@ def test_rows_from_printed_numbers_match_numpy():
 
 
 def test_rows_from_released_scores_match_numpy(data_dir):
-    """Six rows of the documented page: vote, mean and pairwise distances, over the items that all judges scored."""
+    """Six rows of the page are computed here: vote, mean and pairwise distances on completely scored items."""
     page = _page()
     for folder, column, cut in (("care_asset", "ASSET", None), ("care_civilcomments", "CivilComments", 4.5)):
         gold, x = _released(data_dir / folder)
@@ -265,7 +265,7 @@ def test_rows_from_released_scores_match_numpy(data_dir):
 
 
 def _page() -> dict[str, dict[str, str]]:
-    """The rows of the documented ledger by claim; of two of one name the first."""
+    """Return the rows of the documented ledger by claim; if two claims have the same name, the first."""
     page = (Path(__file__).parents[2] / "benchmarks" / "results" / "reproduction.md").read_text(encoding="utf-8")
     rows: dict[str, dict[str, str]] = {}
     heads: list[str] = []
@@ -279,7 +279,7 @@ def _page() -> dict[str, dict[str, str]]:
 
 
 def _released(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Gold and scores of the items that every judge scored, of judges that left at most a tenth unscored."""
+    """Return gold and scores of completely scored items, for judges that left at most a tenth unscored."""
     items = pq.read_table(folder / "items.parquet").to_pydict()
     long = pq.read_table(folder / "scores.parquet").to_pydict()
     row = {item: k for k, item in enumerate(items["item_id"])}

@@ -1,4 +1,4 @@
-"""What pages and Dagster's metadata show of other people's texts stays text."""
+"""Tests that pages and Dagster's metadata escape texts of other people."""
 
 import re
 from pathlib import Path

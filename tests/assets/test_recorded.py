@@ -1,4 +1,4 @@
-"""Recorded scores reach the parts by item id, each independently, and only new ones."""
+"""Tests of recorded scores: they are joined by item id, judge by judge, and only new scores are stored."""
 
 import csv
 
@@ -20,7 +20,7 @@ SCALE = (0.0, 10.0)
 
 @pytest.fixture
 def recorded(tmp_path):
-    """A workspace with items and, of judge ``a``, the recorded scores that ``record`` writes."""
+    """Create a workspace with items and with the recorded scores of judge ``a`` from ``record``."""
     folder = make(tmp_path / "ws", judges=("length",))
     testset = folder / "testsets" / "one.yaml"
     testset.write_text(
@@ -33,7 +33,7 @@ def recorded(tmp_path):
 
 
 def record(folder, **changed):
-    """Scores in another order than the items', two of them out of range, two absent, and two for another text."""
+    """Write scores in another order than the items: two out of range, two missing, two for another text."""
     with (folder / "one.csv").open(encoding="utf-8") as file:
         texts = {row["item_id"]: row["answer"] for row in csv.DictReader(file)}
     values = {f"i{k}": str(k % 9 + 0.25) for k in reversed(range(40))} | {"i5": "11", "i6": "-0.5", "i7": "", **changed}
@@ -47,7 +47,7 @@ def record(folder, **changed):
 
 
 def stored(folder):
-    """Rows of the judge's parts by item, and how many parts there are."""
+    """Return the rows of the judge's parts by item, and the number of parts."""
     parts = load_workspace(folder).parts
     rows = {(row["item_id"], row["judge_key"]): row for row in parts.read_scores("a", "one").to_pylist()}
     return rows, len(list(parts.scores_folder("a", "one").glob("*.parquet")))

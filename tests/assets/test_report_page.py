@@ -1,4 +1,4 @@
-"""Judges, items and assumptions on a report page, from a record; ``tests/browser`` looks at the page."""
+"""Tests of judges, items and assumptions on a report page; ``tests/browser`` tests the page in a browser."""
 
 from __future__ import annotations
 

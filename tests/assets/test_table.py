@@ -1,4 +1,4 @@
-"""A table fitted as a library: a configuration in, a result out, nothing printed."""
+"""Tests of fitting a table as a library: a configuration in, a result out, no output."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ OTHERWISE = {
     "not_quality": "words",
     "shuffled": True,
 }
-"""Each option of a fit with another value than its default."""
+"""Value of each option of a fit that differs from its default."""
 
 
 def otherwise(table, what):
-    """The same table but for one thing that ``care fit`` reads."""
+    """Return the same table with one changed property that ``care fit`` reads."""
     scores, first = table.scores, table.items["i00"]
     records = {
         "a text": {"response": "another text"},
@@ -136,7 +136,7 @@ def test_systems_of_a_table_and_a_workspace_are_compared_alike(table):
 
 
 def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
-    """Judges are two points too kind to one of two systems that people find equal."""
+    """The judges score one of two equal systems two points too high."""
     rng = np.random.default_rng(3)
     names = np.repeat(["kind", "plain"], 150)
     quality = rng.normal(size=300)
@@ -162,7 +162,7 @@ def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
 
 
 def duels(rng, one: float, two: float):
-    """Two hundred pairs, in most of which the left system ``good`` or the right one is better; six judges' votes."""
+    """Simulate pairs of a good and a poor system: votes of six judges (``one`` is left, ``two`` right) and leads."""
     left = np.where(rng.random(200) < 0.5, "good", "poor")
     ahead = np.where(left == "good", 1.5, -1.5) + rng.logistic(size=200)
     votes = np.where(ahead[:, None] + rng.logistic(size=(200, 6)) > 0, one, two)
@@ -175,7 +175,7 @@ def duels(rng, one: float, two: float):
 
 
 def test_numbers_of_the_better_answer_are_rejected(rng):
-    """A winner that is called 1 or 2: with the scale 1 to 2 the second answer's votes would be the first one's."""
+    """With winners coded as 1 and 2 and the scale 1 to 2, votes for the second answer would count for the first."""
     config = replace(CONFIG, systems=("left", "right"))
     for fit in (config.fit, replace(config.fit, scale=(1.0, 2.0))):
         with pytest.raises(FitError, match="write A if the first"):

@@ -1,4 +1,4 @@
-"""The table of items to label: what a person has filled in is never lost."""
+"""Tests of the table of items to label, which never loses a person's labels."""
 
 import csv
 import tempfile
@@ -51,7 +51,7 @@ def test_a_binary_file_to_label_is_quarantined_and_rewritten(tmp_path):
 @example(["", "", "None"])
 @example(["long " * 100_000, "'", '"'])
 def test_tables_with_any_text_can_be_filled_in_and_read(texts):
-    """By a person's program, which ends a row at each carriage return, line feed, or both, outside of quotes."""
+    """A spreadsheet program may end a row at a carriage return, a line feed, or both."""
     records = {item: ItemRecord(item, response=text) for item, text in zip(ITEMS, texts, strict=True)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "to_label.csv"

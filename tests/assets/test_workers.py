@@ -1,4 +1,4 @@
-"""Dask workers of a run: started once, where the work that is left pays for them; results as in one process."""
+"""Tests of a run's Dask workers: they start once, only if they save time, and give the results of one process."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
-"""Test the labelling page in a browser: keys, buttons, reloads, and the file that comes back.
+"""Tests of the labelling page in a browser: keys, buttons, reloads, and the downloaded file.
 
-A person in these tests goes by what stands on the screen; which label an item deserves follows from its text.
+The tests read the page as a person does; the correct label of an item follows from its text.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ def rows_of(path):
 
 
 def care(*words):
-    """What a command prints on one line; it must do its work."""
+    """Run a command that must succeed, and return its output on one line."""
     result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return " ".join(result.output.split())
 
 
 def good(number):
-    """The label that answer ``number`` deserves."""
+    """Return the correct label of answer ``number``."""
     return int(number % 3 != 0)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Answers of two systems, whose texts do not say of which, and five judges' scores."""
+    """Write answers of two systems, whose texts do not name the system, and scores of five judges."""
     rng = np.random.default_rng(0)
     rows = [(f"i{k:02}", f"question {k}", f"answer {k}", f"secret-model-{k % 2}") for k in range(N)]
     write(tmp_path / "items.csv", ("item_id", "prompt", "response", "model"), rows)
@@ -70,7 +70,7 @@ def label(folder, *words, items="items.csv"):
 
 @pytest.fixture
 def opened(chromium):
-    """``opened(path, rater="ann", **options)``: the page in a context of its own, after its first question."""
+    """Return ``opened(path, rater="ann", **options)``, which opens the page in a new context up to a question."""
     contexts = []
 
     def open_(path, rater="ann", **options):
@@ -93,12 +93,12 @@ def opened(chromium):
 
 
 def number_on(page):
-    """The number of the answer that is on the screen."""
+    """Return the number of the answer on the page."""
     return int(re.search(r"answer (\d+)$", page.locator("#texts").inner_text().strip())[1])
 
 
 def saved(page, folder, name):
-    """The file that the page hands back."""
+    """Download the file of labels from the page."""
     with page.expect_download() as download:
         page.get_by_role("button", name="Download labels").click()
     download.value.save_as(folder / name)

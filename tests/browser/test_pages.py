@@ -1,4 +1,4 @@
-"""Test the report and Dagster's UI in a browser."""
+"""Tests of the report and of Dagster's UI in a browser."""
 
 import subprocess
 import sys
@@ -49,7 +49,7 @@ def test_the_report_draws_in_both_schemes_without_the_network(chromium, demo, sc
 
 @pytest.mark.slow
 def test_a_new_judge_is_materialised_by_clicking_and_the_fit_follows(chromium, tmp_path):
-    """The judge by hand, while the sensor that asks for what is stale is off; then the sensor does the rest."""
+    """The judge is materialised by hand while `stale_assets_sensor` is off; the sensor then builds the rest."""
     quick = "fit: {resamples: 0}\nreview: {hold: false}\n"
     folder = make(tmp_path / "ws", n=120, care=quick)
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder)]

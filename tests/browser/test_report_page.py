@@ -1,6 +1,6 @@
-"""Test report pages in a browser: accessible, readable without scripts, printable and small.
+"""Tests of report pages in a browser: accessibility, scripts off, print and size.
 
-The pages are drawn from light records (``tests.support.report_pages``), not from runs.
+The pages come from simulated data (``tests.support.report_pages``), not from runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.report_pages import VERDICT, report_data
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SIZES = {"small": (60, 6), "judges": (400, 116), "items": (50_000, 24)}
-"""Items and judges of each page."""
+"""Numbers of items and judges of each page."""
 
 PAGES = ("index", "items-small", *(f"testset-{name}" for name in SIZES))
 
@@ -33,7 +33,7 @@ MODES = {
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """A folder as a workspace has it."""
+    """Write the report folder of a workspace."""
     folder = tmp_path_factory.mktemp("report")
     for name, (items, judges) in SIZES.items():
         write_page(report_data(items, judges), folder / f"testset-{name}.html", VERDICT)
@@ -48,7 +48,7 @@ def pages(tmp_path_factory):
 
 @pytest.fixture
 def opened(chromium, pages):
-    """``opened(page, **options)``: a page of the folder in a context of its own, which is closed with the test."""
+    """Return ``opened(page, **options)``, which opens a page of the folder in a context that the test closes."""
     contexts = []
 
     def open_(name, **options):
@@ -71,7 +71,7 @@ LARGE = ("testset-judges", "testset-items")
 
 
 def in_every_mode():
-    """Every page in every mode; the large ones take seconds each, and in two of the modes run with the slow tests."""
+    """Return each page in each mode; large pages in two of the modes run with the slow tests."""
     for name in PAGES:
         for mode in MODES:
             slow = name in LARGE and mode != "light"
@@ -148,7 +148,6 @@ def test_a_page_is_small_and_links_to_its_items(pages, opened, name):
 
 
 def test_paper_is_dark_on_white(opened):
-    """In any colour scheme."""
     page = opened("testset-small", color_scheme="dark")
     page.emulate_media(media="print")
     colours = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")

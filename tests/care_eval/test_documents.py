@@ -1,4 +1,4 @@
-"""The lines of docs/data.md and the notebook, run as they stand."""
+"""Tests that run the Python code of docs/data.md and the notebook."""
 
 import contextlib
 import io
@@ -17,14 +17,14 @@ NOTEBOOK = ROOT / "examples" / "library.ipynb"
 
 
 def blocks() -> list[str]:
-    """The lines of Python of the section that says how CARE is called from there."""
+    """Return the lines of Python in the section about calls from Python."""
     section = PAGE.read_text().partition("\n## In Python\n")[2]
     return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def files(tmp_path, rng, monkeypatch):
-    """A folder with a researcher's scores and items, in which the lines are run."""
+    """Create a folder with scores and items of a user, in which the code is run."""
     quality = rng.normal(size=60)
     rows = [f"i{k},judge {j},{5 + q + rng.normal():.3f}" for k, q in enumerate(quality) for j in range(5)]
     (tmp_path / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
@@ -66,7 +66,7 @@ def test_the_notebook_runs_and_is_committed_with_its_outputs():
 
 
 def handed_over(heading: str) -> str:
-    """The lines of docs/data.md about the frames of a tool."""
+    """Return the lines of docs/data.md about frames of a tool."""
     section = PAGE.read_text().partition("### From their frames")[2].partition(f"**{heading}**")[2]
     return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0]
 

@@ -1,4 +1,4 @@
-"""The Python library: what may be handed in, and what a result gives."""
+"""Tests of the Python library: accepted inputs, and contents of a result."""
 
 import doctest
 import html
@@ -137,7 +137,7 @@ def test_with_labels_the_page_ranks_by_them_where_two_rankings_disagree(wide):
 
 
 def test_families_and_labels_may_be_series_of_pandas(wide, items):
-    """Indexed by name, as a column of a frame that is indexed by item is."""
+    """A Series is indexed by name, as a column of a frame with items as its index."""
     labels = items.set_index("item_id")["gold"].iloc[:12] > 5
     families = pd.Series({"gpt": "openai", "qwen": "alibaba"})
     by_series = fit(wide, labels=labels.astype(float), judges=families)

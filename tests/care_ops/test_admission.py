@@ -1,4 +1,4 @@
-"""Admission: each reason planted, and the one that must never be a reason."""
+"""Tests of admission: each reason is simulated, and differences of quality are never a reason."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_missing_and_out_of_range_count_together(rng):
 
 @pytest.mark.parametrize("poor", [True, False])
 def test_a_judge_that_refuses_some_items_counts_on_the_others(rng, poor):
-    """Refusals of one subject, also where it is the poorer one; but a tenth outside the scale is another scale."""
+    """Refusals of one topic are accepted, but more than a tenth of scores outside the scale are not."""
     values = panel(rng)
     refused = np.argsort(values.mean(axis=1))[:150] if poor else rng.choice(600, 150, replace=False)
     values[refused[rng.random(150) < 0.7], 0] = np.nan
@@ -106,7 +106,7 @@ def test_disagreeing_is_reported_and_never_excludes(rng):
 
 
 def test_a_reversed_scale_is_reported_as_such_where_shifted_rows_would_explain_it_too(rng):
-    """Quality goes round, so that a shift by half a period brings the agreement of a reversed judge back."""
+    """Quality is periodic, so a shift by half a period also restores the agreement of a reversed judge."""
     values = 5 + 2 * np.sin(2 * np.pi * np.arange(630) / 126)[:, None] + rng.normal(scale=0.9, size=(630, 8))
     values[:, 3] = 10 - values[:, 3]
     judge, rest = values[:, 3], np.delete(values, 3, axis=1).sum(axis=1)
@@ -117,7 +117,7 @@ def test_a_reversed_scale_is_reported_as_such_where_shifted_rows_would_explain_i
 
 
 def test_shifted_rows_that_a_reversed_scale_explains_less_well_are_reported(rng):
-    """Each item is much unlike the one before, so that a shift by one turns the agreement round."""
+    """Successive items differ strongly, so a shift by one row reverses the agreement."""
     quality = rng.normal(size=600)
     for k in range(1, 600):
         quality[k] -= 0.6 * quality[k - 1]
@@ -129,7 +129,7 @@ def test_shifted_rows_that_a_reversed_scale_explains_less_well_are_reported(rng)
 
 
 def test_a_constant_judge_reports_nothing_of_the_others(rng):
-    """Whatever its score is: the mean of 600 times .1 is not .1 in floating point."""
+    """The score may be any number, because the mean of 600 times .1 is not .1 in floating point."""
     values = panel(rng)
     single = found(values)
     for score in (0.1, 4.0):
@@ -155,7 +155,6 @@ def test_concentration_is_shannons():
 
 @pytest.mark.parametrize("share", [0.05, 0.08, 0.1, 0.12, 0.3])
 def test_judges_who_lack_what_all_lack_are_all_counted(share):
-    """Whatever the share, and however much more than a tenth one of them lacks by chance."""
     for seed in range(10):
         rng = np.random.default_rng([seed, round(100 * share)])
         values = rng.normal(size=(150, 1)) + rng.normal(size=(150, 8))

@@ -1,4 +1,4 @@
-"""Aggregators against loops that say what they mean, and the laws as properties."""
+"""Tests of aggregators against explicit loops, and of invariances as properties."""
 
 import itertools
 from collections import Counter
@@ -19,19 +19,21 @@ from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
 SCALE_FREE = ("care_svd", "care_tensor", "families", "factor_analysis", "best_judge")
-"""Aggregators whose ``latent`` no positive affine change of one judge's scores moves (law 3).
-``care`` is among them where the fit declares no scale."""
+"""Aggregators whose ``latent`` does not change with a positive affine change of one judge's scores (law 3).
+
+``care`` is one of them if the fit declares no scale.
+"""
 
 
 def confounded(rng: np.random.Generator, n: int = 400, p: int = 9) -> np.ndarray:
-    """Quality in every judge, a confounder in the last third, noise."""
+    """Simulate quality in all judges, a confounder in the last third of the judges, and noise."""
     quality, confounder = rng.normal(size=(2, n))
     load = np.where(np.arange(p) >= 2 * p // 3, 0.8, 0.0)
     return 5 + quality[:, None] + confounder[:, None] * load + rng.normal(scale=0.8, size=(n, p))
 
 
 def fit_one(name: str, scores: ScoreMatrix, **settings: int):
-    """One aggregator; with labels where it cannot do without."""
+    """Fit one aggregator, with labels if it needs labels."""
     known: dict[str, float] = {}
     if name == "best_judge":
         column = scores.values[:, scores.judges.index("j005")]
@@ -78,11 +80,11 @@ def test_uws_is_the_mean_over_pairs(rng):
 
 
 ANSWERING = [name for name in sorted(REGISTRY) if name != "care_tensor_paper"]
-"""Those that answer on any panel; it refuses one whose third moment shows no states, and has tests of its own."""
+"""Aggregators with an estimate on any panel. The others may refuse a panel, and have separate tests."""
 
 
 def test_literal_weights_are_the_papers_weighted_sum(rng):
-    """By numpy: the leading eigenvector of L, as weights of sum one, times the raw scores; the order stays nearly."""
+    """Compute with numpy the leading eigenvector of L as weights with sum one, and apply it to the raw scores."""
     x = confounded(rng, 400, 8) * rng.uniform(0.5, 2.0, 8) + 3.0
     scores = matrix(x)
     literal = fit_panel(scores, FitConfig(aggregators=("care_svd",), placement="weights", cut=3.0))
@@ -102,7 +104,7 @@ def test_literal_weights_are_the_papers_weighted_sum(rng):
 
 
 TENSOR = pytest.param("care_tensor", marks=pytest.mark.slow)
-"""Eight fits of it take a quarter of a minute."""
+"""Its eight fits take a quarter of a minute."""
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_equal_seeds_give_equal_digits(rng):
 
 
 def test_uws_shows_the_planted_error_of_each_judge(rng):
-    """The mean squared distance of two judges is the sum of their errors, so that pairs give each by itself."""
+    """The mean squared distance of two judges is the sum of their errors, so pairs determine each error."""
     planted = np.array([0.25, 0.5, 1.0, 2.0])
     x = rng.normal(size=(20_000, 1)) + np.sqrt(planted) * rng.normal(size=(20_000, 4))
     uws = fit_panel(matrix(x), FitConfig(aggregators=("uws",))).aggregates["uws"]
@@ -214,7 +216,7 @@ def test_uws_of_an_item_that_one_judge_scored_is_that_score(rng):
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in ("ged", "best_judge")])
 def test_an_answer_moves_with_labels_exactly_where_the_aggregator_reports_that_it_uses_them(name):
-    """Labels at 60 items contradict the larger group of judges."""
+    """The labels of 60 items contradict the larger group of judges."""
     rng = np.random.default_rng(2)
     quality, other = (rng.random((2, 400)) < 0.5).astype(float)
     larger, smaller = quality + 0.3 * other, other + 0.2 * quality

@@ -1,4 +1,4 @@
-"""Krippendorff's alpha against the krippendorff package (recorded) and closed cases."""
+"""Tests of Krippendorff's alpha against the krippendorff package (recorded) and closed forms."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Annotator models against recorded rivals, loops and planted truth."""
+"""Tests of annotator models against recorded libraries, explicit loops and simulated truth."""
 
 import json
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_glad_does_not_depend_on_the_blocks(monkeypatch):
 
 
 def test_glad_ends_at_the_top_of_its_posterior(rng):
-    """The posterior is written out here, and its slope is taken by differences."""
+    """The posterior is computed here, and its slope by finite differences."""
     quality = rng.integers(0, 2, 20_000)
     answers = np.where(rng.random((20_000, 5)) < [0.9, 0.8, 0.75, 0.7, 0.65], quality[:, None], 1 - quality[:, None])
     found = crowd.glad(answers, 2)
@@ -108,7 +108,7 @@ def test_glad_ends_at_the_top_of_its_posterior(rng):
 
 
 def test_a_step_of_dawid_skene_is_that_of_the_shares_of_votes(rng):
-    """Written out by loops, with items that one judge and that no judge answered."""
+    """The expected step is computed by loops, for items with one judge or none."""
     grades = rng.integers(0, 3, (30, 4))
     grades[0], grades[1, 1:] = -1, -1
     start = np.array([[np.mean(row[row >= 0] == c) if (row >= 0).any() else 1 / 3 for c in range(3)] for row in grades])
@@ -159,7 +159,7 @@ def test_the_best_judge_needs_labels_and_is_the_best(rng):
 
 @pytest.mark.parametrize("reported", [np.nan, 0.0])
 def test_a_judge_that_reports_nothing_of_labelled_items_is_not_the_best(rng, reported):
-    """One score, or equal ones, have no order, so that nothing is known of such a judge."""
+    """A judge with one score or equal scores has no order."""
     quality = rng.normal(size=100)
     scores = quality[:, None] + rng.normal(size=(100, 3)) * np.array([1.0, 1.5, 1.5])
     scores = np.column_stack([scores, quality])

@@ -1,4 +1,4 @@
-"""Tests of changed judges: against integrals that are worked out step by step, and on planted changes."""
+"""Tests of the detection of changed judges: against integrals computed in steps, and on simulated changes."""
 
 import math
 from datetime import date
@@ -14,7 +14,7 @@ RUNS, ITEMS = 30, 5
 
 
 def stream(rng, *, shift=0.0, since=0, runs=RUNS, items=ITEMS):
-    """Differences of two scores of one judge, on a scale of tenths, one of them shifted from a run on."""
+    """Simulate differences of two scores of one judge in tenths; from run ``since`` on, scores are shifted."""
     found = []
     for run in range(runs):
         then, now = np.round(rng.normal(0.5, 0.15, size=(2, items)), 1)
@@ -39,7 +39,7 @@ def test_the_capital_of_each_share_is_what_its_bets_have_won_step_by_step():
 
 
 def test_the_capital_is_expected_to_stay_what_it_was_over_all_signs():
-    """Of differences of which each may have either sign, the mean over all signs is exactly 1 at every run."""
+    """If each difference may have either sign, the mean capital over all signs is exactly 1 at each run."""
     sizes = np.random.default_rng(1).uniform(0, 1, size=(4, 2))
     ends = []
     for signs in product((-1, 1), repeat=8):

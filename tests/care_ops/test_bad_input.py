@@ -1,6 +1,6 @@
-"""Scores that no estimator likes: each has a clear error or an answer written down, and no warning from below.
+"""Tests of degenerate scores: each gives a clear error or a documented estimate, without a library's warning.
 
-The table of docs/data.md.
+The table in docs/data.md lists the cases.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ CASES = {
 
 
 LONG = ("300 judges on 50 items",)
-"""Nothing is missing in it, so that EM has nothing to do."""
+"""No score is missing in this case, so EM has no work."""
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,4 +1,4 @@
-"""Work on many items some rows at a time: the same as on all of them at once."""
+"""Tests that computations in blocks of rows equal those on all rows at once."""
 
 import numpy as np
 import pytest

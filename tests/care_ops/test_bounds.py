@@ -1,4 +1,4 @@
-"""The theorems' bounds hold on drawn models, with the paper's constants."""
+"""Tests that the theorems' bounds hold on simulated models, with the paper's constants."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def leading(low_rank: np.ndarray, h: int) -> np.ndarray:
 
 
 def test_misspecification_bound_holds_on_a_thousand_models(rng):
-    """At the population L, whenever the condition does."""
+    """The bound holds for the population's L if its condition holds."""
     held, tightest = 0, 0.0
     while held < 1_000:
         p, h = int(rng.integers(3, 30)), int(rng.integers(2, 5))
@@ -49,7 +49,7 @@ def test_past_the_condition_nothing_is_promised(rng):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), p=st.integers(3, 25), h=st.integers(1, 3))
 def test_orthonormal_connections_are_the_eigenvectors(seed, p, h):
-    """thm:exact."""
+    """This is theorem thm:exact."""
     rng = np.random.default_rng(seed)
     connection, precision = orthonormal(rng, p, h), 1.0 / np.sort(rng.uniform(0.5, 3.0, h) + np.arange(h))[::-1]
     low_rank, strengths = bounds.low_rank_of(connection, precision), 1 / precision
@@ -66,7 +66,7 @@ def test_equal_strengths_are_not_identified(rng):
 
 
 def test_stability_bound_holds_on_a_thousand_models(rng):
-    """thm:approx, by Yu, Wang and Samworth (Biometrika 2015), corollary 3."""
+    """This is theorem thm:approx, by Yu, Wang and Samworth (Biometrika 2015), corollary 3."""
     for _ in range(1_000):
         p, h = int(rng.integers(4, 25)), int(rng.integers(1, 4))
         connection, precision = orthonormal(rng, p, h), 1.0 / (3.0 * np.arange(h, 0, -1) + rng.uniform(0, 1, h))
@@ -82,7 +82,7 @@ def test_stability_bound_holds_on_a_thousand_models(rng):
 
 
 def test_direction_error_bound_holds_on_a_thousand_estimates(rng):
-    """thm:sample, step 2."""
+    """This is step 2 of theorem thm:sample."""
     for _ in range(1_000):
         p, h = int(rng.integers(4, 25)), int(rng.integers(1, 4))
         low_rank = bounds.low_rank_of(orthonormal(rng, p, h), 1.0 / (3.0 * np.arange(h, 0, -1)))

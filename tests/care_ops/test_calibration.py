@@ -1,4 +1,4 @@
-"""Declared scales and thresholds: what a declaration changes, and what it may not."""
+"""Tests of declared scales and thresholds: which results a declaration may change."""
 
 import numpy as np
 import pytest
@@ -144,7 +144,7 @@ def test_a_probability_is_the_logits_mean_over_its_posterior_however_skewed_the_
 
 @pytest.mark.parametrize(("least", "number", "most"), [(0.3, 20, 0.04), (0.3, 50, 0.04), (1.0, 20, 0.06)])
 def test_what_is_reported_to_be_likely_is_so_with_good_judges_and_with_weak_ones(least, number, most):
-    """A vote is right where a logistic error is below a spread from ``least`` on; items without a label are counted."""
+    """Votes have logistic errors; items without a label are counted."""
     stated, right = [], []
     for seed, spread in enumerate(np.linspace(least, 2.0, 12)):
         rng = np.random.default_rng([seed, number])

@@ -1,6 +1,6 @@
-"""``care``: never far from the plain average without evidence, named departures, and labels that decide.
+"""Tests of ``care``: it departs from the plain average only with evidence, and labels can decide.
 
-Truth is planted, and orders are compared with the plain average by Kendall's tau.
+Truth is simulated, and orders are compared with the plain average by Kendall's tau.
 """
 
 import warnings
@@ -41,19 +41,19 @@ def gain(scores: ScoreMatrix, truth: np.ndarray, **options) -> float:
 def honest(
     rng: np.random.Generator, items: int = 300, judges: int = 8, noise: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Quality, and judges of independent errors."""
+    """Simulate quality and judges with independent errors."""
     quality = rng.normal(size=items)
     return quality, quality[:, None] + noise * rng.normal(size=(items, judges))
 
 
 def clear_panel(rng: np.random.Generator, n: int = 2_000) -> tuple[np.ndarray, np.ndarray]:
-    """Judges of very different accuracy."""
+    """Simulate judges of very different accuracy."""
     quality = rng.normal(size=n)
     return quality, quality[:, None] + np.linspace(0.3, 3.0, 10) * rng.normal(size=(n, 10))
 
 
 def with_length_bias(seed: int, rho: float = 0.0) -> tuple[np.ndarray, ScoreMatrix]:
-    """Two of four families reward length; quality follows it by ``rho``."""
+    """Simulate four families, two of which reward length; ``rho`` is the correlation of quality with length."""
     rng = np.random.default_rng([23, seed])
     words, rest = rng.normal(size=(2, 300))
     quality = rho * words + np.sqrt(1 - rho**2) * rest
@@ -76,7 +76,7 @@ def test_where_one_factor_fits_better_judges_weigh_more_and_none_more_than_half_
 
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_judges_that_skip_the_same_steps_gain_no_weight(seed):
-    """Six of eight judges count four of ten steps as done: one factor fits, and its weights promise hardly any gain."""
+    """Six of eight judges count four of ten steps as done; one factor fits, and weights promise hardly any gain."""
     rng = np.random.default_rng(seed)
     done = 0.5 * rng.normal(size=(300, 1)) + rng.normal(size=(300, 10)) > -0.3
     ticks = done[:, None, :] ^ (rng.random((300, 8, 10)) < 0.08)
@@ -115,7 +115,7 @@ def test_a_judge_of_noise_is_left_out_and_two_that_agree_with_each_other_are_not
 
 @pytest.mark.parametrize("liars", [1, 2])
 def test_a_judge_that_copies_the_others_moves_an_item_little_more_than_in_the_plain_average(liars):
-    """It gains weight by agreeing, and then lies about one item."""
+    """The judge gains weight by agreement, and then gives one item a false score."""
     moved = []
     for seed in range(6):
         rng = np.random.default_rng([41, seed])
@@ -140,7 +140,7 @@ def test_copies_of_noise_cost_nothing_and_are_named(rng):
 
 
 def test_scores_missing_at_severe_judges_lift_no_item(rng):
-    """The unbalanced two-way layout, against least squares on its design matrix."""
+    """The estimate is that of an unbalanced two-way layout, by least squares on its design matrix."""
     item, severity = rng.normal(size=40), 3 * rng.normal(size=6)
     x = item[:, None] + severity + 0.1 * rng.normal(size=(40, 6))
     x[rng.random((40, 6)) < 0.4] = np.nan
@@ -155,7 +155,7 @@ def test_scores_missing_at_severe_judges_lift_no_item(rng):
 
 @pytest.mark.parametrize("judges", [4, 8, 20])
 def test_judges_of_independent_errors_are_worth_their_number_and_shared_errors_less(rng, judges):
-    """By the true share of quality in the common factor; with less of it the panel is worth less."""
+    """The true share of quality in the common factor determines the effective number."""
     _, x = honest(rng, 5_000, judges)
     correlation = np.corrcoef(x.T)
     model = one_factor.fit(correlation, 5_000)
@@ -221,7 +221,7 @@ def test_order_names_and_scales_of_judges_and_items_change_nothing(rng):
 
 
 def test_scores_on_one_scale_are_averaged_in_their_own_units(rng):
-    """A judge that uses more of the scale counts more, as it does in the plain average."""
+    """A judge that uses more of the scale has more influence, as in the plain average."""
     x = np.clip(np.round(3 + rng.normal(size=(300, 1)) + rng.normal(size=(300, 6)) * np.linspace(0.4, 1.6, 6)), 1, 5)
     found = found_in(matrix(x))
     assert np.corrcoef(found.plain, x.mean(axis=1))[0, 1] > 1 - 1e-9
@@ -242,7 +242,7 @@ def test_an_estimate_has_nine_digits_after_the_first_of_its_spread(estimate, dec
 
 @pytest.mark.parametrize("families", ["", "ffggh", "ffff-", "fffff", "fghij"])
 def test_alternatives_are_the_common_factor_and_the_mean_of_declared_families(rng, families):
-    """The mean of families differs from that of the judges where there are several, and not one for each judge."""
+    """The mean of families differs from the mean of judges only if some families have several judges."""
     quality, x = honest(rng, 200, 5)
     declared = {f"j{k:03d}": family for k, family in enumerate(families) if family != "-"}
     problem = problem_of(matrix(x, **declared), FitConfig())
@@ -271,7 +271,7 @@ def test_alternatives_are_the_common_factor_and_the_mean_of_declared_families(rn
     ],
 )
 def test_concerns_that_a_person_can_resolve_follow_from_the_estimate(rng, alike, made_up, unsafe, concerns):
-    """Alternatives are made up by their correlations with the estimate."""
+    """Alternatives are simulated by their correlations with the estimate."""
     _, x = honest(rng, 500, 6)
     found = found_in(matrix(x))
     others = {f"with {r}": r * found.latent + np.sqrt(1 - r**2) * rng.normal(size=500) for r in alike}
@@ -353,7 +353,7 @@ def test_the_scale_of_the_labels_does_not_matter(rng):
 
 @pytest.mark.parametrize("rare", [0.5, 0.2])
 def test_labels_do_no_harm_where_votes_leave_nothing_to_gain(rare):
-    """Equally good judges who err for themselves: the mean is right, and half of the items are hard."""
+    """Judges are equally good with independent errors, so the mean is best; half of the items are hard."""
     lost = []
     for seed in range(12):
         rng = np.random.default_rng([5, seed])
@@ -369,7 +369,7 @@ def test_labels_do_no_harm_where_votes_leave_nothing_to_gain(rare):
 
 
 def test_judges_that_cancel_one_another_give_no_answer_and_no_warning(rng):
-    """Two judges and the opposite of each: their mean is the same for every item."""
+    """With two judges and the reverse of each, the mean is the same for all items."""
     grades = rng.integers(0, 11, (80, 2)).astype(float)
     x = np.column_stack([grades, 10 - grades])
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""CARE-Tensor: what its states mean, how many there are, and degenerate panels."""
+"""Tests of CARE-Tensor: meaning and number of its states, and degenerate panels."""
 
 import numpy as np
 import pytest
@@ -92,10 +92,9 @@ def test_labels_that_the_states_do_not_show_are_reported(rng):
 
 
 def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
-    """Four states with labels of .8 in favour of the map; in the third, five labels of eight are against it by chance.
+    """Five of eight labels contradict the third of four states by chance; the other labels agree by .8.
 
-    The nearest map turns the third state. Where twice as many labels speak as clearly against every state, the
-    labels have their way.
+    The nearest map reverses the third state. With twice as many labels against every state, the labels decide.
     """
     label_free = np.array([0.0, 0.0, 1.0, 1.0])
     posterior = np.repeat(np.eye(4), 8, axis=0)
@@ -113,14 +112,14 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
 
 
 def test_an_even_chance_predicts_the_lower_label():
-    """Like an estimate at its threshold, which does not exceed it."""
+    """An estimate equal to its threshold does not exceed it."""
     posterior = np.tile([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], (10, 1))
     labels = np.tile([0.0, 1.0, 1.0], 10)
     assert confirmed_by_labels(posterior, labels, np.array([0.0, 1.0]))["anchors_right"] == pytest.approx(2 / 3)
 
 
 def test_evidence_for_a_map_is_the_ratio_of_two_chances_of_the_labels():
-    """One state of a map to 1, two labels of 1 and one of 0: integrals of the rate under both beta distributions."""
+    """The expected value is a ratio of integrals of the rate under two beta distributions."""
     mapped = quad(lambda rate: rate**2 * (1 - rate) * beta(4, 1).pdf(rate), 0, 1)[0]
     free = quad(lambda rate: rate**2 * (1 - rate), 0, 1)[0]
     evidence = evidence_for(np.ones(1), np.ones((3, 1)), np.array([1.0, 0.0, 1.0]))

@@ -1,4 +1,4 @@
-"""Algorithm 2 as the paper writes it, against Jennrich's algorithm, planted truth and densities by scipy."""
+"""Tests of the paper's Algorithm 2 against Jennrich's algorithm, simulated truth and scipy's densities."""
 
 import builtins
 import itertools
@@ -27,7 +27,7 @@ def answer(scores: ScoreMatrix, seen_labels: FitLabels | None = None):
 
 
 def planted(rng, n=20_000, p=12, noise=0.6):
-    """Quality on all judges, a confounder of either sign on them; unlike weights, so that third moments tell them."""
+    """Simulate quality in all judges and a confounder of either sign; different weights identify third moments."""
     states = rng.choice(4, size=n, p=[0.35, 0.15, 0.2, 0.3])
     quality, confounder = np.divmod(states, 2)
     means = np.array(
@@ -42,7 +42,7 @@ def matched(found: np.ndarray, wanted: np.ndarray) -> float:
 
 
 def test_least_squares_and_jennrich_find_the_planted_components(rng):
-    """On the exact moment both are exact; on a sample they lie near one another and near the truth."""
+    """Both are exact on the exact moment; on a sample, both are near the truth."""
     first, second, third = np.array_split(np.arange(12), 3)
     views = (first, second, third)
     truth = four_state_mixture(rng, n=100_000, p=12, noise=0.5)
@@ -123,8 +123,11 @@ def test_the_covariance_within_states_is_the_law_of_total_covariance(rng):
 
 
 def test_labels_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
-    """Every state has means of its own: where Q and C add up, four states span two dimensions, and Kruskal's
-    condition for unique components fails."""
+    """Every state has its own means.
+
+    If the effects of Q and C were additive, four states would span two dimensions, and Kruskal's condition for unique
+    components would fail.
+    """
     states = rng.choice(4, size=6_000, p=[0.35, 0.15, 0.2, 0.3])
     quality = states // 2
     means = np.array([q * rng.uniform(-0.2, 0.8, 12) + c * rng.uniform(1.5, 2.5, 12) for q in (0, 1) for c in (0, 1)])

@@ -1,4 +1,4 @@
-"""Views, tensor decomposition and EM against exact moments, tensorly and closed forms."""
+"""Tests of views, tensor decomposition and EM against exact moments, tensorly and closed forms."""
 
 import itertools
 
@@ -22,14 +22,14 @@ def thirds(p: int) -> Views:
 
 
 def exact_tensor(means: np.ndarray, weights: np.ndarray, views: Views) -> np.ndarray:
-    """Population moment of the augmented, centred views."""
+    """Return the population moment of the augmented, centred views."""
     centred = means - weights @ means
     columns = [np.column_stack([np.ones(len(weights)), centred[:, g]]) for g in views]
     return np.einsum("r,ra,rb,rc->abc", weights, *columns)
 
 
 def matched_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Relative error of means under the best permutation of states."""
+    """Return the relative error of means under the best permutation of states."""
     norm = np.linalg.norm(wanted)
     k = range(len(wanted))
     return min(float(np.linalg.norm(found[list(order)] - wanted) / norm) for order in itertools.permutations(k))
@@ -44,7 +44,7 @@ def test_exact_moments_give_exact_components(rng):
 
 
 def test_a_judge_may_give_a_state_its_overall_mean(rng):
-    """Only the constant coordinate of a component must not be zero."""
+    """Only the constant coordinate of a component must be nonzero."""
     views, weights = thirds(12), np.full(4, 0.25)
     wanted = rng.normal(size=(4, 12))
     wanted[:, 0] = [1.0, 0.0, 0.5, -1.5]

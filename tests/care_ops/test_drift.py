@@ -1,4 +1,4 @@
-"""What has changed between two fits, and a fit frozen to a function of one item's scores."""
+"""Tests of the differences between two fits, and of a fit frozen to a function of one item's scores."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Duplicate judges: what accuracy cannot explain, and what it can."""
+"""Tests of duplicate judges, which accuracy alone cannot explain."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_two_runs_of_one_ordinary_model_count_as_one(rng):
 @pytest.mark.parametrize("good", [2, 3, 4, 7])
 @pytest.mark.parametrize("items", [300, 3_200])
 def test_accurate_judges_who_vote_independently_are_never_duplicates(good, items):
-    """Also with poor judges that share a mistake; seven good judges of nine are no single judge."""
+    """Seven good judges among nine, with a shared error of the others, are not duplicates."""
     for seed in range(5):
         rng = np.random.default_rng([3, good, items, seed])
         truth, hard, mistake = rng.random(items) < 0.6, rng.random(items) < 0.08, rng.random(items) < 0.3
@@ -52,7 +52,7 @@ def test_copies_that_are_most_of_a_panel_are_reported_and_not_merged(rng):
 
 
 def test_better_judges_than_the_others_are_reported_and_not_merged(rng):
-    """Near-identical, and related to the others less than these are to one another: copies, or better judges."""
+    """Nearly equal judges that correlate less with the others may be copies or better judges."""
     quality, mistake = rng.normal(size=(2, 500, 1))
     good = quality + 0.1 * rng.normal(size=(500, 3))
     poor = 0.5 * quality + 0.8 * mistake + 0.6 * rng.normal(size=(500, 6))

@@ -1,4 +1,4 @@
-"""The estimator with scikit-learn's conventions: the same numbers as a fit, and what scikit-learn's own checks ask."""
+"""Tests of the estimator: scikit-learn's conventions and checks, and the same numbers as a fit."""
 
 import doctest
 import pickle
@@ -34,7 +34,7 @@ EXPECTED = {
         "check_n_features_in": TWO_JUDGES,
     },
 }
-"""Checks of scikit-learn's that do not apply, each with the reason."""
+"""Checks of scikit-learn that do not apply, each with the reason."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def scores(rng):
 
 
 def panel(values, families=None):
-    """With the names that the estimators make up, from which random starts are seeded."""
+    """Return a panel with the names that the estimators generate, which seed random starts."""
     n, p = values.shape
     return ScoreMatrix(values, tuple(f"{k:09d}" for k in range(n)), tuple(f"{j:05d}" for j in range(p)), families or {})
 

@@ -1,4 +1,4 @@
-"""Factor analysis: exact models, conditional means with holes, simple structure."""
+"""Tests of factor analysis: exact models, conditional means with missing scores, simple structure."""
 
 import numpy as np
 

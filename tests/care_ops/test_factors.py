@@ -1,4 +1,4 @@
-"""Factors: each rule where it is right and where it is wrong, the laws, the posterior."""
+"""Tests of factors: cases in which each rule is right or wrong, invariances, the posterior."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ P, N = 12, 20_000
 
 
 class Planted:
-    """Scores of the joint Gaussian model with K_HH = I and given K_JH columns, quality first."""
+    """Scores of the joint Gaussian model with K_HH = I and given columns of K_JH, quality first."""
 
     def __init__(self, rng: np.random.Generator, quality: np.ndarray, confounder: np.ndarray) -> None:
         loadings = -np.column_stack([quality, confounder])
@@ -91,7 +91,7 @@ def test_weak_factors_are_no_candidates(rng):
 
 
 def recovered(planted: Planted, weights: np.ndarray) -> float:
-    """cos to K_JQ, the weights of E[Q | J]."""
+    """Return the cosine between weights and K_JQ, the weights of E[Q | J]."""
     return float(weights @ planted.direction)
 
 
@@ -133,7 +133,7 @@ def test_no_sign_and_no_order_of_judges_matters(seed):
 
 
 def test_effective_judges_of_independent_errors_and_of_copies(rng):
-    """p judges of one loading b and independent errors count p; m copies of each of them count p all the same."""
+    """p judges with loading b and independent errors count p, and also if each has m copies."""
     for p, copies in ((4, 1), (4, 3), (10, 2)):
         b = 0.8
         loading = np.full(p, b)
@@ -169,7 +169,6 @@ def test_an_empty_low_rank_part_is_reported():
 
 
 def test_a_factor_whose_sign_is_not_known_rises_with_the_mean(monkeypatch, rng):
-    """Loadings of the other sign are the same factor."""
     quality = rng.normal(size=300)
     scores = matrix(quality[:, None] + rng.normal(size=(300, 5)))
     config = FitConfig(aggregators=("factor_analysis",))

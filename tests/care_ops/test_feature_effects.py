@@ -1,4 +1,4 @@
-"""Feature effects: what single judges reward of a text beyond what all share."""
+"""Tests of feature effects: rewards of single judges for a text feature beyond the shared effect."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def test_what_single_families_reward_is_removed(rng):
 
 
 def test_slopes_in_proportion_to_quality_are_left_unchanged(rng):
-    """Where quality itself follows the length, all judges rise with it, and nothing is removed."""
+    """If quality depends on length, all judges do, and nothing is removed."""
     w = rng.normal(size=2_000)
     quality = 0.6 * w + 0.8 * rng.normal(size=2_000)
     z = standardised(np.linspace(0.5, 0.9, 6) * quality[:, None] + 0.5 * rng.normal(size=(2_000, 6)))
@@ -31,7 +31,7 @@ def test_slopes_in_proportion_to_quality_are_left_unchanged(rng):
 
 
 def test_weak_evidence_removes_nothing(rng):
-    """Three of eight judges reward the length a little: a partial removal would cost more than it gains."""
+    """If three of eight judges reward length slightly, a partial removal would cost more than it gains."""
     w = rng.normal(size=500)
     own = 0.12 * w[:, None] * (np.arange(8) < 3)
     z = standardised(rng.normal(size=(500, 1)) + 0.8 * rng.normal(size=(500, 8)) + own)

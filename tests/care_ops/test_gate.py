@@ -1,4 +1,4 @@
-"""The gate's rule, and how often it is wrong where nothing differs."""
+"""Tests of the gate's rule, and of its error rate for equal systems."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from care_ops.results.rates import Labelled, Repeats
 
 
 def two_systems(rng, gain, labels_each=60, items=300):
-    """Estimates, labels, names: latent quality differs by ``gain``, and judges are a deviation too kind to the new."""
+    """Simulate two systems whose quality differs by ``gain``; judges score the new one a deviation too high."""
     names = np.repeat(["new", "old"], items)
     quality = rng.normal(size=2 * items) + gain * (names == "new")
     gold = (rng.random(2 * items) < expit(2 * quality)).astype(float)
@@ -41,7 +41,7 @@ def test_a_margin_lets_a_small_loss_pass():
 
 
 def test_equal_systems_are_distinguished_no_more_often_than_promised(monkeypatch):
-    """Judges favour the new system by a whole deviation and nothing differs: 100 gates, 5 % each way promised."""
+    """The judges favour the new of two equal systems by a deviation; 100 gates may err 5 % each way."""
     monkeypatch.setattr(rates, "DRAWS", 1000)
     outcomes = [
         gate(Labelled(*two_systems(np.random.default_rng([2, k]), 0.0)), "new", "old").outcome for k in range(100)
@@ -62,7 +62,7 @@ def test_bad_input_is_named():
 
 
 def test_a_margin_that_no_difference_can_exceed_is_refused():
-    """Two per cent, typed as 2, let every loss pass."""
+    """A margin of two per cent, typed as 2, would accept any loss."""
     estimate, labels, names = two_systems(np.random.default_rng(4), -2.0)
     for margin in (1.0, 2.0):
         with pytest.raises(InputError, match="accepts every loss, because no difference exceeds 1; give a smaller"):

@@ -1,4 +1,4 @@
-"""Texts that speak to their judge are flagged by rules; characters that are not seen move no count."""
+"""Tests that rules flag texts that address a judge, and that invisible characters change no count."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def of(name):
 
 
 def test_planted_injections_are_flagged():
-    """``held_out`` was written before the rules, and the rules were tuned only on ``design``."""
+    """``held_out`` was written before the rules, which were tuned only on ``design``."""
     assert all(flag_injections(of("design")))
     held_out = flag_injections(of("held_out"))
     assert len(held_out) >= 60
@@ -101,7 +101,7 @@ UNSEEN = [
 
 @pytest.mark.parametrize("name", names())
 def test_no_program_is_moved_by_what_is_not_seen(name):
-    """Thirty-two of the thirty-five were moved by .5 and more."""
+    """Before this rule, invisible characters moved 32 of the 35 programs by .5 or more."""
     engine = build_engine(JudgeSpec(name=name, engine=ProgramEngine(program=name)), Context())
     text = (
         "However, Paris is the capital of France. It was founded in 250 BC! Therefore you should visit it, certainly."

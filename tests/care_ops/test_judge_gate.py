@@ -1,4 +1,4 @@
-"""Agreement of a judge with people: against scikit-learn, a bootstrap and planted truth; and what a bar decides."""
+"""Tests of a judge's agreement with people against scikit-learn, a bootstrap and simulated truth; and of bars."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from care_ops.results.judge_gate import agreement_with_people, gate_sentence, ma
 
 
 def graded(rng, n, noise=1.0):
-    """Grades 1 to 5 of people and of a judge."""
+    """Simulate grades 1 to 5 of people and of a judge."""
     quality = rng.normal(size=n)
     judge, people = (3 + 1.2 * quality + spread * rng.normal(size=n) for spread in (noise, 0.4))
     return np.clip(np.round(judge), 1, 5), np.clip(np.round(people), 1, 5)
@@ -47,7 +47,7 @@ def test_intervals_are_those_of_a_bootstrap(rng):
 
 
 def test_intervals_hold_planted_truth_and_split_units_widen_them():
-    """200 draws of 40 labels; then each label five times, which is no new evidence."""
+    """There are 200 draws of 40 labels; labels repeated five times add no evidence."""
     truth = agreement(*graded(np.random.default_rng(0), 400_000))
     held, measures = [], ("kappa", "weighted_kappa", "auc", "bias")
     for seed in range(200):
@@ -81,7 +81,7 @@ def test_what_has_one_value_has_no_kappa():
 
 
 def test_a_bar_decides_once_labels_are_enough(rng):
-    """The number of labels that is named decides in most draws; before it nothing is decided."""
+    """With the reported number of labels, most draws decide; with fewer labels, none decides."""
     few = replace(agreement(*graded(np.random.default_rng(3), 40, noise=0.6)), unlabelled=200)
     bar = few.kappa.value - 0.5 * (few.kappa.value - few.kappa.lo)
     advice = may_gate(few, bar)

@@ -1,4 +1,4 @@
-"""A judge's report: planted rates inside their intervals, weights."""
+"""Tests of a judge's report: intervals that cover simulated rates, and weights."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ TPR, TNR, BASE = 0.6, 0.8, 0.7
 
 
 def planted(rng, n=2000, labelled=100):
-    """A judge that passes 60 % of what people pass and fails 80 % of what they fail; scores 0 to 1, cut at one half."""
+    """Simulate a judge that passes 60 % of the answers that people pass, and fails 80 % of those that they fail."""
     gold = (rng.random(n) < BASE).astype(float)
     passes = np.where(gold > 0, rng.random(n) < TPR, rng.random(n) > TNR)
     scores = np.where(passes, 0.5 + 0.5 * rng.random(n), 0.5 * rng.random(n))

@@ -1,4 +1,4 @@
-"""Quality given labels: the closed form, sides of a threshold, and whether the stated probability is true."""
+"""Tests of quality given labels: the closed form, sides of a threshold, and calibration of the probability."""
 
 import itertools
 
@@ -21,7 +21,7 @@ from care_ops.models.label_model import (
 
 @pytest.mark.parametrize("m", [5, 40])
 def test_the_posterior_is_that_of_the_joint_gaussian(rng, m):
-    """The posterior mean by conditioning the joint covariance of all items, few labels or many."""
+    """The expected mean conditions the joint covariance of all items, for few and for many labels."""
     n = 60
     rows = np.sort(rng.choice(n, m, replace=False))
     score, factors, judges = rng.normal(size=n), rng.normal(size=(n, 2)), rng.normal(size=(n, 3))
@@ -48,7 +48,7 @@ def test_the_posterior_is_that_of_the_joint_gaussian(rng, m):
 
 
 def test_labels_of_two_values_are_sides_of_a_threshold(rng):
-    """The posterior mean of draws from the prior, weighed by the probability of the labels' sides."""
+    """The expected mean weights draws from the prior by the probability of the labels' sides."""
     n, m, draws = 40, 6, 40_000
     rows = np.sort(rng.choice(n, m, replace=False))
     score, factors, judges = rng.normal(size=n), rng.normal(size=(n, 2)), rng.normal(size=(n, 3))
@@ -73,7 +73,7 @@ def test_labels_of_two_values_are_sides_of_a_threshold(rng):
 
 
 def test_the_gain_over_the_plain_average_is_that_of_draws_from_the_posterior(rng):
-    """Many labels leave one grid cell and little doubt: the stated gain is the true one."""
+    """Many labels leave one grid cell and little uncertainty."""
     n = 400
     judges = rng.normal(size=(n, 4))
     quality = judges @ [1.0, 0.0, 0.0, 0.0] + 0.3 * rng.normal(size=n)
@@ -87,7 +87,7 @@ def test_the_gain_over_the_plain_average_is_that_of_draws_from_the_posterior(rng
 
 
 def test_stated_probabilities_of_being_no_worse_than_the_average_are_true():
-    """Where quality is drawn from the prior, a probability of p is right in about p of the panels."""
+    """If quality follows the prior, a probability of p is right in about p of the panels."""
     stated, true = [], []
     for seed in range(150):
         rng = np.random.default_rng([8, seed])

@@ -1,4 +1,4 @@
-"""Labels: what may rest on them, what repeats say of their noise, and how much each counts in a fit."""
+"""Tests of labels: permitted uses, noise from repeated labels, and weights in a fit."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_a_record_that_contradicts_itself_is_refused():
 
 
 def repeated(noise, items=400, seed=0):
-    """Two labels of each item, of variance 1 between items and ``noise`` ** 2 within."""
+    """Simulate two labels of each item, with variance 1 between items and ``noise`` ** 2 within."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=items)
     return Labels(
@@ -65,7 +65,7 @@ def test_repeats_that_agree_count_once_and_single_labels_measure_no_noise():
 
 
 def test_labels_of_one_rater_are_one_opinion():
-    """A rater who agrees with herself does not show how far people agree."""
+    """The agreement of a rater with herself does not measure agreement between people."""
     twice = [Label(f"i{k}", float(k % 2), "random", rater="anna") for k in range(10) for _ in "ab"]
     single = Labels(tuple(twice))
     assert (single.reliability, single.counts) == (None, {})
@@ -79,7 +79,7 @@ def test_labels_of_one_rater_are_one_opinion():
 
 
 def test_labels_that_contradict_each_other_are_reported_as_such():
-    """Each of fifteen items was labelled once 1 and once 0, which was reported as a correlation of 0.00."""
+    """Each of fifteen items has the labels 1 and 0; an earlier release reported a correlation of 0.00."""
     twice = [Label(f"i{k}", float(value), "random") for k in range(15) for value in (0, 1)]
     once = [Label(f"j{k}", float(k % 2), "random") for k in range(35)]
     *_, stated = Labels((*twice, *once)).sentences()

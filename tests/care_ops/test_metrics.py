@@ -1,4 +1,4 @@
-"""Metrics that are used where no gold is."""
+"""Tests of metrics that need no gold."""
 
 import numpy as np
 import pytest

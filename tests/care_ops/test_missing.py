@@ -1,4 +1,4 @@
-"""Conditional means of missing scores against the textbook."""
+"""Tests of conditional means of missing scores against the textbook formula."""
 
 import numpy as np
 import pytest

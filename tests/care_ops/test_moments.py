@@ -1,4 +1,4 @@
-"""Moments against brute force and numpy's own estimators."""
+"""Tests of moments against explicit sums and numpy's estimators."""
 
 import contextlib
 import itertools
@@ -18,13 +18,13 @@ def with_holes(rng: np.random.Generator, values: np.ndarray, share: float) -> np
 
 
 def equal(found: np.ndarray, wanted: np.ndarray, name: str) -> None:
-    """Within 1e-12 of the largest entry."""
+    """Assert equality within 1e-12 of the largest entry."""
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12 * max(1.0, float(np.abs(wanted).max())), err_msg=name)
 
 
 @pytest.mark.parametrize("shift", [None, np.arange(6.0)])
 def test_covariance_and_mean_equal_numpy(rng, shift):
-    """Also with a shift away from the mean, at which no wrong term of the shift vanishes."""
+    """The shift differs from the mean, because some errors of the shift vanish at the mean."""
     x = rng.normal(5, 2, (700, 6)) @ rng.normal(size=(6, 6))
     m = accumulate(x, shift)
     np.testing.assert_allclose(m.variance(), x.var(axis=0), rtol=1e-11)
@@ -37,7 +37,6 @@ def test_covariance_and_mean_equal_numpy(rng, shift):
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
 @pytest.mark.parametrize(("n", "p"), [(1, 1), (257, 3), (600, 24), (60, 210)])
 def test_sums_equal_a_product_of_all_items_at_once(rng, monkeypatch, n, p, share):
-    """However few items a block holds, and with third moments or without."""
     x = with_holes(rng, rng.normal(40, 3, (n, p)), share)
     shift = np.full(p, 39.0)
     y, present = np.nan_to_num(x - shift), (~np.isnan(x)).astype(float)
@@ -161,7 +160,7 @@ def test_no_scale_passes_for_constant(rng, location, scale):
     [(2, 0.5, 100, 0.08), (4, 0.5, 100, 19.5 / 301.5), (2, 0.5, 3, 1.0), (3, 0.0, 50, 1.0)],
 )
 def test_shrinkage_is_that_of_equation_23(p, r, n, intensity):
-    """By hand, for equal correlations; where there is nothing to keep all of it goes."""
+    """Expected values are computed by hand for equal correlations."""
     correlation = np.full((p, p), r) + (1 - r) * np.eye(p)
     shrunk, found = shrink(correlation, n)
     assert found == pytest.approx(intensity)
@@ -170,7 +169,7 @@ def test_shrinkage_is_that_of_equation_23(p, r, n, intensity):
 
 @pytest.mark.parametrize("lowest", [-0.01, 0.0, 7e-5, 9.9e-5])
 def test_the_smallest_eigenvalue_of_what_is_shrunk_is_a_ten_thousandth_at_least(lowest):
-    """Of endless items, which are not shrunk for their number."""
+    """The number of items is infinite, so only the eigenvalue causes shrinkage."""
     shrunk, _ = shrink(np.array([[1.0, 1 - lowest], [1 - lowest, 1.0]]), 10**12)
     assert np.linalg.eigvalsh(shrunk)[0] == pytest.approx(1e-4)
 

@@ -1,4 +1,4 @@
-"""One common factor, its misfit, and the strength of a second one."""
+"""Tests of one common factor, its misfit, and the strength of a second factor."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from care_ops.models import one_factor
 
 
 def test_loadings_have_the_least_absolute_residuals(rng):
-    """Against a general minimiser from many starts."""
+    """The expected loadings come from a general minimiser with many starts."""
     p = 6
     a = rng.uniform(0.3, 0.9, p)
     correlation = np.outer(a, a)
@@ -17,7 +17,7 @@ def test_loadings_have_the_least_absolute_residuals(rng):
     found = one_factor.common_loadings(correlation, pairs)
 
     def loss(loadings):
-        """Huber's, which is a square up to .03."""
+        """Return Huber's loss, which is a square up to .03."""
         off = np.abs(correlation - np.outer(loadings, loadings))[pairs]
         return np.where(off < 0.03, off**2 / 0.06, off - 0.015).sum()
 
@@ -28,7 +28,7 @@ def test_loadings_have_the_least_absolute_residuals(rng):
 
 @pytest.mark.parametrize("shared", [0.0, 0.15])
 def test_sampling_error_is_no_misfit(rng, shared):
-    """Of judges that share nothing else the misfit is about 0; of pairs that share more it is the root mean square."""
+    """The misfit is about 0 without pairwise effects, and otherwise their root mean square."""
     p, n, found = 12, 300, []
     a = np.full(p, 0.7)
     correlation = np.outer(a, a) + np.diag(1 - a**2)
@@ -60,7 +60,7 @@ def test_equally_good_judges_weigh_nearly_the_same(rng):
 
 @pytest.mark.parametrize("items", [40, 1_000])
 def test_loadings_shrink_by_their_sampling_error(items):
-    """With the reliability of the other judges by Spearman and Brown; without real differences all are the mean."""
+    """The reliability of the other judges follows Spearman and Brown; without differences all loadings are equal."""
     raw, pairs = np.array([0.9, 0.8, 0.6, 0.5, 0.7, 0.4]), ~np.eye(6, dtype=bool)
     square = np.mean(raw**2)
     reliability = 5 * square / (1 + 4 * square)

@@ -1,4 +1,4 @@
-"""Numbers that are no scores: codes for a missing answer, and slips of the pen."""
+"""Tests of numbers that are not scores: codes for missing answers, and typing errors."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ ITEMS = 200
 
 
 def panel(rng, draw, **first_scores):
-    """Five judges who score by ``draw``, with other scores of a judge on its first items."""
+    """Simulate five judges that score by ``draw``, with given scores of a judge on the first items."""
     values = np.column_stack([draw(rng) for _ in range(5)]).astype(float)
     for judge, instead in first_scores.items():
         values[: len(instead), int(judge[1])] = instead

@@ -1,4 +1,4 @@
-"""Systems compared in pairs: either side, either name, planted truth under judges with a bias for one side."""
+"""Tests of systems compared in pairs: sides, names, and simulated truth under judges with a side bias."""
 
 from dataclasses import replace
 
@@ -13,9 +13,9 @@ from care_ops.results.rates import Repeats
 
 
 def duels(rng, gain, labelled, *, items=400, left_share=0.5, band=0.0, bias=0.8):
-    """Pairs of a new and an old system, the mean of six judges who like the left side, and who wins by people.
+    """Simulate pairs of a new and an old system: mean score of six judges with a left bias, and winners by people.
 
-    The new answer is better by a normal variable of mean ``gain``; within ``band`` of nothing people see a tie.
+    The quality difference is normal with mean ``gain``; people call differences within ``band`` a tie.
     """
     side = np.where(rng.random(items) < left_share, 1.0, -1.0)
     better = side * (gain + rng.normal(size=items))
@@ -53,7 +53,7 @@ def test_the_gate_is_turned_with_the_names_and_the_sides():
 
 
 def test_a_side_bias_is_no_quality():
-    """Judges that see nothing but the side: by them nobody wins, and the answer is as wide as the labels'."""
+    """If judges follow only the side, nobody wins by their scores, and the interval is as wide as with labels only."""
     rng = np.random.default_rng(1)
     given, _ = duels(rng, 0.0, 60, left_share=0.8)
     left = np.array([pair[0] == "new" for pair in given.pairs])
@@ -69,7 +69,7 @@ def test_a_side_bias_is_no_quality():
     [(0.4, 0.8), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0.0, 0.5), (0.0, 1.0), (0.4, 0.5)))],
 )
 def test_intervals_cover_planted_wins(left_share, band):
-    """Ninety per cent intervals, for items to come (the gate) and of these items (rates); judges like the left side."""
+    """90 % intervals cover future items (the gate) and these items (rates), with judges that favour the left side."""
     draws, to_come, of_these = 25, 0, 0
     for gain in (0.0, 0.5):
         truth = norm.sf(band - gain) - norm.cdf(-band - gain)

@@ -1,4 +1,4 @@
-"""Rates of systems by a few labels: closed forms, symmetries, coverage over simulated populations."""
+"""Tests of systems' rates from a few labels: closed forms, symmetries, coverage over simulated populations."""
 
 import numpy as np
 import pytest
@@ -17,19 +17,19 @@ TAILS = (0.05, 0.5, 0.95)
 
 @pytest.fixture
 def fewer_draws(monkeypatch):
-    """A quarter of the draws, for tests that repeat a rate: a quantile's error stays a small part of an interval."""
+    """Reduce the draws to a quarter, for tests that repeat a rate; quantile errors stay small."""
     monkeypatch.setattr(rates, "DRAWS", 1000)
 
 
 def sampled(labels, rows):
-    """Labels of some rows only."""
+    """Return the labels of some rows only."""
     kept = np.full(len(labels), np.nan)
     kept[rows] = labels[rows]
     return kept
 
 
 def test_without_information_the_share_is_beta_binomial():
-    """A score that is the same for all leaves Jeffreys' prior for one proportion: Beta(y + 1/2, m - y + 1/2)."""
+    """With equal scores, the posterior is that of one proportion: Beta(y + 1/2, m - y + 1/2)."""
     labels = np.zeros(50)
     labels[:9] = 1.0
     system = System(np.zeros(400), np.arange(50), labels, np.ones(50))
@@ -42,7 +42,7 @@ def test_without_information_the_share_is_beta_binomial():
 
 
 def test_with_a_vote_the_two_groups_are_independent_proportions():
-    """Jeffreys' prior of a logistic regression on a group is Beta(1/2, 1/2) for each group's proportion."""
+    """Jeffreys' prior of a logistic regression on a group is Beta(1/2, 1/2) for each group."""
     score = np.repeat([-1.0, 1.0], [600, 400])
     seen = np.r_[:30, 600:640]
     labels = np.r_[np.repeat([1.0, 0.0], [4, 26]), np.repeat([1.0, 0.0], [37, 3])]
@@ -82,7 +82,7 @@ SLOW = pytest.mark.slow
     [(0.1, 1.0), pytest.param(0.5, 4.0, marks=SLOW), pytest.param(0.9, 0.0, marks=SLOW)],
 )
 def test_coverage_of_a_share(share, strength):
-    """Ninety per cent intervals over 120 samples of 30 labels: within three standard errors of .9 from below."""
+    """90 % intervals over 120 samples of 30 labels cover at least .9 less three standard errors."""
     rng = np.random.default_rng(5)
     latent = rng.normal(size=1500)
     chance = expit(strength * latent + np.log(share / (1 - share)) * (1 + strength / 2))
@@ -97,7 +97,7 @@ def test_coverage_of_a_share(share, strength):
 
 
 def test_few_items_are_left_and_a_share_of_them_is_a_count():
-    """Ten items without a label: an interval of real numbers between possible counts misses one in seven."""
+    """With ten unlabelled items, an interval without rounding would miss one in seven counts."""
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(400):
@@ -112,7 +112,7 @@ def test_few_items_are_left_and_a_share_of_them_is_a_count():
 
 @pytest.mark.parametrize("seed", range(90))
 def test_the_grid_lies_around_a_top_of_the_posterior(seed):
-    """Labels that a score separates, weights that differ, and a few items far from the rest, against a local search."""
+    """A local search gives the mode for separable labels, unequal weights and a few extreme items."""
     rng = np.random.default_rng(seed)
     m = int(rng.integers(4, 25))
     score = rng.standard_normal(m) if seed % 3 < 2 else np.where(np.arange(m) < 0.85 * m, -0.3, 3.0)
@@ -137,9 +137,9 @@ def test_the_grid_lies_around_a_top_of_the_posterior(seed):
 @pytest.mark.parametrize(("bias", "graded"), [(0.0, False), (1.5, False), (3.0, False), (1.5, True)])
 @pytest.mark.usefixtures("fewer_draws")
 def test_the_interval_of_one_of_eight_systems_holds_however_much_judges_favour_it(bias, graded):
-    """Eight systems alike, of which judges favour the first; ten random labels of each.
+    """Judges favour the first of eight equal systems; each has ten random labels.
 
-    A share depends on other systems only through the order of all estimates, so only the first one is estimated.
+    A share depends on the other systems only through the order of all estimates, so only the first is estimated.
     """
     covered: list[bool] = []
     for seed in range(80):
@@ -170,7 +170,7 @@ def test_a_difference_is_of_joint_draws():
 
 
 def test_graded_labels_follow_the_regression_estimator():
-    """One system, a simple sample: the regression estimator of survey sampling, and its leave-one-out error."""
+    """The expected values are the regression estimator of survey sampling and its leave-one-out error."""
     rng = np.random.default_rng(9)
     estimate = rng.normal(size=900)
     gold = 3 + 0.8 * estimate + rng.normal(size=900)
@@ -189,7 +189,7 @@ def test_graded_labels_follow_the_regression_estimator():
 
 @pytest.mark.parametrize("explained", [0.1, 0.3, 0.6])
 def test_ten_graded_labels_give_intervals_not_much_wider_than_ppi_plus_plus_that_hold(explained):
-    """PPI++ estimates slope and variance from the ten labels, and covers less than its level."""
+    """PPI++ estimates slope and variance from the ten labels, and covers too rarely."""
     rng = np.random.default_rng(0)
     quality = rng.normal(size=1000)
     gold = np.clip(np.round(3 + 1.2 * quality), 1, 5)
@@ -213,7 +213,7 @@ def test_ten_graded_labels_give_intervals_not_much_wider_than_ppi_plus_plus_that
 
 @pytest.mark.parametrize("labelled", [5, 10])
 def test_a_poor_system_whose_graded_labels_are_mostly_alike_is_not_taken_for_sure(labelled):
-    """One answer in ten is partly right: five or ten labels are often all nought, the system's mean is not."""
+    """If one answer in ten is partly right, all five or ten labels are often zero."""
     covered: list[bool] = []
     for seed in range(60):
         rng = np.random.default_rng([38, seed])
@@ -228,7 +228,7 @@ def test_a_poor_system_whose_graded_labels_are_mostly_alike_is_not_taken_for_sur
 
 
 def test_labels_of_chosen_items_count_by_their_chance():
-    """Where failures are labelled four times as often, only the chances put the share right."""
+    """Failures are labelled four times as often, so only sampling probabilities give the right share."""
     rng = np.random.default_rng(10)
     gold = (rng.random(4000) < 0.7).astype(float)
     chance = np.where(gold == 0, 0.2, 0.05)
@@ -250,7 +250,7 @@ def test_items_of_one_unit_that_resemble_one_another_count_for_fewer():
 
 
 def test_how_many_labels_a_width_needs():
-    """Of the number that is said, intervals are as wide as was asked for, within what another sample changes."""
+    """With the reported number of labels, intervals have the requested width, up to sampling error."""
     rng = np.random.default_rng(13)
     estimate = rng.normal(size=3000)
     gold = (rng.random(3000) < expit(2 * estimate)).astype(float)
@@ -285,7 +285,7 @@ def test_an_estimate_that_is_the_same_for_every_item_shows_rates_nothing():
 @pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.usefixtures("fewer_draws")
 def test_a_rate_of_items_to_come_knows_that_answers_to_one_prompt_are_alike(shares):
-    """Ten prompts a system of thirty answers, whose quality follows the prompt: as free items, half are missed."""
+    """Thirty answers share ten prompts; as independent items, half of the intervals would miss."""
     unit, new = np.arange(600) // 30, np.arange(600) >= 300
     covered, free = [], []
     for seed in range(40):

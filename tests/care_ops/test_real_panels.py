@@ -1,4 +1,4 @@
-"""Recorded panels: without labels `care` is never worse than the plain average, and its verdict means something."""
+"""Tests on recorded panels: `care` is never worse than the plain average without labels, and verdicts are right."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def test_no_recorded_panel_loses_to_the_plain_average_and_the_state_means_someth
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_care_accepts_no_more_attacked_answers_than_the_plain_average(data_dir, share):
-    """Planted judges, right elsewhere at .85, accept misleading openings at rising rates, half of them all together."""
+    """Simulated judges, right at .85 elsewhere, accept misleading openings at rising rates, half of them together."""
     rates = {}
     for view in (view for view in views(data_dir) if view.binary):
         judges = int(share * len(view.scores.judges))

@@ -1,4 +1,4 @@
-"""Figures on recorded scores with gold."""
+"""Tests of figures on recorded scores with gold."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""On data from the paper's own models the estimators find what was planted."""
+"""Tests that the estimators recover the parameters of simulated data from the paper's models."""
 
 import itertools
 
@@ -26,7 +26,7 @@ SEEDS = range(10)
     [(24, 1, 0.99), (24, 2, 0.99), (12, 1, 0.99), (12, 2, 0.985)],
 )
 def test_care_svd_finds_the_quality_direction(p, confounders, floor):
-    """Median |cos| to the true K_JQ over ten seeds; the worst is printed."""
+    """Check the median |cos| to the true K_JQ over ten seeds, and print the lowest."""
     cosines = []
     for seed in SEEDS:
         draw = joint_gaussian(np.random.default_rng(seed), n=N, p=p, confounders=confounders)
@@ -41,7 +41,7 @@ def test_care_svd_finds_the_quality_direction(p, confounders, floor):
 
 @pytest.mark.slow
 def test_care_tensor_finds_the_state_means():
-    """Median error of the means is within 5 % of EM started at the truth; the worst is printed."""
+    """Check that the median error is within 5 % of EM started at the truth, and print the largest."""
     ratios = []
     for seed in SEEDS:
         draw = four_state_mixture(np.random.default_rng(seed), n=N, p=12)

@@ -1,4 +1,4 @@
-"""Variance split, pass^k and the judges' noise, against planted truth in 200 draws."""
+"""Tests of the variance split, pass^k and the judges' noise against simulated truth in 200 draws."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ TASKS, RUNS, JUDGES = 40, 3, 8
 
 
 def scores(rng, *, missing=0.0, difference=0.0, parts=PLANTED, tasks=TASKS):
-    """Scores of two systems' runs, whose systems and tasks are returned too."""
+    """Simulate scores of two systems' runs; return also their systems and tasks."""
     sd = {name: np.sqrt(variance) for name, variance in parts.items()}
     item = sd["item"] * rng.normal(size=tasks)
     rows = [(system, task, run) for system in "ab" for task in range(tasks) for run in range(RUNS)]
@@ -53,7 +53,7 @@ def test_one_run_a_task_has_no_part_of_runs():
 
 
 def test_the_noise_of_a_difference_is_what_more_judges_would_take_away():
-    """By simulation: its share is one less the variance without noise over the variance with it."""
+    """The expected share is 1 minus the ratio of variances without and with noise."""
     quiet = {**PLANTED, "residual": 1e-12}
     differences = {True: [], False: []}
     stated = []
@@ -70,7 +70,7 @@ def test_the_noise_of_a_difference_is_what_more_judges_would_take_away():
 
 @pytest.mark.slow
 def test_no_difference_is_called_that_is_the_judges_noise():
-    """200 draws of two equal systems, judged with much noise: at most 10 % are called better or worse."""
+    """In 200 draws of two equal systems with noisy judges, at most 10 % are called different."""
     loud, called = {**PLANTED, "residual": 6.0}, 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def test_no_difference_is_called_that_is_the_judges_noise():
 
 
 def test_pass_k_holds_planted_truth_as_often_as_promised():
-    """pass^3 of a system over its population of tasks, in 200 draws with all runs of 20 tasks labelled."""
+    """The intervals cover pass^3 over a population of tasks, in 200 draws of 20 labelled tasks."""
     rng = np.random.default_rng(99)
     ease = 0.7 + 1.0 * rng.normal(size=200_000)
     truth = float(np.mean(expit(2 * ease) ** 3))

@@ -1,4 +1,4 @@
-"""Fits of many items: starts from a sample, and the aggregates those of a fit that uses every item throughout."""
+"""Tests of fits of many items, which start from a sample and end with the estimates of all items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N, JUDGES = 6_000, 9
 
 
 def panel() -> ScoreMatrix:
-    """Judges of one quality and one confounder, with scores missing."""
+    """Simulate judges with one quality, one confounder and missing scores."""
     rng = np.random.default_rng(7)
     quality, confounder = rng.integers(0, 2, N), rng.integers(0, 2, N)
     values = 1.5 * np.outer(quality, rng.uniform(0.6, 1.2, JUDGES))
@@ -32,17 +32,17 @@ def panel() -> ScoreMatrix:
 
 @pytest.fixture
 def sampling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples of 2,000 items, so that 6,000 are many."""
+    """Reduce samples to 2,000 items, so that 6,000 items exceed a sample."""
     monkeypatch.setattr(samples, "MOST_ITEMS", 2_000)
 
 
 def fitted(name: str, scores: ScoreMatrix) -> Aggregate:
-    """One aggregate of a panel."""
+    """Fit one aggregator to a panel."""
     return fit_panel(scores, FitConfig(aggregators=(name,))).aggregates[name]
 
 
 def test_few_items_are_no_sample() -> None:
-    """All rows are returned, and the generator is left as it was."""
+    """All rows are returned, and the random generator does not change."""
     rng = np.random.default_rng(0)
     assert np.array_equal(samples.sampled_rows(samples.MOST_ITEMS, rng), np.arange(samples.MOST_ITEMS))
     assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
@@ -52,7 +52,6 @@ def test_few_items_are_no_sample() -> None:
 
 
 def test_care_tensor_from_a_sample_ends_where_all_items_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The estimates have the order of those from starts on all items, and the likelihood is that of all items."""
     scores = panel()
     whole = fitted("care_tensor", scores)
     monkeypatch.setattr(samples, "MOST_ITEMS", 2_000)
@@ -67,7 +66,7 @@ def test_care_tensor_from_a_sample_ends_where_all_items_end(monkeypatch: pytest.
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("name", ["care", "factor_analysis", "uws", "care_svd"])
 def test_closed_forms_are_those_of_all_items(monkeypatch: pytest.MonkeyPatch, name: str, *, missing: bool) -> None:
-    """Estimates, standard deviations and weights stay within 1e-9 of their spread where items count as many."""
+    """Estimates, standard deviations and weights differ by less than 1e-9 of their spread."""
     scores = panel()
     if not missing:
         scores = scores.select_items(~np.isnan(scores.values).any(axis=1))
@@ -82,7 +81,7 @@ def test_closed_forms_are_those_of_all_items(monkeypatch: pytest.MonkeyPatch, na
 
 @pytest.mark.usefixtures("sampling")
 def test_the_sample_is_the_same_every_time() -> None:
-    """The sample follows from the scores, whatever the order of items and judges."""
+    """The sample depends on the scores, not on the order of items and judges."""
     scores = panel()
     turned = ScoreMatrix(scores.values[::-1, ::-1], scores.item_ids[::-1], scores.judges[::-1])
     once, again = (fitted("care_tensor", s).estimate for s in (scores, turned))
@@ -90,7 +89,7 @@ def test_the_sample_is_the_same_every_time() -> None:
 
 
 def test_rows_that_differ_late_are_found() -> None:
-    """The first thousand rows suffice where they differ; all are looked at where they do not."""
+    """The first thousand rows are enough if they differ; otherwise all rows are read."""
     values = np.zeros((3_000, 5))
     values[1_500:, :4] = values[2_000:, 4] = 1.0
     with pytest.raises(FitError, match="there are 3"):

@@ -1,4 +1,4 @@
-"""Judges on scales of their own: which are recognised by their range, and what becomes of their scores."""
+"""Tests of judges on different scales: detection by range, and rescaled scores."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ ITEMS = 60
 
 
 def grades(rng, low, high, step=1.0):
-    """A judge's scores over a whole scale, both ends of which occur."""
+    """Simulate a judge's scores over a whole scale, with both ends."""
     steps = round((high - low) / step)
     column = low + step * rng.integers(0, steps, size=ITEMS, endpoint=True)
     column[:2] = low, high
@@ -94,7 +94,7 @@ def test_a_scale_of_nobody_is_refused(rng):
 
 
 def test_a_rounding_error_or_a_typing_error_makes_no_other_scale(rng):
-    """Shares of single precision reach 1.0000001, and one grade among a hundred shares is a mistake."""
+    """Single precision gives shares such as 1.0000001, and a single grade among shares is a typing error."""
     shares = np.clip(rng.random((200, 5)), 0.0, 1.0)
     for beyond in (1.0000001, 7.0):
         values = shares.copy()

@@ -1,4 +1,4 @@
-"""Penalties chosen by labels: what may choose, what is measured, what is planted."""
+"""Tests of penalties chosen by labels: permitted labels, measured items, simulated truth."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator
 
 
 def test_literal_weights_come_with_literal_penalties(drawn):
-    """Algorithm 1's gamma_n is the grid's number, whatever the number of items."""
+    """Algorithm 1 uses gamma_n as in the grid, for any number of items."""
     scores, _ = drawn
     config = FitConfig(placement="weights")
     (literal,), (relative,) = (fit_grid(scores, c, "care_svd", grid=[(0.1, None)]) for c in (config, FitConfig()))

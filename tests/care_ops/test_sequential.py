@@ -1,4 +1,4 @@
-"""Confidence sequences: fair games, coverage over all looks, decisions, bad input."""
+"""Tests of confidence sequences: fair games, coverage over all looks, decisions, bad input."""
 
 from itertools import permutations
 
@@ -21,7 +21,7 @@ from care_ops.results.sequential import (
 
 
 def population(rng, items, shift=0.0):
-    """Judges' answers and labels of 0 and 1 that follow them."""
+    """Simulate estimates of judges, and labels of 0 and 1 that follow them."""
     quality = rng.normal(size=items) + shift
     answer = quality + 0.3 * rng.normal(size=items)
     return (answer - answer.mean()) / answer.std(), (rng.random(items) < expit(3 * quality)).astype(float)
@@ -29,7 +29,7 @@ def population(rng, items, shift=0.0):
 
 @pytest.mark.parametrize("labels", [[1, 0, 1, 1, 0, 1], [0.1, 0.9, 0.4, 0.3, 1.0, 0.0]], ids=["yes or no", "grades"])
 def test_the_game_is_fair(labels):
-    """Over all orders in which six items can be labelled, the mean capital against the true mean is exactly 1."""
+    """Over all orders of six labels, the mean capital against the true mean is exactly 1."""
     scores, labels = np.array([1.3, -0.8, 0.4, 0.9, -1.5, 0.1]), np.array(labels, dtype=float)
     truth = np.array([labels.mean()])
     capital = np.zeros(6)
@@ -40,7 +40,7 @@ def test_the_game_is_fair(labels):
 
 
 def test_the_first_bet_is_the_one_of_the_paper():
-    """Of an even first label, a mean of .3 expects .3: (.5 - .3) / (.25 + .04) is put on more, and pays .7 of it."""
+    """Before a label, .5 is expected: at a mean of .3, the bet is (.5 - .3) / (.25 + .04)."""
     stream = Stream(np.zeros(1000), np.array([4]), np.array([1.0]))
     (log,) = log_capitals(stream, np.array([0.3]))
     assert float(np.exp(log[0])) == pytest.approx(1 + 0.2 / 0.29 * 0.7)
@@ -48,7 +48,7 @@ def test_the_first_bet_is_the_one_of_the_paper():
 
 @pytest.mark.parametrize("follows", [True, False], ids=["good judges", "judges of noise"])
 def test_the_truth_is_kept_at_all_looks_together(follows):
-    """200 streams of 100 labels out of 400 items, looked at after every one."""
+    """There are 200 streams of 100 labels from 400 items, with a look after each label."""
     lost = 0
     for seed in range(200):
         rng = np.random.default_rng([seed, 1])
@@ -81,7 +81,7 @@ def test_where_every_mean_is_excluded_nothing_is_reported():
 
 
 def test_items_to_come_are_kept_at_all_looks_together():
-    """Forty items, all labelled in the end, with three looks; 100 times. The mean of endless items is kept."""
+    """All of forty items are labelled in the end, with three looks, 100 times; the intervals cover future items."""
     lost = 0
     for seed in range(100):
         rng = np.random.default_rng([seed, 4])
@@ -92,7 +92,7 @@ def test_items_to_come_are_kept_at_all_looks_together():
 
 
 def test_items_to_come_cost_width_by_the_number_of_independent_items():
-    """Nothing is left to learn of labels that are all known, so that the interval is that of the mixture."""
+    """If all labels are known, only the uncertainty about future items is left."""
     rng = np.random.default_rng(6)
     scores, labels = population(rng, 400)
     order = rng.permutation(400).tolist()
@@ -106,7 +106,7 @@ def test_items_to_come_cost_width_by_the_number_of_independent_items():
 
 
 def two_systems(shift, labels_each, seed=0, items=300):
-    """Estimates, labels, order, names: the new system is better by ``shift``, and judges are too kind to it."""
+    """Simulate estimates, labels, order and names; the new system is better by ``shift``, and judges favour it."""
     rng = np.random.default_rng(seed)
     names = np.repeat(["new", "old"], items)
     quality = rng.normal(size=2 * items) + shift * (names == "new")

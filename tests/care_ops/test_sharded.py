@@ -1,4 +1,4 @@
-"""Moments and EM over shards of a Parquet file: the same whatever the shards, the workers and their fate."""
+"""Tests of moments and EM over shards of a Parquet file, with any shards and workers, also if a worker dies."""
 
 import os
 import signal
@@ -37,14 +37,14 @@ def write(path: Path, values: np.ndarray, rows: int = 400) -> Path:
 
 @pytest.fixture(scope="module")
 def client():
-    """A client of two processes, whose folder is that of the tests."""
+    """Start a Dask client with two processes in the folder of the tests."""
     with LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         yield client
 
 
 @pytest.fixture
 def on_workers(client):
-    """Map a function over the workers."""
+    """Return a function that maps another function over the workers."""
 
     def spread(function, arguments):
         futures = [client.submit(function, argument, pure=False) for argument in arguments]
@@ -91,7 +91,7 @@ REAL = sharded.shard_moments
 
 @pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch, client, on_workers):
-    """On two processes: the digits of a loop in one process, undisturbed or not."""
+    """The digits are those of a loop in one process."""
     shards = shards_of(write(tmp_path / "scores.parquet", scores(rng, 4_000)), 100)
     in_one_process = moments_of_shards(shards, JUDGES)
     undisturbed = moments_of_shards(shards, JUDGES, on_workers)
@@ -115,7 +115,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatc
 
 
 def test_workers_that_do_not_have_the_file_are_handed_its_bytes(tmp_path, rng, monkeypatch, on_workers):
-    """The workers' folder is not the one that the relative path starts in, as on a machine that shares no disk."""
+    """The workers have another working folder, as on a machine without a shared disk."""
     monkeypatch.chdir(tmp_path)
     path = write(Path("scores.parquet"), scores(rng, 1_500))
     shards = shards_of(path, 100)
@@ -136,7 +136,7 @@ def test_the_bytes_of_some_rows_are_read_as_the_file_is(tmp_path, rng, rows):
 
 
 def test_another_file_at_the_path_of_a_shard_is_not_read(tmp_path, rng):
-    """As an earlier copy on another machine would be."""
+    """An earlier copy of the file may be on another machine."""
     path = write(tmp_path / "scores.parquet", scores(rng, 300))
     shards = shards_of(path)
     write(path, scores(rng, 299))

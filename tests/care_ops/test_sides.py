@@ -1,4 +1,4 @@
-"""Judges that choose a side: reported where only sides move them, and not where the better answers stand there."""
+"""Tests of judges with a side bias, which are reported only if quality does not explain the sides."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ SYSTEMS = ("new", "old")
 
 
 def votes(rng, biases, ahead=0.0, n=400, left=0.5):
-    """Choices of the left answer, (n, p), by the Bradley-Terry model with a bias for the left; who stood where."""
+    """Simulate votes for the left answer by the Bradley-Terry model with a left bias; return also the sides."""
     of_new = rng.random(n) < left
     strength = np.where(of_new, ahead, -ahead) + rng.normal(0, 1, n)
     chosen = rng.random((n, len(biases))) < expit(strength[:, None] + np.asarray(biases))
@@ -33,7 +33,7 @@ def test_who_likes_the_left_is_reported_with_the_share_that_the_model_has(rng):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_judges_without_a_side_bias_are_hardly_ever_reported(rng, known):
-    """Where sides were drawn at random, of 300 panels at most 2 per cent; however far one system is ahead."""
+    """With random sides, at most 2 % of 300 panels are reported, for any lead of one system."""
     reported = 0
     for _ in range(300):
         values, systems = votes(rng, np.zeros(9), ahead=rng.normal())

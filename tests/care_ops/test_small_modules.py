@@ -1,4 +1,4 @@
-"""Metrics, calibration, labels, scores and text features against closed forms and scikit-learn's definitions."""
+"""Tests of metrics, calibration, labels, scores and text features against closed forms and scikit-learn."""
 
 import numpy as np
 import pytest

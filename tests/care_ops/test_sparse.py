@@ -1,4 +1,4 @@
-"""Sparse panels: what counts as one, one factor by EM, and what is said of few scores and of unconnected judges."""
+"""Tests of sparse panels: detection, one factor by EM, and concerns about few scores and unconnected judges."""
 
 import tracemalloc
 
@@ -41,9 +41,9 @@ def test_em_on_complete_data_is_the_dense_answer(rng):
     ("grades", "each"), [(2, 3), *(pytest.param(*kind, marks=pytest.mark.slow) for kind in ((5, 3), (None, 3), (5, 2)))]
 )
 def test_care_recovers_a_planted_crowd_better_than_the_mean(grades, each):
-    """Fifty crowds, seeds 0 to 49, decided before they were drawn.
+    """The seeds of the fifty crowds, 0 to 49, were fixed before the first draw.
 
-    The slow ones, ten seconds each, show that it holds for grades, for real numbers and for two scores an item.
+    The slow cases, ten seconds each, have grades, real numbers and two scores for each item.
     """
     gains = []
     for seed in range(50):
@@ -58,7 +58,7 @@ def test_care_recovers_a_planted_crowd_better_than_the_mean(grades, each):
 
 
 def test_the_weights_of_a_crowd_are_shares_of_the_answer():
-    """A judge that hardly follows quality keeps its part of the mean that is half of the answer."""
+    """A judge that hardly follows quality keeps its share of the mean, which is half of the estimate."""
     _, scores = crowd(0, 400, 40, 3, None)
     scores[:, 0] = np.where(np.isnan(scores[:, 0]), np.nan, np.random.default_rng(1).normal(size=400))
     weights = fit_panel(matrix(scores), CARE, solve="not").aggregates["care"].weights
@@ -119,7 +119,7 @@ def test_most_judges_below_half_make_a_panel_sparse():
 
 
 def test_judges_in_blocks_of_whom_two_share_no_item_get_an_answer_on_a_condition():
-    """Four judges score all items, four the first half and four the second: pairs say nothing of some judges."""
+    """Four judges score all items, and four score each half, so some pairs of judges share no item."""
     gains = []
     for seed in range(6):
         rng = np.random.default_rng([61, seed])
@@ -268,7 +268,7 @@ def test_the_verdict_reports_what_absent_scores_were_taken_for():
 
 
 def test_an_answer_by_few_scores_a_judge_is_to_be_checked():
-    """A mistake that half of the judges share shows in a full table, and hardly in one with three scores an item."""
+    """A shared error is visible in a full table, and hardly in a table with three scores for each item."""
     _, sparse = crowd(7, 100, 20, 3, 2)
     found = verdict(matrix(sparse), not_asked=True)
     assert (found.state, found.pill) == ("clear", "Check")

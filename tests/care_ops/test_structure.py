@@ -1,4 +1,4 @@
-"""The structure solver against cvxpy, closed forms and its own certificate."""
+"""Tests of the structure solver against cvxpy, closed forms and its own certificate."""
 
 from contextlib import nullcontext
 
@@ -54,7 +54,7 @@ def agrees_with_cvxpy(sigma: np.ndarray) -> None:
 @example(seed=14, p=10, lambda_s=1.0, tau=0.5)
 @example(seed=1, p=13, lambda_s=1.0, tau=0.25)
 def test_any_panel_any_penalty_is_certified_whatever_the_order(seed, p, lambda_s, tau):
-    """A solve that needs more than its iterations reports it, with its gap: the examples stop at 1.5e-5 and 2.6e-4."""
+    """If the iterations are not enough, the solver reports its gap: these examples stop at 1.5e-5 and 2.6e-4."""
     rng = np.random.default_rng(seed)
     sigma, order = random_correlation(rng, p), rng.permutation(p)
     penalties = {"lambda_s": lambda_s, "lambda_l": lambda_s * tau}
@@ -116,7 +116,7 @@ def test_penalties_must_be_positive():
 
 @pytest.mark.parametrize("p", [5, 7, 9])
 def test_edges_between_views_are_at_most_the_smallest_that_leaves_three_groups(rng, p):
-    """All edges are tried one after another."""
+    """The expected value tries all edges one after another."""
     for _ in range(20):
         strength = np.triu(rng.choice([0.0, 1.0, 2.0, 3.0, 4.0], (p, p)), 1)
         strength = strength + strength.T
@@ -144,7 +144,7 @@ def test_however_early_a_solve_ends_its_bounds_hold_the_optimum(rng, variance):
 
 
 def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends():
-    """The certificate would accept any solution that is a whole tolerance above the optimum; its bound may lag."""
+    """The certificate would accept a solution a whole tolerance above the optimum."""
     gaps = []
     for seed in range(8):
         sigma = random_correlation(np.random.default_rng(seed), 4 + seed)
@@ -159,7 +159,7 @@ def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends():
 
 @pytest.mark.parametrize("cone", [False, True])
 def test_copies_are_tied_by_the_nearest_ones_that_fulfil_the_ties(rng, cone):
-    """Against a projection by least squares: R - S + L is nothing, and where there is a P it is R."""
+    """The expected projection comes from least squares: R - S + L = 0 and, if there is P, P = R."""
     sigma = random_correlation(rng, 4)
     admm = module._Consensus(sigma, 0.1, 0.1)
     admm.with_cone = cone
@@ -179,7 +179,7 @@ def test_a_gap_equal_to_the_tolerance_is_small_enough(rng, monkeypatch):
 
 @pytest.mark.parametrize(("ratio", "factor"), [(1.0, 1.0), (3.9, 1.0), (0.26, 1.0), (9.0, 3.0), (0.01, 0.1), (1e6, 10)])
 def test_the_penalty_is_scaled_where_residuals_differ_by_a_factor_of_four_or_more(rng, ratio, factor):
-    """By the root of the ratio of the relative primal and dual residual, and at most tenfold."""
+    """The factor is the root of the ratio of the relative residuals, and at most ten."""
     admm = module._Consensus(random_correlation(rng, 4), 0.1, 0.1)
     admm.x = np.ones((3, 4, 4))
     admm.z, admm.u = 0.9 * admm.x, admm.x

@@ -1,4 +1,4 @@
-"""Differences between systems: closed forms, choix's Bradley-Terry (recorded), coverage on planted truth."""
+"""Tests of differences between systems: closed forms, choix's Bradley-Terry (recorded), coverage."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ RIVALS = json.loads((Path(__file__).parents[1] / "oracles" / "rivals.json").read
 
 
 def answers(rng: np.random.Generator, prompts: int, favour: float = 0.0):
-    """Three systems answer every prompt; judges favour the last one. (estimate, systems, units, quality)."""
+    """Simulate three systems on all prompts, of which judges favour the last: estimate, systems, units, quality."""
     systems = [name for _ in range(prompts) for name in ("a", "b", "c")]
     units = [f"p{k}" for k in range(prompts) for _ in range(3)]
     effect, hard = np.tile([0.0, 0.3, 0.5], prompts), np.repeat(rng.normal(size=prompts), 3)
@@ -39,7 +39,7 @@ def test_without_labels_it_is_the_paired_t_test(rng):
 
 
 def test_intervals_cover_what_the_judges_see():
-    """Ninety per cent intervals over 300 draws; no number of items removes the bias of the judges."""
+    """90 % intervals over 300 draws do not remove the bias of the judges."""
     hits, biased = [], []
     truth, seen = {"a": 0.0, "b": 0.3, "c": 0.5}, {"a": 0.0, "b": 0.24, "c": 0.0}
     for seed in range(300):
@@ -52,7 +52,7 @@ def test_intervals_cover_what_the_judges_see():
 
 
 def test_bradley_terry_is_choixs():
-    """Each comparison 500 times, which leaves choix's answer as it is: the one comparison more weighs nothing then."""
+    """Each comparison is repeated 500 times, so that CARE's one additional comparison has no effect."""
     left, right, wins = duels()
     pairs = [(f"s{a}", f"s{b}") for a, b in zip(left, right, strict=True)] * 500
     strengths, _ = bradley_terry(
@@ -78,7 +78,7 @@ def test_bradley_terry_intervals_cover():
 
 
 def test_whoever_wins_everything_gets_an_interval():
-    """Haldane's and Anscombe's: the log odds of 30.5 wins to .5, and 1 / 30.5 + 1 / .5 as their variance."""
+    """The expected log odds are those of 30.5 wins to .5, with the variance 1 / 30.5 + 1 / .5."""
     pairs = [("a", "b"), ("b", "a")] * 15
     (found,) = bradley_terry(np.tile([1.0, 0.0], 15), pairs, [f"u{k}" for k in range(30)], sides=False)[1]
     assert found.difference == pytest.approx(np.log(30.5 / 0.5))
@@ -87,7 +87,7 @@ def test_whoever_wins_everything_gets_an_interval():
 
 
 def test_a_side_bias_lifts_nobody_who_mostly_stood_there():
-    """Two equal systems, one of which stood on the left in four pairs of five, and judges who like the left."""
+    """One of two equal systems is on the left in 80 % of the pairs, and judges favour the left."""
     hits, off = [], []
     for seed in range(100):
         rng = np.random.default_rng([seed, 5])

@@ -1,4 +1,4 @@
-"""Doubt: intervals of weights, the sd of an estimate, and metrics that say whether doubt is where the errors are."""
+"""Tests of uncertainty: intervals of weights, standard deviations of estimates, and metrics of calibration."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def panel(rng: np.random.Generator, n: int = 400, noise: tuple[float, ...] = (0.
 
 @pytest.mark.slow
 def test_intervals_cover_the_weights_of_endless_items():
-    """Ninety per cent intervals over 25 draws; benchmarks/results/bench-coverage.md has 200."""
+    """This test has 25 draws of 90 % intervals; benchmarks/results/bench-coverage.md has 200."""
     config = FitConfig(aggregators=("uws", "factor_analysis"), resamples=40)
     endless = fit_panel(matrix(panel(np.random.default_rng(0), 200_000)), config).aggregates
     hits = []
@@ -92,7 +92,7 @@ def test_the_sd_is_the_posterior_and_grows_with_holes_and_strife(rng):
 
 @pytest.mark.parametrize(("spread", "least"), [(np.linspace(0.5, 2.0, 8), 0.86), (np.array([0.4, 2.5, 2.5, 2.5]), 0.7)])
 def test_nine_answers_in_ten_stay_within_their_interval_when_the_judges_noise_is_drawn_again(spread, least):
-    """The second panel has one good judge of four, where the answer is noisier than that of the factor."""
+    """In the second panel, one of four judges is good, and the estimate is noisier than the factor."""
     rng = np.random.default_rng(67)
     quality, answers, sds = rng.normal(size=300), [], []
     for _ in range(12):
@@ -136,7 +136,7 @@ def test_calibration_error_by_hand():
 
 
 def test_a_resample_on_which_nobody_can_answer_is_left_out(rng):
-    """Few items and judges that are nearly copies: resamples are singular, quick, and counted."""
+    """With few items and near-copies, some resamples are singular; they are fast, and are counted."""
     base = rng.integers(0, 3, 30).astype(float)
     values = np.column_stack([base, base, 2 - base, rng.integers(0, 3, 30), rng.integers(0, 3, 30)])
     found = weight_intervals(matrix(values), FitConfig(aggregators=("uws", "care_svd"), resamples=25))

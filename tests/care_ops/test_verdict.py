@@ -1,4 +1,4 @@
-"""The rules that lead from the facts of a fit to its verdict, and what its sentences name."""
+"""Tests of the rules that derive a verdict from the facts of a fit, and of the verdict's sentences."""
 
 import re
 from dataclasses import replace
@@ -114,7 +114,7 @@ OF_THE_PAPER = re.compile(r"\d\.\d\d|eigen|rival|Q = 1", re.IGNORECASE)
     ],
 )
 def test_the_first_lines_are_short_and_without_numbers_of_the_method(facts):
-    """Those numbers are in the details, which the page and ``--why`` have."""
+    """The page and ``--why`` show these numbers as details."""
     verdict = verdict_on(facts)
     assert len(verdict.sentence.split()) <= 25, verdict.sentence
     first = verdict.lines()[:-1]
@@ -227,7 +227,7 @@ def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
     ],
 )
 def test_where_no_label_is_needed_none_is_asked_for(facts, steps):
-    """Because every item has one, or because labels change nothing."""
+    """Every item has a label, or labels change nothing."""
     found = [step.sentence for step in verdict_on(facts).next_steps]
     assert [sentence[: len(words)] for sentence, words in zip(found, steps, strict=True)] == steps
 
@@ -243,7 +243,7 @@ def test_the_first_steps_end_at_the_first_command(commands, shown):
 
 @pytest.mark.parametrize(("count", "detail", "hidden"), [(4, "", 0), (5, "", 1), (7, "", 3), (4, "More.", 1)])
 def test_hidden_reasons_are_counted(count, detail, hidden):
-    """The detail of the sentence in the headline is hidden too."""
+    """The detail of the headline's sentence counts as hidden, too."""
     others = tuple(Reason("labels", f"Reason {k}.") for k in range(count))
     verdict = Verdict("clear", "Good.", (Reason("ambiguity", "Good.", detail=detail), *others))
     written = [line for line in verdict.lines() if "more: --why" in line]
@@ -306,7 +306,7 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
     ],
 )
 def test_a_reason_appears_exactly_where_its_condition_holds(facts, topic, words):
-    """At the limits too, and once."""
+    """The cases include the limits of each condition."""
     found = list(map(str, topics(facts, topic)))
     assert len(found) == (words is not None), found
     assert words is None or words in found[0], found
@@ -370,7 +370,7 @@ def test_a_followed_feature_is_declared_by_its_name():
 
 
 def test_an_estimate_that_follows_a_feature_which_care_does_not_remove_is_to_be_checked():
-    """Six judges that add points for emoji were called clear, and the verdict stated the opposite."""
+    """Six judges that reward emoji were called clear in an earlier release."""
     facts = replace(CLEAR, feature="words", follows=-0.1, followed=(FollowedFeature(0, "emoji", 0.85, 0.85),))
     assert verdict_on(facts).pill == "Check"
     assert "follows the number of emoji" in verdict_on(facts).first_reasons[0]
@@ -418,7 +418,7 @@ def test_groups_of_judges_that_share_no_item_are_named():
 
 @pytest.mark.parametrize(("left", "judges", "pill"), [(1, 8, "Use"), (2, 8, "Check"), (1, 6, "Use"), (1, 5, "Check")])
 def test_where_many_judges_look_misaligned_it_may_be_the_others(left, judges, pill):
-    """No score can tell which of two groups has moved."""
+    """Scores cannot show which of two groups of judges is misaligned."""
     shifted = "misaligned: agreement +0.13 becomes +0.65 when its rows are shifted by 1"
     judges = tuple(
         replace(CLEAR.judges[0], judge=f"j{k}", admitted=k >= left, reason=shifted if k < left else None)

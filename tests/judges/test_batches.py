@@ -1,4 +1,4 @@
-"""Judges that ask by files: paid once, whatever step they are killed at; the books are the server's."""
+"""Tests of judges that ask by batch files: each question is paid once, also after kills at any step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from warehouse import storage
 
 N = 40
 PRICES = "price_in: 1.0, price_cached: 1.0, price_out: 5.0"
-"""Half of the server's."""
+"""Half of the server's prices."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def server(monkeypatch):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A workspace whose items have been read."""
+    """Create a workspace whose items are stored."""
     folder = make(tmp_path_factory.mktemp("made") / "ws", (), N)
     assert not run(folder, selection="items").failures
     return folder
@@ -59,7 +59,7 @@ def write(folder, server, batch="true", more="", prices=PRICES):
 
 
 def ask(folder):
-    """What ``judge_inference`` does of one judge."""
+    """Run ``judge_inference`` for one judge."""
     workspace = load_workspace(folder)
     with closing(Account(workspace, "api", purses(workspace))) as account, Pool(workspace.pool).session() as session:
         read = lru_cache(lambda testset: StoredItems(workspace.parts, testset))
@@ -119,12 +119,12 @@ def test_one_run_sends_and_the_next_collects(folder, server):
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """Exception for the end of the process."""
 
 
 @contextmanager
 def killed_at(step):
-    """Raise before or after the n-th thing that is sent, written or deleted; whoever runs is killed then."""
+    """Raise ``Killed`` before or after the n-th request, write or deletion."""
     count, patch = [0], pytest.MonkeyPatch()
 
     def tick():
@@ -166,7 +166,7 @@ def killed_at(step):
 
 @pytest.mark.slow
 def test_killed_at_any_step_it_pays_once(made, tmp_path, monkeypatch):
-    """As it sends, and as it collects; the endpoint has others, which fill the first page."""
+    """The kills happen while batches are sent and collected; other batches fill the server's first page."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     step, alive = 0, 0
     while alive < 2:
@@ -194,7 +194,7 @@ def test_killed_at_any_step_it_pays_once(made, tmp_path, monkeypatch):
 
 
 def lines_of(server):
-    """The texts that went up in files, each as often as it did."""
+    """Return the texts uploaded in files, with repetitions."""
     files = [server.files[batch["input_file_id"]] for batch in server.batches.values() if "input_file_id" in batch]
     lines = [json.loads(line) for file in files for line in file.splitlines()]
     return Counter(line["body"]["messages"][0]["content"] for line in lines)

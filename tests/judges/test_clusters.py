@@ -1,4 +1,4 @@
-"""Clusters that do not answer, or that ask for a token, are reported in a sentence and in time."""
+"""Tests of clusters that do not answer or require a token: each gives a message of one sentence, without long waits."""
 
 import os
 import signal
@@ -76,7 +76,7 @@ def test_ray_that_takes_no_client_is_asked_again(monkeypatch, caplog, is_cluster
 
 @contextmanager
 def silent_address():
-    """An address that takes no connection and refuses none, as that of a machine which is switched off."""
+    """Return an address that neither accepts nor refuses connections, as that of a machine without power."""
     with ExitStack() as sockets:
         server = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):  # the system completes a connection or two by itself
@@ -113,13 +113,13 @@ def test_a_process_that_waits_for_ray_ends_by_a_signal():
 
 @pytest.fixture
 def until_end():
-    """Holds what is to be cleaned up when the test has ended."""
+    """Yield an exit stack for cleaning up after the test."""
     with ExitStack() as stack:
         yield stack
 
 
 def wait_for(port: int, say, seconds: float = 120.0) -> None:
-    """Wait until something listens at a port; where nothing does, the test fails with what ``say`` returns."""
+    """Wait until a port accepts connections; otherwise fail with the text of ``say``."""
     deadline = time.monotonic() + seconds
     while True:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
@@ -130,7 +130,7 @@ def wait_for(port: int, say, seconds: float = 120.0) -> None:
 
 @pytest.mark.slow
 def test_a_missing_token_of_a_cluster_is_explained(tmp_path, until_end):
-    """A cluster as Ray 2.60 starts it, and a process on another machine, whose home folder has no token."""
+    """The cluster starts as Ray 2.60 starts it; the client's home folder has no token."""
     ray = Path(sys.executable).with_name("ray")
     token = tmp_path / "token"
     token.write_text("a" * 64)
@@ -161,7 +161,7 @@ def test_a_missing_token_of_a_cluster_is_explained(tmp_path, until_end):
 
 
 def test_an_embedded_ray_joins_no_other_cluster_of_this_machine(monkeypatch):
-    """Without any address Ray would, and also wait for one that was killed and has left its address behind."""
+    """Without an address, Ray would join one, or wait for a killed cluster whose address remains."""
     asked: list[str] = []
     monkeypatch.setattr("ray.init", lambda address, **_: asked.append(address))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -1,4 +1,4 @@
-"""Judges at endpoints that behave as those of today do: what they refuse, how they name themselves, how they fail."""
+"""Tests of judges at endpoints that imitate vendors: refusals, names, failures."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def judge(server, **more):
 
 
 def until(holds):
-    """Wait for what a test looks at."""
+    """Wait until ``holds`` returns a true value."""
     deadline = time.monotonic() + 20.0
     while not holds():
         assert time.monotonic() < deadline
@@ -66,7 +66,7 @@ def until(holds):
 
 
 def ask(server, n=20, context=None, **more):
-    """Scores of n items and the models that answered."""
+    """Return the scores of n items and the models that answered."""
     context = context or Context(ledger=Ledger())
     scores, versions = [], []
     items = [Item(f"i{k}", "What is it?", f"It is {k}.") for k in range(n)]
@@ -217,7 +217,7 @@ def test_an_endpoint_that_wants_a_long_pause_stops_the_judge(vendor, error):
 
 
 class _NoEnd(BaseHTTPRequestHandler):
-    """Answers a look with so much, so slowly, that nobody comes to its end; below ``/late`` not even with a header."""
+    """Server whose answers are endless and slow; below ``/late``, even the header does not end."""
 
     def do_GET(self):
         if not self.path.startswith("/late"):
@@ -272,7 +272,7 @@ def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_repeated(
 
 
 class _Proxy(BaseHTTPRequestHandler):
-    """Answers instead of whoever is asked through it, and notes who that was and by whose word."""
+    """Proxy that answers itself, and records the requested address and the credentials."""
 
     seen: ClassVar[list[tuple[str, str | None]]] = []
 
@@ -288,7 +288,7 @@ class _Proxy(BaseHTTPRequestHandler):
 
 
 def through(monkeypatch, **proxies):
-    """An endpoint that is asked with these environment variables, and no others that name a proxy."""
+    """Ask an endpoint with these environment variables for proxies, and no others."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
@@ -388,7 +388,7 @@ def test_what_the_environment_calls_a_key_is_hidden_and_a_path_is_not(monkeypatc
 
 
 def test_a_batch_is_begun_while_another_one_ends(vendor):
-    """One answer of the second batch of ten comes only once questions of the third have arrived."""
+    """An answer of the second batch is sent only after questions of the third batch have arrived."""
 
     def slow_at_the_end(handler, body):
         if handler.server.bodies.index(body) == 14:
@@ -456,7 +456,7 @@ def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
     ids=["OpenRouter", "OpenRouter's limit", "a field's place", "too long", "filtered"],
 )
 def test_errors_in_each_form_are_understood(vendor, code, reply, status):
-    """The first request gets the error; where it may pass, or something was learned, the next one is answered."""
+    """The first request gets the error; the next request is answered if the error is temporary."""
 
     def once(handler, _body):
         if len(handler.server.bodies) == 1:
@@ -524,7 +524,7 @@ def _places(value, place=()):
 
 
 def test_malformed_answers_get_a_status_and_do_not_leak_the_key(vendor):
-    """Each place of an answer is left out or filled with what does not belong there; some are cut, or nest too deep."""
+    """Parts of responses are missing, have wrong values, are cut off, or are nested too deeply."""
     bodies = [b"[" * 100_000, b"", b"null", json.dumps(_WHOLE).encode()[:-40]]
     for place in list(_places(_WHOLE))[1:]:
         for junk in (..., *_JUNK):

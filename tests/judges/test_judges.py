@@ -1,4 +1,4 @@
-"""Specifications, programs, recorded judges and the pool."""
+"""Tests of specifications, programs, recorded judges and the pool."""
 
 import time
 
@@ -71,7 +71,7 @@ def test_thirty_programs_cover_the_papers_criteria():
 
 
 def test_programs_prefer_the_better_answer():
-    """Each program gets an answer that it should score high and one that it should score low."""
+    """Each program scores an answer that it should prefer and an answer that it should not."""
     good = "Paris is the capital of France because the government sits there. It lies on the Seine in the north."
     pairs = {
         "number_support": ("It has 2 rivers.", "It has 99 rivers."),
@@ -169,7 +169,7 @@ def test_a_program_that_raises_gives_a_status_and_its_message(monkeypatch):
 
 
 def test_hashes_of_all_recordings_equal_those_of_single_judges():
-    """The hash is part of the key of every recorded score, so it must never become another."""
+    """The hash is part of the keys of recorded scores, so it must not change."""
     values = np.array([[0.1, np.nan], [-0.0, 7.0], [1e70, 2.0]])
     scores = ScoreMatrix(values, ("it's", "a", 'z"'), ("one", "two"))
     responses = {"one": {"a": "said 'so'", 'z"': "b\ud800"}}

@@ -1,4 +1,4 @@
-"""Keys of judges are those of earlier releases, so that no judge whose meaning is the same is asked, or paid, again."""
+"""Tests that judges keep the keys of earlier releases, because a new key would ask and pay a judge again."""
 
 import pytest
 
@@ -72,7 +72,7 @@ KEPT = {
         "d107a0123a971fead1b24af7ea9f7c11",
     ),
 }
-"""Judges, and their keys for the revision "r" in commit f1506ab, before parallel GPUs and vLLM's own options came."""
+"""Judges, and their keys for the revision "r" at commit f1506ab."""
 
 
 @pytest.mark.parametrize(("file", "key"), KEPT.values(), ids=KEPT)

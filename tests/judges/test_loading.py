@@ -1,4 +1,4 @@
-"""Engines that share a GPU load one after the other."""
+"""Tests that engines on the same GPU load one after the other."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event

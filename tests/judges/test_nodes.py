@@ -1,4 +1,4 @@
-"""A node of a cluster that dies while judges are at work: nothing is lost, nothing is double, others are unharmed."""
+"""Tests of a cluster node that dies during judging: no score is lost or stored twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ITEMS = [Item(f"i{k}", f"question {k}", f"answer {k}") for k in range(400)]
 
 @pytest.fixture
 def two_nodes(tmp_path, monkeypatch):
-    """Two ``ray start`` processes: a head with one GPU and a node with two; returns the node's process."""
+    """Start a head with one GPU and a node with two by ``ray start``; return the node's process."""
     address = f"127.0.0.1:{free_port()}"
     stub = {"VLLM_STUB_LOG": str(tmp_path / "loads"), "VLLM_STUB_LOAD_S": "0.1", "VLLM_STUB_SCORE_S": "0.2"}
     stub["RAY_AUTH_MODE"] = "disabled"
@@ -54,7 +54,7 @@ def two_nodes(tmp_path, monkeypatch):
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a ``ray start`` and everything that it has started, which is in the session of its own."""
+    """Stop a ``ray start`` and its children, which are in the same session."""
     for signum in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, signum)
@@ -87,9 +87,9 @@ def _wait_for_gpus(count: int) -> None:
 
 
 def _score_until_a_node_dies(folder: Path, node: int) -> tuple[list[int], dict[str, list[str]], float]:
-    """Two judges at work, of which one loses a node: what the pool counted, what was stored, and the GPUs left.
+    """Run two judges, one of which loses a node; return counts, stored scores and remaining GPUs.
 
-    In a process of its own, because Ray keeps for good how the first cluster of a process asked for a token.
+    It runs in another process, because a process keeps the token mode of its first cluster.
     """
     import ray
 
@@ -118,7 +118,7 @@ def _score_until_a_node_dies(folder: Path, node: int) -> tuple[list[int], dict[s
 
 @pytest.mark.slow
 def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(two_nodes, tmp_path):
-    """Show that a run on a cluster outlives a machine: real raylets, of which one is killed while it scores."""
+    """Real raylets are used; one is killed while it scores."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         counts, stored, gpus = process.submit(_score_until_a_node_dies, tmp_path, two_nodes.pid).result()
     assert gpus == 1

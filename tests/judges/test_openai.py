@@ -1,4 +1,4 @@
-"""Judges at an endpoint, against a local server that misbehaves."""
+"""Tests of judges at an OpenAI-compatible endpoint, with a local server that misbehaves."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_missing_key_is_reported(serve, monkeypatch):
 
 
 def test_the_spend_limit_holds_and_what_was_paid_is_kept(serve):
-    """A dollar a token in: a hundred dollars a request, a limit of 5,000."""
+    """Each input token costs a dollar, each request a hundred dollars; the limit is 5,000."""
     server = serve(lambda *_: answer("7"))
     money = {"price_in": 1e6, "price_out": 0.0, "spend_limit": 5_000.0, "concurrency": 4}
     kept = []
@@ -192,7 +192,7 @@ UNREACHED = {
 
 @pytest.mark.parametrize("address", UNREACHED.values(), ids=UNREACHED)
 def test_a_request_that_never_reached_the_server_costs_nothing(serve, address):
-    """The port is closed, the name is unknown, or the other end speaks no TLS."""
+    """The port is closed, the name is unknown, or the server has no TLS."""
     server = serve(lambda *_: answer("7"))
     purse = Purse(1.0, "the limit")
     ledger = Ledger([purse])
@@ -205,7 +205,7 @@ def test_a_request_that_never_reached_the_server_costs_nothing(serve, address):
 
 
 def test_unknown_costs_are_not_reported_as_spent(serve):
-    """One answer is paid for, two come too late: the most that these can cost is counted separately."""
+    """One answer is paid and two are too late; the maximum cost of the late answers is counted separately."""
     server = serve(lambda text, _: answer("7") if "It is 0" in text else 3.0)
     money = {"price_in": 1e6, "price_out": 0.0, "retries": 0, "timeout_s": 0.3, "concurrency": 1}
     purse = Purse(1_000.0, "the limit")
@@ -218,7 +218,7 @@ def test_unknown_costs_are_not_reported_as_spent(serve):
 
 
 def test_answers_are_stored_while_one_is_late(serve, monkeypatch):
-    """Far fewer than a batch have come; a kill would lose no more than those of the last seconds."""
+    """Fewer answers than a batch have arrived; a kill would lose only those of the last seconds."""
     monkeypatch.setattr(pool, "STORED_EVERY_S", 0.1)
     stored, kept, in_time = threading.Event(), [], []
 
@@ -239,7 +239,7 @@ def test_answers_are_stored_while_one_is_late(serve, monkeypatch):
 
 
 def test_equal_prompts_of_items_that_differ_elsewhere_are_asked_once(serve):
-    """The template shows no reference."""
+    """The template does not show the reference."""
     server = serve(lambda *_: answer("7"))
     alike = [Item(f"i{k}", "What is it?", f"It is {k // 4}.", reference=f"{k}") for k in range(32)]
     with Pool(PoolConfig()) as judges:
@@ -285,7 +285,7 @@ def test_doctor_reports_missing_prices(monkeypatch):
 
 
 def test_pairs_are_shown_both_ways(serve):
-    """A judge that always prefers what it sees first has no preference, and all position bias."""
+    """A judge that always prefers the first answer has no preference, only position bias."""
     server = serve(lambda *_: answer("1"))
     engine = build_engine(judge(server, template="preference", scoring="text"))
     score = engine.score([Item("a", "q", "one", "two")])[0]
@@ -304,7 +304,7 @@ def test_a_judge_without_a_template_is_refused(serve):
 
 
 def test_an_answer_that_is_cut_within_a_character_can_be_kept(serve):
-    """Half of a surrogate pair comes in JSON as an escape, and is no text that a file can hold."""
+    """JSON may contain half of a surrogate pair, which no file can hold."""
     score = scores(serve(lambda *_: answer("7 because it is fun \ud83d")))[0]
     assert score.status == Status.OK
     assert (score.raw or "").encode().decode().endswith("fun \N{REPLACEMENT CHARACTER}")

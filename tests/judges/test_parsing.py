@@ -1,4 +1,4 @@
-"""Texts that models write, and the score that each of them gives."""
+"""Tests of the scores parsed from models' replies."""
 
 import pytest
 
@@ -199,5 +199,5 @@ def test_a_templates_name_does_not_change_its_revision():
     ids=range(13),
 )
 def test_a_text_that_was_cut_or_never_ends_is_read_at_once(text):
-    """Each of these took minutes, the first one for ever."""
+    """Earlier releases needed minutes for each of these texts, and never finished the first."""
     assert parse_answer(text, {str(k): float(k) for k in range(2, 11)})[0] is None

@@ -1,4 +1,4 @@
-"""Models are loaded once for all test sets of their judge, on the GPUs that their settings ask for."""
+"""Tests that models load once for all test sets of a judge, on the GPUs of its settings."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_model_is_loaded_once_for_twelve_test_sets(tmp_path):
 
 @pytest.mark.slow
 def test_judges_of_one_model_that_follow_each_other_load_it_once(tmp_path):
-    """Whatever they ask it; another model in between frees it, and so does a judge that fails."""
+    """Another model, or a judge that fails, frees the model."""
     first = judge("first", tmp_path)
     by_prompt = first.model_copy(
         update={"name": "by prompt", "engine": first.engine.model_copy(update={"template": "answer_rating"})}
@@ -70,7 +70,7 @@ def test_in_one_process_too_a_model_is_loaded_once(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_placement_of_every_kind(tmp_path):
-    """Eight small judges, one over four GPUs, two at half a GPU each, four actors of one judge, and too many."""
+    """There are eight small judges, one with four GPUs, two with half a GPU each, four actors, and too many."""
     eight = [[judge(f"small{k}", tmp_path)] for k in range(8)]
     with declared_gpus(8, tmp_path / "a"):
         a = place(eight, PoolConfig(), tmp_path / "a")
@@ -133,7 +133,7 @@ def test_four_gpus_are_used_and_options_count_in_the_key_where_they_change_a_sco
 
 @pytest.mark.slow
 def test_two_judges_that_each_lack_a_second_gpu_do_not_deadlock(tmp_path):
-    """Show that two judges with two actors each end on two GPUs: each may hold one and lack one, for ever."""
+    """Each of two judges with two actors may hold one of two GPUs and wait for the other."""
     pair = [[judge(f"pair{k}", tmp_path)] for k in range(2)]
     with declared_gpus(2, tmp_path / "log", load_s=0.1, score_s=0.0):
         placed = place(pair, PoolConfig(actors=2), tmp_path / "log")

@@ -1,4 +1,4 @@
-"""What the pool does about equal questions, engines that die, and machines without a GPU."""
+"""Tests of the pool: equal questions, engines that die, and machines without a GPU."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ from tests.support.workspaces import make, ran, run, score_rows
 
 @pytest.fixture
 def asked(monkeypatch):
-    """A program that remembers which items it was shown."""
+    """Create a program that records the items that it scores."""
     registry.names()  # the built-in ones register once in a process
     monkeypatch.setattr(registry, "_PROGRAMS", dict(registry._PROGRAMS))
     seen: list[str] = []
@@ -66,7 +66,7 @@ def test_a_repository_without_a_commit_is_refused():
 
 
 def test_a_dead_engine_ends_its_process():
-    """Otherwise Ray would send it one batch after another, which would all fail."""
+    """Otherwise Ray would send further batches to the process, and all would fail."""
     code = (
         "from judges.actors import Task, Worker\n"
         "from judges.engines.base import Context\n"

@@ -1,4 +1,4 @@
-"""The paper's own prompts, which a judge with ``profile: paper`` gets, and keys that no other judge loses by them."""
+"""Tests of the paper's prompts for judges with ``profile: paper``, and of unchanged keys of other judges."""
 
 import json
 import pickle
@@ -54,7 +54,7 @@ def test_a_workspaces_own_prompt_comes_first(tmp_path):
 
 
 def test_a_workspaces_prompt_is_sent_to_a_machine_without_its_folder(tmp_path):
-    """Where a built-in one has the same name, another machine would ask by that one, under the key of ours."""
+    """Otherwise a built-in prompt of the same name would be used under the same key."""
     (tmp_path / "prompts").mkdir()
     own = tmp_path / "prompts" / "quality.yaml"
     own.write_text("values: [1, 2]\ninstructions: Ours.\nitem: '{{ response }}'\n")

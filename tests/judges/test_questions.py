@@ -1,4 +1,4 @@
-"""Questions to a judge are read as they are asked, and a judge that is interrupted goes on where it was."""
+"""Tests that questions are read in ranges, and that an interrupted judge continues."""
 
 import itertools
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ MODEL = JudgeSpec(name="m", engine=LocalModel(kind="vllm", model="somewhere", te
 
 
 class Watched(ItemsInMemory):
-    """A source that remembers how many items it was asked for at a time."""
+    """Source that records the sizes of the requested ranges of items."""
 
     def __init__(self, items):
         super().__init__(items)
@@ -74,7 +74,7 @@ def test_a_program_is_asked_in_the_order_of_the_source():
 
 @pytest.mark.parametrize("common", [0, 30, 500])
 def test_a_model_is_asked_about_items_that_begin_alike_one_after_the_other(common):
-    """Three prompts that have so many characters in common, then three drafts of each answer that begin alike."""
+    """Three prompts share a prefix, and each answer has three drafts that begin alike."""
     prompts = [f"{'x' * common}{k} {'is it so? ' * 30}" for k in range(3)]
     drafts = [f"{'It is so. ' * 9}{k} {'And more. ' * 600}" for k in range(3)]
     items = [Item(f"i{k}", prompts[k % 3], f"{drafts[k // 3 % 3]}{k}") for k in range(27)]
@@ -85,7 +85,7 @@ def test_a_model_is_asked_about_items_that_begin_alike_one_after_the_other(commo
 
 @pytest.fixture
 def workspace(tmp_path, monkeypatch):
-    """A workspace with items that are stored, and a program that fails once, on the item that is named."""
+    """Create a workspace with stored items, and a program that fails once on a named item."""
     registry.names()  # the built-in ones register once in a process
     monkeypatch.setattr(registry, "_PROGRAMS", dict(registry._PROGRAMS))
     state = SimpleNamespace(asked=[], fails_at="i25")

@@ -1,4 +1,4 @@
-"""Questions that are repeated."""
+"""Tests of repeated questions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ask(spec, items=ITEMS, **context):
 
 
 def changing(grades):
-    """Gives an item other grades from asking to asking."""
+    """Return a function that gives an item another grade at each question."""
 
     def behave(handler, body):
         k = number_of(body)

@@ -1,4 +1,4 @@
-"""Tries everything that a program in the sandbox must not be able to do, and what it must be able to do."""
+"""Tests of forbidden and permitted actions of programs in the sandbox."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ def kind(request):
 
 
 def ask(folder, kind, body, *, timeout=3.0, memory=512):
-    """The answer of a program with this body; 10 means that the program managed what it must not."""
+    """Return the score of a program with this body; 10 means that a forbidden action succeeded."""
     program = folder / "judge.py"
     code = "import os, socket, subprocess, sys, time\n\ndef program_judge(query, response):\n"
     program.write_text(code + textwrap.indent(textwrap.dedent(body), "    "))
@@ -97,7 +97,7 @@ def test_the_environment_is_empty(tmp_path, kind, monkeypatch):
     "start", ["os.fork()", "subprocess.run([sys.executable, '-c', ''])", "os.execv(sys.executable, ['x'])"]
 )
 def test_no_process_is_started(tmp_path, kind, start):
-    """So that the limit on memory is one for all, and no program gets rights that its caller does not have."""
+    """Otherwise processes could exceed the memory limit together, or get other rights."""
     assert ask(tmp_path, kind, f"{start}\nreturn 10")["error"].startswith("PermissionError")
 
 
@@ -175,7 +175,7 @@ def test_a_gigabyte_of_output_is_cut(tmp_path, kind):
 
 
 def test_an_answer_cannot_be_forged_ahead_of_the_question(tmp_path, kind):
-    """A program that writes an answer too many is ended: it could answer for items it has not seen."""
+    """A program that writes too many answers is stopped, because it could answer for unseen items."""
     forged = """
     for fd in range(3, 20):
         try:
@@ -190,7 +190,7 @@ def test_an_answer_cannot_be_forged_ahead_of_the_question(tmp_path, kind):
 
 
 def test_a_terminals_interrupt_does_not_reach_the_program(tmp_path):
-    """Or the item that it is at would be kept as one that it fails on."""
+    """Otherwise the current item would be stored as a failure."""
     body = "return int(os.getsid(0) != os.getsid(os.getppid()))"
     engine = build_engine(file_judge(tmp_path, body, unsafe=True), Context(tmp_path))
     assert engine.score([ITEM])[0].score == 1.0
@@ -245,7 +245,7 @@ def test_bubblewrap_is_found_wherever_the_path_leads(tmp_path, kind, monkeypatch
     ],
 )
 def test_a_program_that_fails_to_load_is_reported_with_pythons_message(tmp_path, source, why):
-    """In the sandbox, and by what `care doctor` checks; a program without a sandbox is loaded by none of its checks."""
+    """The sandbox and `care doctor` report it; a program without a sandbox is not loaded by a check."""
     (tmp_path / "judge.py").write_text(source)
     unsafe = JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", unsafe=True))
     engine = build_engine(unsafe, Context(tmp_path))
@@ -267,7 +267,7 @@ def test_a_check_loads_a_program_in_the_sandbox(tmp_path, kind):
 
 
 def test_a_program_is_sent_to_a_machine_without_its_file(tmp_path, kind):
-    """As an actor on another node of a cluster gets it; what it runs has the version that the key was made of."""
+    """An actor on another node gets the program's source, with the version in the key."""
     program = file_judge(tmp_path, "return len(response) - 7")
     version = revision_of(program, Context(tmp_path))
     assert version == hashlib.sha256((tmp_path / "judge.py").read_bytes()).hexdigest()
@@ -307,12 +307,12 @@ def processes():
 
 
 def processes_settle(before):
-    """Whether no more processes than before (a few others of the machine's aside) are left soon."""
+    """Wait until the number of processes is nearly as before."""
     return soon(lambda: processes() <= before + 5)
 
 
 def soon(holds):
-    """Whether it holds within ten seconds."""
+    """Return whether ``holds`` becomes true within ten seconds."""
     deadline = time.monotonic() + 10
     while not holds():
         if time.monotonic() > deadline:
@@ -322,7 +322,7 @@ def soon(holds):
 
 
 def of_process(pid):
-    """State, parent and clock ticks of a process; of one that is gone, state X."""
+    """Return state, parent and clock ticks of a process; a process that has ended has the state X."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -337,7 +337,7 @@ def descendants(pid):
 
 
 def computes(pid):
-    """Whether a process that it has started, itself or by others, has computed for half a second."""
+    """Return whether a descendant of a process has computed for half a second."""
     return any(of_process(each)[2] > os.sysconf("SC_CLK_TCK") / 2 for each in descendants(pid))
 
 

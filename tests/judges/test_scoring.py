@@ -1,4 +1,4 @@
-"""Which nodes of the trie of answers are asked, and that leaving out the others keeps the promised precision."""
+"""Tests of which nodes of the trie of answers are computed, and of the precision without the other nodes."""
 
 import math
 
@@ -12,7 +12,7 @@ ANSWERS = {str(k): float(k) for k in range(101)}
 
 
 def digits_of(text: str) -> list[int]:
-    """A tokenizer with a token for each digit and one for a space; the tail is a token of its own."""
+    """Tokenize a text with one token for each digit, one for a space, and one for the rest."""
     return [SPACE if character == " " else ord(character) - 48 for character in text.removeprefix("T")]
 
 
@@ -20,7 +20,7 @@ BALLOT = scoring.ballot(digits_of, "T", ANSWERS)
 
 
 class Model:
-    """Next-token probabilities, drawn once for each sequence and more or less peaked; it counts what it is asked."""
+    """Next-token probabilities, drawn once for each sequence; the class counts requests."""
 
     def __init__(self, seed: int, peak: float, legal: float) -> None:
         self._draw, self._peak, self._legal = np.random.default_rng(seed), peak, legal
@@ -68,7 +68,7 @@ def test_leaving_out_the_improbable_keeps_expected_scores_exact(peak, legal):
 
 
 def test_the_bound_is_not_loose_by_orders_of_magnitude():
-    """Left-out mass just over the limit is asked: a bound that skipped everything would also pass the test above."""
+    """Mass just above the limit is computed; a bound that skips all nodes would fail here."""
     reading = scoring.Unfolding(BALLOT)
     reading.add((), {**dict.fromkeys(range(10), math.log(1e-9)), SPACE: math.log(1e-5), 7: math.log(0.9)})
     assert set(reading.next_nodes(1e-6)) == {(7,), (SPACE,)}

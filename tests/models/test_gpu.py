@@ -1,8 +1,7 @@
-"""On a GPU: scores as on the CPU, and prompt tokens a second of an 8B-shaped random model, through the pool,
-and two judges side by side.
+"""Tests on a GPU: scores equal those on the CPU, and rates of a random model with the shape of an 8B model.
 
-Needs a CUDA GPU of 80 GB, since two copies of 16 GB run at the same time with room for their caches; the commands and
-what the figures mean stand in benchmarks/results/bench.md.
+The tests need a CUDA GPU of 80 GB, because two copies of 16 GB run together with their caches.
+benchmarks/results/bench.md has the commands and explains the figures.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def peak():
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    """One Ray for all measurements, on the GPUs that it finds."""
+    """Start one Ray cluster for all measurements, with the GPUs of this machine."""
     import ray
 
     ray.init(address="local", include_dashboard=False, log_to_driver=False)
@@ -50,7 +49,7 @@ def cluster():
 
 
 def test_scores_on_the_gpu_are_those_on_the_cpu(tmp_path):
-    """Compare vLLM's scores in bfloat16 with those that transformers computes in float32 on the CPU."""
+    """Compare vLLM's scores in bfloat16 with scores by transformers in float32 on the CPU."""
     folder = tiny.build(tmp_path / "tiny", seed=0)
     setup = gpu_rates.Setup(folder, 0, batches=2, batch_size=64, words=40)
     judge = setup.judge()

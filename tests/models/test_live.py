@@ -1,6 +1,6 @@
-"""Score 48 items of `make live` with real weights by four prompts, and compare vLLM with transformers.
+"""Tests of `make live` with 48 items and real weights: four prompts, and vLLM compared with transformers.
 
-What a package of the index carries is converted where build/live/models does not hold it; Gemma joins where it does.
+Missing models in build/live/models are converted from Python packages; Gemma is included if its folder exists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ITEMS = 48
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The workspace, with 48 of the demo's answers and the models that are there."""
+    """Create the workspace with 48 answers of the demo and the available models."""
     made = [sys.executable, "examples/live/weights.py", str(MODELS), "smollm2-135m-instruct"]
     subprocess.run(made, check=True, cwd=MODELS.parents[2])
     root = lay(tmp_path_factory.mktemp("live") / "workspace", "answers", ITEMS)
@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def judged(folder):
-    """What `care run` printed, from another folder than the workspace's."""
+    """Return the output of `care run`, typed in another folder than the workspace's."""
     command = [sys.executable, "-m", "orchestration.cli", "run", "--verbose", "--workspace", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **ENVIRONMENT})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Score with real models on the CPU: vLLM in a Ray actor under `care run`, and transformers. `make test-vllm`."""
+"""Tests with real models on the CPU: vLLM in a Ray actor under `care run`, and transformers (`make test-vllm`)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def spec(folder, template, **more):
 
 @pytest.fixture(scope="session")
 def loaded(model, chat_model):
-    """vLLM with each of the two models, in this process; in an actor it is driven by `care run` below."""
+    """Load the two models with vLLM in this process; the tests of `care run` load them in an actor."""
     return {folder: VllmBackend(spec(folder, "quality").engine) for folder in (model, chat_model)}
 
 
@@ -65,14 +65,14 @@ def direct(model, chat_model):
 
 
 def by_item(judge, backend, items, engine=ModelJudgeEngine):
-    """Scores by item id."""
+    """Return the scores by item id."""
     scores = engine(judge, judge.engine, find(judge.engine.template), backend).score(items)
     return {score.item_id: score for score in scores}
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_trie_scoring_equals_brute_force(model, loaded, direct, template):
-    """Every writing of every answer by the probability of its whole sequence, one forward pass a token."""
+    """The expected score sums probabilities of all spellings of all answers, by one forward pass for each token."""
     backend = loaded[model]
     form = find(template)
     answers = form.answers((0, 100))
@@ -112,13 +112,13 @@ def test_tokens_of_several_digits_are_written_as_the_tokenizer_writes_them(model
 
 
 class EveryNode(ModelJudgeEngine):
-    """Reads every node of the trie."""
+    """Engine that computes all nodes of the trie."""
 
     _negligible = 0.0
 
 
 def test_nodes_that_cannot_matter_change_no_expected_score(loaded, model):
-    """On 0 to 100 with a token for each digit."""
+    """The scale is 0 to 100, with a token for each digit."""
     judge = spec(model, "asset")
     every, some = (by_item(judge, loaded[model], ITEMS, engine) for engine in (EveryNode, ModelJudgeEngine))
     assert [s.score for s in some.values()] == pytest.approx([s.score for s in every.values()], abs=1e-4)
@@ -213,7 +213,7 @@ def test_care_run_drives_it(tmp_path, model, chat_model):
 
 
 def test_rates_are_measured_on_the_cpu_as_on_a_gpu(model, capsys):
-    """Every measurement of test_gpu, with the tiny model; its figures mean nothing here, so that none is asserted."""
+    """All measurements of test_gpu run with a tiny model; their figures have no meaning here."""
     setup = gpu_rates.Setup(model, 10**6, gpus=0, dtype="float32", batches=12, batch_size=8, words=50)
     peak = gpu_rates.multiplication_rate("cpu", size=256, rounds=2)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)

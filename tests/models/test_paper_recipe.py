@@ -1,7 +1,7 @@
-"""Run the recipe of docs/paper.md line by line, against a local hub with made-up data sets and weights.
+"""Tests of the recipe of docs/paper.md, line by line, with a local hub of invented data sets and weights.
 
-Data sets are read from the hub by `datasets`, models by vLLM, at commits that `care testsets pin` and
-`care judges pin` have asked for. The models count words; the test is about the workflow.
+`datasets` and vLLM read the hub at the commits that `care testsets pin` and `care judges pin` wrote. The models count
+words, because the tests are about the workflow.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 CARE = "fit: {resamples: 0, aggregators: [avg]}\npanel: {admit: all}\njudging: {mode: inline}\nreview: {hold: false}\n"
-"""Runs fit only the mean, which no experiment reads; models that count words are admitted; all in one process."""
+"""Fits compute only the mean, and the models that count words are admitted, all in one process."""
 
 ALL = bool(os.environ.get("CARE_WHOLE_RECIPE"))
-"""With this in the environment every judge and every experiment takes part.
+"""Whether all judges and experiments take part, as this environment variable states.
 
-Otherwise eight judges do, whose models are not gated, and two experiments are left out, which permute
-features and choose programs over fifteen sets.
+Otherwise eight judges without gated models take part, without two experiments that permute features and choose programs
+on fifteen sets.
 """
 
 EIGHT = (
@@ -58,7 +58,7 @@ ENVIRONMENT = {
 
 
 def recipe() -> list[str]:
-    """The lines of the recipe, without their comments."""
+    """Return the lines of the recipe without comments."""
     page = (ROOT / "docs" / "paper.md").read_text().partition("## The recipe")[2]
     block = re.search(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert block is not None
@@ -66,7 +66,7 @@ def recipe() -> list[str]:
 
 
 def on_this_machine(workspace: Path) -> None:
-    """Judges as the panels write them, on a machine without a GPU."""
+    """Change the judges of the panels for a machine without a GPU."""
     for path in (workspace / "judges").glob("*.yaml"):
         judge = yaml.safe_load(path.read_text())
         if judge["engine"]["kind"] == "vllm" and not ALL and path.stem not in EIGHT:
@@ -78,7 +78,7 @@ def on_this_machine(workspace: Path) -> None:
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory):
-    """The workspace after the last line, and the output of each line."""
+    """Return the workspace after the last line, and the output of each line."""
     folder = tmp_path_factory.mktemp("recipe")
     models = {
         model["model"] for name in ("scoring", "classification", "loadings") for model in panels.find(name).models

@@ -1,4 +1,4 @@
-"""Compare CARE's use of vLLM with what the installed release documents and does, without a GPU."""
+"""Tests of CARE's use of vLLM against the installed release's documentation and behaviour, without a GPU."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def engine(model, **more):
 
 
 class AskedError(Exception):
-    """The arguments are there, and no model is loaded."""
+    """Error that stops the loading of a model after its arguments are known."""
 
 
 def arguments(monkeypatch, settings):
-    """What a backend of these settings gives to ``vllm.LLM``, as vLLM's own engine reads it."""
+    """Return the arguments of a backend for ``vllm.LLM``, as parsed by vLLM's engine."""
 
     class Recorder:
         def __init__(self, **options):
@@ -70,7 +70,7 @@ def test_every_option_that_is_named_here_is_one_of_the_installed_vllm():
     ],
 )
 def test_a_model_is_spread_as_vllm_documents_it(monkeypatch, model, settings, parallel):
-    """Its configuration has the number of workers, the backend, and that prefixes are kept."""
+    """vLLM's configuration must have the number of workers, the backend and prefix caching."""
     given = arguments(monkeypatch, engine(model, **{"vllm": {"max_num_seqs": 64}, **settings}))
     config = given.create_engine_config()
     made = config.parallel_config
@@ -86,7 +86,7 @@ def test_a_model_is_spread_as_vllm_documents_it(monkeypatch, model, settings, pa
 
 
 def test_the_gpus_that_ray_gives_are_those_that_vllm_sees():
-    """Ray names an actor's GPUs in the variable by which vLLM's CUDA platform finds them."""
+    """Ray and vLLM's CUDA platform use the same environment variable."""
     from ray._private.accelerators.nvidia_gpu import NvidiaGPUAcceleratorManager
     from vllm.platforms.interface import Platform
 
@@ -96,7 +96,7 @@ def test_the_gpus_that_ray_gives_are_those_that_vllm_sees():
 
 
 def test_questions_in_our_order_are_read_from_the_prefix_cache(model):
-    """By vLLM's own count: every whole block that a prompt shares with one of an earlier batch."""
+    """vLLM counts the whole blocks that a prompt shares with prompts of earlier batches."""
     items = [Item(f"i{k}", f"What is the capital of land {k % 3}? " * 30, f"It is {k}. " * 4) for k in range(24)]
     items = [items[k] for k in in_order_of_texts(items)]
     models, settings = {}, engine(model, num_gpus=0, min_valid_mass=0.0)
@@ -127,13 +127,13 @@ def test_questions_in_our_order_are_read_from_the_prefix_cache(model):
 
 
 def shared_by(one, other):
-    """Length of the beginning that two prompts share, in tokens."""
+    """Return the number of tokens in the common prefix of two prompts."""
     return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 @pytest.fixture(scope="module")
 def server(model):
-    """vLLM's own server over the asynchronous engine; a model of random weights would write blanks for ever."""
+    """Start vLLM's server over the asynchronous engine; a model with random weights would write blanks without end."""
     port = free_port()
     words = ["--model", str(model), "--port", str(port), "--dtype", "float32", "--enforce-eager"]
     words += ["--max-model-len", "1024", "--max-num-seqs", "8"]

@@ -1,7 +1,7 @@
-"""Run the shell steps of ``action.yml`` in bash, with the variables that GitHub sets.
+"""Tests of the shell steps of ``action.yml`` in bash, with GitHub's variables.
 
-A stand-in for ``gh`` writes down what it is called with. What ``${{ }}`` stands for is filled in here, from inputs,
-outputs of steps, and the event.
+A stand-in for ``gh`` records its arguments. The tests replace expressions ``${{ }}`` by inputs, outputs of steps, and
+the event.
 """
 
 import csv
@@ -34,7 +34,7 @@ CARE = """#!/bin/sh
 echo "what the gate found"
 exit {code}
 """
-"""Instead of a gate over tables, where only its exit code matters."""
+"""Replacement for a gate whose exit code is the only relevant result."""
 PYTHON = """#!/bin/sh
 test "$1 $2" = "-m venv"
 mkdir -p "$3/bin"
@@ -42,7 +42,7 @@ ln -s "{care}" "$3/bin/care"
 printf '#!/bin/sh\\nprintf "%%s\\\\n" "$@" >> "{record}/pip.txt"\\n' > "$3/bin/python"
 chmod +x "$3/bin/python"
 """
-"""Instead of an environment of its own there is the one of these tests."""
+"""Replacement for Python that uses the environment of the tests."""
 
 
 def write(path, header, rows):
@@ -52,7 +52,7 @@ def write(path, header, rows):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A repository's tables: people pass four of five answers of the good system, and one of five of the bad one."""
+    """Write the tables of a repository; people pass four of five answers of the good system, one of five of the bad."""
     rng = np.random.default_rng(0)
     folder = tmp_path / "a checkout"
     folder.mkdir()
@@ -69,7 +69,7 @@ def checkout(tmp_path):
 
 
 class Runner:
-    """Runs the steps as GitHub does, until one fails."""
+    """Runner of the steps until one fails, as on GitHub."""
 
     def __init__(self, folder, checkout, care=Path(sys.executable).parent / "care"):
         self.checkout, self.record = checkout, folder / "record"
@@ -93,7 +93,7 @@ class Runner:
         }
 
     def run(self, pull_request="", **inputs):
-        """The exit code of the job, and what the steps print."""
+        """Return the job's exit code and the output of the steps."""
         values = {f"inputs.{name}": str(each.get("default", "")) for name, each in ACTION["inputs"].items()}
         values |= {f"inputs.{name}": value for name, value in inputs.items()}
         values |= {"steps.python.outputs.python-path": str(self.python)}
@@ -128,7 +128,7 @@ def runner(tmp_path, checkout):
 
 @pytest.fixture
 def ended_with(tmp_path):
-    """``ended_with(code)``: a runner in an empty folder, whose gate ends with this exit code."""
+    """Return ``ended_with(code)``: a runner in an empty folder, whose gate exits with this code."""
 
     def make(code):
         folder = tmp_path / str(code)
@@ -183,7 +183,7 @@ def test_action_writes_no_comment_without_a_token_or_a_pull_request(ended_with, 
 
 @pytest.mark.parametrize("code", [0, REGRESSION])
 def test_a_failed_comment_does_not_change_the_outcome(ended_with, code):
-    """A token of a fork may not write."""
+    """A fork's token has no write permission."""
     runner = ended_with(code)
     runner.environment["GH_CODE"] = "1"
     ended, printed = runner.run(pull_request="17", token="secret", **CASES["passing"][0])
@@ -236,7 +236,7 @@ def test_every_action_input_is_an_option_of_the_gate_or_the_action():
 
 @pytest.mark.slow
 def test_action_runs_in_its_own_environment(runner):
-    """With a real Python instead of the stand-in; the action's folder is a copy, in which a build may leave files."""
+    """The test uses a real Python, and a copy of the action's folder for files of the build."""
     from tests.orchestration.test_installed import copied
 
     runner.python = Path(sys.executable).resolve()

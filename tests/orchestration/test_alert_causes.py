@@ -1,4 +1,4 @@
-"""Between nights: what fails in a run of the daemon, or has changed, reaches page and index without `care run`."""
+"""Tests that failures and changes between nightly runs are shown on page and index without `care run`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.support.workspaces import QUICK, care, make, query, write_items, writ
 
 
 class Daemon:
-    """What Dagster's daemon does with a workspace, one step at a time: looks, and runs."""
+    """Simulation of Dagster's daemon for a workspace: sensor ticks and runs, one at a time."""
 
     def __init__(self, folder: Path, instance: dg.DagsterInstance) -> None:
         self.folder, self.instance = folder, instance
@@ -40,7 +40,7 @@ class Daemon:
         self.definitions = build_defs(folder)
 
     def tick(self, name: str) -> Any:
-        """One tick of a sensor."""
+        """Run one tick of a sensor."""
         sensor = next(s for s in self.definitions.sensors or () if s.name == name)
         repository = self.definitions.get_repository_def()
         context = dg.build_sensor_context(self.instance, self.cursors.get(name), repository_def=repository)
@@ -49,12 +49,12 @@ class Daemon:
         return tick
 
     def look(self) -> list[dg.RunRequest]:
-        """One tick of the sensors that watch the workspace, as after half a minute, and what they ask for."""
+        """Run one tick of the sensors that watch the workspace, and return their requests."""
         self.tick("workspace_sensor")
         return list(self.tick("stale_assets_sensor").run_requests or ())
 
     def run_together(self, assets: set[str], tags: dict[str, str]) -> dg.ExecuteInProcessResult:
-        """One run of several assets, of the partition or the range that its tags name."""
+        """Run several assets together, for the partition or range in the tags."""
         return self.definitions.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
             instance=self.instance,
             asset_selection=[dg.AssetKey(asset) for asset in assets],
@@ -64,7 +64,7 @@ class Daemon:
         )
 
     def run(self, asset: str, partition: str | None = None) -> dg.ExecuteInProcessResult:
-        """One run, and what the sensor of failed runs remembers of it."""
+        """Run one asset, and the sensor of failed runs."""
         result = self.definitions.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
             instance=self.instance,
             asset_selection=[dg.AssetKey(asset)],
@@ -76,7 +76,7 @@ class Daemon:
         return result
 
     def hear(self, sensor_name: str, run_id: str) -> None:
-        """What a sensor of ended runs does about a run."""
+        """Run a sensor of ended runs for a run."""
         sensor = next(s for s in self.definitions.sensors or () if s.name == sensor_name)
         run = self.instance.get_run_by_id(run_id)
         ends = (dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_CANCELED)
@@ -85,7 +85,7 @@ class Daemon:
         sensor(context.for_run_failure() if run.status == dg.DagsterRunStatus.FAILURE else context)
 
     def reported(self) -> list[str]:
-        """The sentence on page, in the index, as JSON and in the database."""
+        """Return the sentence that page, index, JSON and database report."""
         report = self.folder / "data" / "report"
         sentence = json.loads((report / "verdicts.json").read_text())["one"]["sentence"]
         for page in ("testset-one.html", "index.html"):
@@ -146,7 +146,7 @@ def test_downstream_assets_are_requested_at_the_next_tick(daemon):
 
 
 def test_an_unreadable_workspace_is_alerted_once_and_resolved(daemon):
-    """What broke it is often what a run failed of; a webhook that is down adds no line to the file."""
+    """A run may fail for the same reason; while the webhook is down, the alert file gets no further line."""
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl, webhook: 'http://127.0.0.1:1/down'}\n")
     run = daemon.instance.create_run_for_job(
         daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB),
@@ -184,7 +184,7 @@ def test_a_webhook_gets_the_alert_of_an_unreadable_workspace_once_it_answers(dae
 @pytest.mark.slow
 @pytest.mark.parametrize("is_good", [True, False])
 def test_a_tick_during_a_run_requests_nothing_twice(daemon, monkeypatch, is_good):
-    """Whether the run comes to its end or is lost there: then what is left is asked for once more."""
+    """The run may end or be lost; the remaining partitions are then requested once more."""
     (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
     (request,) = daemon.look()
     asked = set(assets_of([request]))
@@ -251,7 +251,7 @@ def test_new_judges_and_test_sets_are_requested_at_the_first_tick(daemon):
 
 
 def test_failures_noted_by_a_sensor_are_written_to_the_store(tmp_path):
-    """A sensor holds no lock of the workspace, and takes the store's lease for the moment of its note."""
+    """A sensor holds the store's lease only while it writes."""
     store = tmp_path / "store"
     folder = make(tmp_path / "ws", ("length",), care=f"data: {store.as_uri()}\n{QUICK}")
     workspace = load_workspace(folder)
@@ -311,7 +311,7 @@ def test_a_run_that_fails_without_a_failed_step_is_shown_in_the_verdict_until_re
 
 @pytest.mark.slow
 def test_a_killed_run_is_alerted(daemon):
-    """A real process, killed in the middle of ``items``: Dagster learns of no step that failed."""
+    """A real process is killed during ``items``, so Dagster records no failed step."""
     (daemon.folder / held_items.HOLD).touch()
     write_items(daemon.folder, edited=3)
     items = load_workspace(daemon.folder).parts.items_file("one")
@@ -333,7 +333,7 @@ def test_a_killed_run_is_alerted(daemon):
 
 
 def _materialise_elsewhere(daemon: Daemon) -> subprocess.Popen[bytes]:
-    """A process that makes ``items`` and is held up in the middle of it."""
+    """Start a process that materialises ``items`` and pauses in the middle."""
     words = ["asset", "materialize", "--select", "items", "--partition", "one", "-m", held_items.__name__]
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     home = str(instance_home(load_workspace(daemon.folder)))

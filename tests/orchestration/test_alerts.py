@@ -1,4 +1,4 @@
-"""Nights that fail, do not come, or have no schedule that holds; a second daemon."""
+"""Tests of alerts about failed and late nightly runs, and of a second daemon."""
 
 import json
 import socketserver
@@ -27,7 +27,7 @@ from tests.support.workspaces import QUICK, care, make
 
 @pytest.fixture
 def hook():
-    """A server that takes posts at any path, and refuses the first ``refuse`` of them."""
+    """Start a server that accepts POST requests at any path, except the first ``refuse``."""
     taken: list[dict] = []
     state = {"refuse": 0}
 
@@ -265,7 +265,7 @@ def test_an_alert_of_several_judges_is_open_until_each_is_fixed(tmp_path, monkey
 
 
 def test_the_alert_of_an_experiment_is_resolved_once_it_is_materialised(hook, tmp_path):
-    """What is outdated does not say: no night waits for an experiment."""
+    """Staleness is not relevant, because nightly runs do not run experiments."""
     address, taken, _ = hook
     workspace = load_workspace(make(tmp_path / "ws"))
     notifier = Notifier(AlertSettings(webhook=address), workspace.root, workspace.data)

@@ -1,4 +1,4 @@
-"""A changed judge is reported by the verdict and blocks the gate, until another revision has scored everything."""
+"""Tests that a changed judge is in the verdict, and blocks the gate until another revision has scored all items."""
 
 from datetime import date
 
@@ -13,7 +13,7 @@ from tests.support.workspaces import JUDGES, QUICK, care, make, run
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A workspace of two systems whose answers were scored by programs and by a judge behind an API."""
+    """Create a workspace of two systems, with programs and a judge behind an API."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     server = Server(lambda text, _: answer(str(len(text) % 10)))
     folder = make(tmp_path / "ws", care=QUICK)

@@ -1,4 +1,4 @@
-"""A workspace is copied into one file, and a copy is a workspace again."""
+"""Tests of backups: a workspace in one file, and its restoration."""
 
 import tarfile
 from io import BytesIO
@@ -15,7 +15,7 @@ ESTIMATES = "SELECT aggregator, item_id, round(estimate, 9) FROM latest_aggregat
 
 
 def typed(*words, code=0):
-    """A command without a workspace, as a person types it; returns what it printed."""
+    """Run a command without a workspace, and return its output."""
     result = CliRunner().invoke(app, [*words], terminal_width=200)
     assert result.exit_code == code, result.output
     return " ".join(result.output.split())
@@ -23,7 +23,7 @@ def typed(*words, code=0):
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A workspace after a night, whose data lie elsewhere, and a backup of it."""
+    """Create a workspace with data in another folder, run it, and write a backup."""
     folder = tmp_path_factory.mktemp("copied")
     quick = f"data: {folder / 'disk'}\nfit: {{resamples: 0}}\nreview: {{hold: false}}\n"
     workspace = make(folder / "ws", ("length", "conciseness", "redundancy", "thoroughness"), care=quick)
@@ -46,7 +46,7 @@ def test_restore_check_reads_the_whole_backup_and_leaves_no_files(copied, tmp_pa
 
 
 def test_a_restored_workspace_has_its_data_in_its_own_folder(copied, tmp_path):
-    """Wherever they lay: in a store, say, from which the copy would otherwise go on."""
+    """The data may have been in a store, which the copy must not use."""
     workspace, file = copied
     typed("admin", "restore", str(file), str(tmp_path / "back"))
     assert read_settings(tmp_path / "back").data == "data"
@@ -85,7 +85,7 @@ def test_a_truncated_backup_is_reported(copied, tmp_path, cut):
 
 
 def test_restore_check_names_a_file_outside_of_the_workspace(tmp_path):
-    """As those from which `care init --from` makes one: the backup does not hold them."""
+    """`care init --from` uses such files, which a backup does not contain."""
     table = tmp_path / "table.csv"
     rows = (f"q{k},{k % 7},{k % 5},{k % 7 + k % 2},{(k + 1) % 7}" for k in range(40))
     table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
@@ -121,7 +121,7 @@ def test_restore_needs_a_folder_or_check(copied, tmp_path):
 )
 @pytest.mark.parametrize("kept", ["folder", "store"])
 def test_restoring_a_backup_never_opens_the_original_data(tmp_path, monkeypatch, written, kept):
-    """However care.yaml spells where they lie, and whatever folder the head of the file names."""
+    """care.yaml may write the folder in any form, and the archive's header may name any folder."""
     elsewhere = tmp_path / "live" / "data"
     elsewhere.mkdir(parents=True)
     place = str(elsewhere) if kept == "folder" else "s3://127.0.0.1/none"
@@ -150,7 +150,6 @@ def test_a_compressed_backup_is_rejected(copied, tmp_path):
 
 @pytest.mark.slow
 def test_a_restored_workspace_has_the_same_estimates_and_asks_no_judge(workspace_after_run, tmp_path):
-    """Slow, because it lives through a night: a backup that nobody has restored is none."""
     scores, estimates = score_rows(workspace_after_run), query(workspace_after_run, ESTIMATES)
     (workspace_after_run / ".venv").mkdir()
     (workspace_after_run / ".venv" / "large").write_text("not part of a workspace")
@@ -170,7 +169,7 @@ def test_a_restored_workspace_has_the_same_estimates_and_asks_no_judge(workspace
 
 
 def test_a_backup_inside_the_workspace_is_rejected(tmp_path):
-    """Also where a link leads: each would hold all that were made before it."""
+    """A link into the workspace is rejected too, because each backup would contain all earlier backups."""
     root, linked = tmp_path / "ws", tmp_path / "linked"
     for folder in (root, linked):
         folder.mkdir()

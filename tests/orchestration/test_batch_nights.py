@@ -1,4 +1,4 @@
-"""Runs with a judge that asks by batch files: sent, waited for, collected."""
+"""Tests of runs with a judge that asks by batch files: sending, waiting, collecting."""
 
 from __future__ import annotations
 

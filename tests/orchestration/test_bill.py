@@ -1,4 +1,4 @@
-"""The bill of a run equals the servers' own books in the database and in commands."""
+"""Tests that the bill of a run in the database and in commands equals the servers' records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRICES = {"thinker": (3.0, 0.3, 15.0), "cached": (2.0, 0.5, 8.0), "stormy": (1.0
 
 
 class Books(Vendor):
-    """A vendor that enters each answer in its books: tokens read, read from its cache, written; and every refusal."""
+    """Vendor that records each answer (tokens read, read from its cache, written) and each refusal."""
 
     def __init__(self, behave):
         super().__init__(behave)
@@ -31,7 +31,7 @@ class Books(Vendor):
 
 
 def thinking(handler, body):
-    """As ``reasoning_model``; its tokens of reasoning are told apart."""
+    """Answer as ``reasoning_model``, and report reasoning tokens separately."""
     send = type(handler).send
 
     def noting(code, content, *more):
@@ -47,7 +47,7 @@ def thinking(handler, body):
 
 
 def remembering(handler, body):
-    """Has read most of a prompt before, as the later ones begin as the first did."""
+    """Answer with most of a prompt read from the cache, because later prompts begin like the first."""
     cached = 80 if handler.server.entries else 0
     handler.server.entries.append((100 + number_of(body) % 3, cached, 2, 0))
     usage = {"prompt_tokens": 100 + number_of(body) % 3, "completion_tokens": 2}
@@ -58,7 +58,7 @@ def remembering(handler, body):
 
 
 def stormy(handler, body):
-    """Refuses each question once as one too many."""
+    """Refuse each question once with status 429."""
     text = body["messages"][0]["content"]
     with handler.server.lock:
         seen = handler.server.texts[text] = handler.server.texts.get(text, 0) + 1
@@ -71,7 +71,7 @@ def stormy(handler, body):
 
 @pytest.fixture
 def panel(tmp_path, monkeypatch):
-    """A workspace of three paid judges and three programs that cost nothing."""
+    """Create a workspace with three paid judges and three programs without cost."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N)
     with ExitStack() as stack:
@@ -130,7 +130,7 @@ def test_the_recorded_costs_equal_those_of_the_server(panel):
 
 @pytest.mark.slow
 def test_the_forecast_in_the_cost_record_covers_the_questions_asked(panel):
-    """Half of the judges' items are asked in one run of the day and the others in a second one."""
+    """Two runs of a day ask the judges about half of the items each."""
     folder, servers = panel
     (forecast,) = [row["dollars"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "cached"]
     everything = (folder / "one.csv").read_text()

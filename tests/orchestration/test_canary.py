@@ -1,4 +1,4 @@
-"""Ask a judge again, and report a model behind an API that changed silently."""
+"""Tests of the canary, which asks a judge again and reports a model behind an API that changed."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ from tests.support.workspaces import QUICK, care, make, run, score_rows
 
 @pytest.fixture(scope="module")
 def first_run(tmp_path_factory):
-    """An API judge and programs after one run; its server adds ``shift[0]`` to each score, as model ``shift[1]``."""
+    """Run an API judge and programs once; the server adds ``shift[0]`` to scores, as model ``shift[1]``."""
     shift = [0, "vendor/large-2026-08-01"]
 
     def say(text, _attempt):
@@ -44,7 +44,7 @@ def first_run(tmp_path_factory):
 
 @pytest.fixture
 def workspace(first_run, tmp_path):
-    """A copy after the first run, whose server answers as before."""
+    """Return a copy after the first run, with a server that answers as before."""
     folder, server, shift = first_run
     shift[:] = [0, "vendor/large-2026-08-01"]
     return shutil.copytree(folder, tmp_path / "ws", symlinks=True), server, shift

@@ -1,4 +1,4 @@
-"""Files, output and exit codes of the commands."""
+"""Tests of files, output and exit codes of the commands."""
 
 import json
 import re
@@ -97,7 +97,7 @@ def test_select_evaluates_on_the_items_that_did_not_affect_the_choice(tmp_path, 
 
 
 def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
-    """Of ten judges' votes, the majority's two values would win by tau-b and lose by AUC."""
+    """The majority vote, with two values, would be better by tau-b and is worse by AUC."""
     good = rng.random(200) < 0.3
     votes = rng.random((200, 10)) < np.where(good[:, None], 1, 0) * 0.5 + 0.25
     scores, items, out = tmp_path / "scores.csv", tmp_path / "items.csv", tmp_path / "out"
@@ -120,12 +120,12 @@ def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
 
 
 def one_line(result) -> str:
-    """What a command printed, wherever the terminal wrapped it."""
+    """Return a command's output on one line."""
     return " ".join(result.output.split())
 
 
 def wide_csv(rng: np.random.Generator, n: int = 60) -> str:
-    """As pandas writes a wide table: an index before the ids, gold and a length among the judges."""
+    """Write a wide table as pandas does: an index before the ids, and gold and a length among the judges."""
     quality = rng.normal(size=n)
     rows = [",thing,a,b,c,gold,length"]
     for k, q in enumerate(quality):

@@ -1,4 +1,4 @@
-"""Layout of the commands, and workspaces that are created from a table of scores."""
+"""Tests of the layout of the commands, and of workspaces created from a table of scores."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_help_all_shows_the_settings_of_the_methods():
 
 @pytest.fixture
 def tables(tmp_path, rng):
-    """A wide table with a judge on 0 to 100, its items with gold and systems, and the judges' families."""
+    """Write a wide table with a judge on 0 to 100, its items with gold and systems, and the judges' families."""
     n, quality = 90, rng.normal(size=90)
     judges = {name: 5 + quality + 0.6 * rng.normal(size=n) for name in ("gpt-a", "gpt-b", "claude", "llama", "qwen")}
     judges["hundred"] = np.clip(10 * (5 + quality + 0.6 * rng.normal(size=n)), 0, 100)
@@ -226,7 +226,7 @@ def test_a_mistake_in_a_cell_is_reported_once(tables):
 
 
 ODD = {"claude": "llama, 70b", "llama": "a|b", "qwen": "x/y ... 'z' 100%", "gpt-b": "Qwen\tmini"}
-"""What other judges of the table are called by people: with marks that no partition key can contain."""
+"""Names of judges with characters that a partition key cannot contain."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Mount a workspace into an existing Dagster project by one YAML file."""
+"""Tests of a workspace mounted into a Dagster project by one YAML file."""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ THEIRS = "import dagster as dg\n\n@dg.asset\ndef theirs() -> None: ...\n"
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Iterator[Path]:
-    """A project of somebody else's with an asset of its own, and a folder for the component."""
+    """Create a project with an asset of another team, and a folder for the component."""
     folder = tmp_path / "project"
     (folder / "host_project" / "defs" / "care").mkdir(parents=True)
     for package in (folder / "host_project", folder / "host_project" / "defs"):
@@ -60,7 +60,7 @@ def test_a_component_rejects_a_folder_without_a_workspace(project):
 
 @pytest.mark.slow
 def test_two_workspaces_of_one_project_have_two_prefixes(project, tmp_path):
-    """One name may be given as such; without one, or by one for both, their keys would be the same."""
+    """A prefix may be a string; with the same prefix or none, the keys of two workspaces would be equal."""
     make(tmp_path / "ws")
     make(tmp_path / "other")
     mount(project, "../../../../ws", "  key_prefix: team_a\n")

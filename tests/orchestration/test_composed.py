@@ -1,7 +1,6 @@
-"""Start the services of compose.yaml as local processes, and run a workspace through them.
+"""Tests of the services of compose.yaml as local processes, with runs of a workspace.
 
-Two are not those of the image: PostgreSQL is Debian's, and a port, a host or a folder that holds only within containers
-is another one here.
+PostgreSQL is Debian's, and local values replace ports, hosts and folders of the containers.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ IN_CONTAINERS = {"0.0.0.0": "127.0.0.1", "code-location": "127.0.0.1"}
 
 @pytest.fixture
 def deployment(tmp_path):
-    """A deployment of which nothing has been started but PostgreSQL, and which has never lived through a night."""
+    """Create a deployment without runs, with only PostgreSQL started."""
     binaries = postgres_binaries()
     if binaries is None:
         pytest.skip("install Debian's package `postgresql` to run the tests of the deployment")
@@ -45,7 +44,7 @@ def deployment(tmp_path):
 
 
 def answers(url: str, query: str | None = None) -> dict | None:
-    """What a page says as JSON; None where nobody answers yet."""
+    """Return the JSON of a page, or None if no server answers."""
     body = None if query is None else json.dumps({"query": query}).encode()
     with suppress(OSError), urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=10) as answer:
         return json.load(answer)

@@ -1,4 +1,4 @@
-"""Conversations with tool calls, from another tool's log to the page and to a judge's prompt."""
+"""Tests of conversations with tool calls, from another tool's log to the page and to a judge's prompt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text(k):
 
 @pytest.fixture
 def log(tmp_path):
-    """A log as inspect_ai writes it, of so many conversations by which three scorers differ."""
+    """Write a log of inspect_ai with conversations that three scorers scored differently."""
     document = json.loads(LOG.read_text())
     sample = document["samples"][0]
     document["eval"]["task"] = "weather"

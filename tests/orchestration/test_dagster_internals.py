@@ -1,8 +1,8 @@
-"""What CARE uses of Dagster beyond its documented interface works with the release that is installed.
+"""Tests that CARE's use of Dagster's undocumented interfaces works with the installed release.
 
-Belongs here: one test for each piece of ``orchestration/dagster_internals.py``. Where one fails after an update, its
-message names the piece, whose docstring says why it is there and what would make it unnecessary. Only these two files
-may import what Dagster does not document (``test_house.py``).
+There is one test for each function of ``orchestration/dagster_internals.py``. If a test fails after an update, its
+message names the function, whose docstring states its reason. Only these two files may import undocumented modules of
+Dagster (``test_house.py``).
 """
 
 import json
@@ -41,7 +41,7 @@ LETTERS = dg.StaticPartitionsDefinition(["a", "b", "c"])
 
 @contextmanager
 def builds_upon_dagster(piece: str) -> Generator[None]:
-    """Say in words which piece an update of Dagster has broken; usable as a decorator of a test."""
+    """Name in the error message the function that an update of Dagster has broken; also a decorator."""
     try:
         yield
     except (ImportError, AttributeError, TypeError, LookupError, AssertionError, dg.DagsterError) as error:
@@ -53,32 +53,32 @@ def builds_upon_dagster(piece: str) -> Generator[None]:
 
 @dg.asset
 def plain() -> None:
-    """Made at once."""
+    """Materialise at once."""
 
 
 @dg.asset(partitions_def=LETTERS, backfill_policy=dg.BackfillPolicy.single_run())
 def lettered(context: dg.AssetExecutionContext) -> None:
-    """Made for a range of letters in one run."""
+    """Materialise a range of letters in one run."""
     assert len(context.partition_keys) == 2
 
 
 @dg.multi_asset(specs=[dg.AssetSpec("half_made", skippable=True)])
 def half() -> Generator[dg.MaterializeResult]:
-    """Materialises and fails afterwards."""
+    """Materialise, and then fail."""
     yield dg.MaterializeResult("half_made")
     raise dg.Failure("it fails after it has materialised")
 
 
 @dg.asset(check_specs=[dg.AssetCheckSpec("is_fine", asset="checked", blocking=True)])
 def checked() -> dg.MaterializeResult:
-    """Has a blocking check, which fails."""
+    """Fail a blocking check."""
     verdict = dg.AssetCheckResult(check_name="is_fine", passed=False, description="it is not fine")
     return dg.MaterializeResult(check_results=[verdict])
 
 
 @dg.asset(partitions_def=LETTERS)
 def one_letter() -> None:
-    """Made for one letter at a time."""
+    """Materialise one letter in each run."""
 
 
 DEFINITIONS = dg.Definitions([plain, lettered, half, checked, one_letter])
@@ -86,13 +86,13 @@ DEFINITIONS = dg.Definitions([plain, lettered, half, checked, one_letter])
 
 @pytest.fixture
 def instance(tmp_path) -> Generator[dg.DagsterInstance]:
-    """An instance on SQLite files, as a workspace has one."""
+    """Return an instance with SQLite files, as a workspace has."""
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         yield instance
 
 
 def run_of(asset: str, instance: dg.DagsterInstance, **options) -> dg.ExecuteInProcessResult:
-    """A run of one asset through the job over all of them."""
+    """Run one asset with the job of all assets."""
     return DEFINITIONS.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
         instance=instance, asset_selection=[dg.AssetKey(asset)], raise_on_error=False, **options
     )
@@ -228,7 +228,7 @@ def test_the_storage_keeps_its_connections_and_does_not_wait_for_the_disk(tmp_pa
 
 
 def code_servers(process: subprocess.Popen[bytes]) -> set[int]:
-    """Process ids of the code servers that a daemon has started."""
+    """Return the process ids of the code servers of a daemon."""
     found = set[int]()
     for child in psutil.Process(process.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):

@@ -1,4 +1,4 @@
-"""Damaged files of a workspace: rebuilt, quarantined by the doctor, paid for only on request."""
+"""Tests of damaged files of a workspace: rebuilt, quarantined by the doctor, and paid again only on request."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ESTIMATES = (
 
 
 def doctor(folder: Path, *options: str) -> list[tuple[str, str]]:
-    """State and words of `care doctor` on the files of a workspace."""
+    """Return state and message of `care doctor` for the files of a workspace."""
     result = CliRunner().invoke(app, ["doctor", "--workspace", str(folder), "--json", *options])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return [(row["state"], row["what"]) for row in json.loads(result.stdout) if row["check"] in ("file", "files")]
 
 
 def when_written(folder: Path) -> dict[Path, int]:
-    """When each score part was written: nobody was asked again where that is the same."""
+    """Return the modification times of the score parts; unchanged times mean that no judge was asked again."""
     return {path: path.stat().st_mtime_ns for path in (folder / "data" / "parts" / "scores").rglob("*.parquet")}
 
 
@@ -108,7 +108,7 @@ def test_damaged_dagster_settings_are_rewritten(tmp_path, damage):
 
 @pytest.fixture
 def paid(workspace_after_run, monkeypatch):
-    """A workspace with a judge behind an address, which costs money, after its night; and the server."""
+    """Run a workspace with a paid judge behind an address; return the workspace and the server."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     server = Server(lambda _, __: answer("7"))
     engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}"
@@ -166,7 +166,7 @@ SAMPLE = {
     "judges/length.yaml": "truncated",
     "one.csv": "a folder",
 }
-"""One damage for some kinds of files; all of them are tried by `make soak-damage`."""
+"""One kind of damage for some kinds of files; `make soak-damage` tries all."""
 
 
 @pytest.mark.slow

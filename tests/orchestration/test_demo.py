@@ -1,4 +1,4 @@
-"""The generated demo data, and the same results by Ray actors, Dask workers and one process."""
+"""Tests of the demo data, and of equal results with Ray actors, Dask workers and one process."""
 
 import numpy as np
 import pytest

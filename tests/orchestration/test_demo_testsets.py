@@ -1,4 +1,4 @@
-"""Each test set of ``care init`` leads to the verdict of its description, on other draws too."""
+"""Tests that the test sets of ``care init`` get the verdicts of their descriptions, also with other seeds."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from warehouse.testsets import TestsetSpec
 
 
 def drawn(name: str, seed: int):
-    """The test set's items, and its judges as functions of question and answer; 0 is the demo."""
+    """Return the items of a test set, and its judges as functions; seed 0 is the demo."""
     spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(demo_workspace.testset_files()[name])})
     programs, judges = demo_workspace.judge_files(seed), {}
     for judge, declared in demo_workspace.JUDGES.items():
@@ -25,7 +25,7 @@ def drawn(name: str, seed: int):
 
 
 def fit_draw(name: str, seed: int):
-    """The verdict, and how care, the mean and the best judge order the items beside gold."""
+    """Return the verdict, and the order against gold of care, the mean and the best judge."""
     records, judges = drawn(name, seed)
     scores = {judge: [function(r.prompt, r.response) for r in records] for judge, function in judges.items()}
     texts = ("item_id", "prompt", "response", "gold", "split_unit")
@@ -48,7 +48,7 @@ def fit_draw(name: str, seed: int):
 
 
 def matches_description(name: str, verdict, order) -> bool:
-    """Whether the verdict and the order are what the test set's description says."""
+    """Return whether verdict and order are as the test set's description states."""
     sentences = " ".join(reason.sentence for reason in verdict.reasons)
     if name == "clear":
         return verdict.state == "clear" and order["care"] >= order["avg"]
@@ -61,7 +61,7 @@ def matches_description(name: str, verdict, order) -> bool:
 
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
 def test_each_demo_test_set_gets_its_verdict_with_other_seeds(name):
-    """The demo's own draw leads to its verdict, and at least two of three others do."""
+    """The demo's seed and at least two of three other seeds must give the verdict."""
     draws = [fit_draw(name, seed) for seed in range(4)]
     assert all(order["care"] > order["avg"] - 0.005 for _, order in draws)
     printed = [matches_description(name, verdict, order) for verdict, order in draws]

@@ -1,4 +1,4 @@
-"""The deployment files: by schema, by Dagster's own reading, and by what must never go wrong."""
+"""Tests of the deployment files: schemas, Dagster's own parser, and security properties."""
 
 import re
 import shlex
@@ -43,7 +43,7 @@ def test_compose_runs_one_daemon_after_the_migration():
 
 
 def test_compose_gives_secrets_only_to_services_that_use_them():
-    """A run is a process of the code server: nobody else asks judges, or needs Ray."""
+    """Runs are processes of the code server, so only this service asks judges and uses Ray."""
     services = read("compose.yaml")["services"]
     assert {name for name, s in services.items() if "env_file" in s} == {"code"}
     assert {name for name, s in services.items() if "RAY_AUTH_TOKEN" in s.get("environment", {})} == {"code", "ray"}
@@ -69,7 +69,7 @@ def test_model_servers_and_dask_cannot_reach_webserver_or_postgresql():
 
 
 def test_the_code_server_listens_only_in_the_network_of_dagster():
-    """Its networks join it to all others; its other name is that of its address in one of them."""
+    """Its networks connect it to the other services; its second name is the address in one network."""
     code = read("compose.yaml")["services"]["code"]
     ((network, alias),) = [(name, one["aliases"]) for name, one in code["networks"].items() if one]
     (server,) = read("workspace.yaml")["load_from"]
@@ -80,7 +80,7 @@ def test_the_code_server_listens_only_in_the_network_of_dagster():
 
 
 def test_an_upgrade_keeps_the_previous_image():
-    """Each image has a tag, by default the release's; the runbook names each file that holds it."""
+    """Each image has a tag, by default the release; the runbook names the files with tags."""
     services = read("compose.yaml")["services"]
     images = {s["image"] for s in services.values()} - {"postgres:16"}
     assert images == {f"{name}:${{CARE_TAG:-{version('care-eval')}}}" for name in ("care", "care-gpu")}
@@ -120,7 +120,7 @@ def test_every_variable_of_the_instance_is_set_by_compose():
 
 
 def test_dagster_reads_the_instance(tmp_path, monkeypatch):
-    """All but the storage, which needs a running Postgres (``test_deployed``); it is compared with its own schema."""
+    """The storage needs PostgreSQL (``test_deployed``), so only its schema is compared here."""
     settings = read("dagster.yaml")
     storage = settings.pop("storage")["postgres"]
     fields = DagsterPostgresStorage.config_type()["postgres_db"].config_type.fields  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""The deployment as it is shipped: PostgreSQL, ``deploy/dagster.yaml`` unchanged, a code server and a daemon."""
+"""Tests of the deployment: PostgreSQL, the unchanged ``deploy/dagster.yaml``, a code server and a daemon."""
 
 import dagster as dg
 import pytest
@@ -18,7 +18,7 @@ JUDGES = ("length", "conciseness", "redundancy")
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
-    """A deployment whose storage is migrated and with a first ``care run``."""
+    """Create a deployment with migrated storage, and run ``care run`` once."""
     binaries = postgres_binaries()
     if binaries is None:
         pytest.skip("install Debian's package `postgresql` to run the tests of the deployment")
@@ -36,7 +36,7 @@ def deployment(tmp_path_factory):
 
 @pytest.fixture
 def instance(deployment, monkeypatch):
-    """The deployment's instance, opened as a command in one of its containers opens it."""
+    """Open the deployment's instance as a command in a container does."""
     for name in ("DAGSTER_HOME", "CARE_WORKSPACE", *(n for n in deployment.environment if "POSTGRES" in n)):
         monkeypatch.setenv(name, deployment.environment[name])
     with workspace_instance(load_workspace(deployment.workspace)) as instance:
@@ -62,7 +62,7 @@ def test_an_unreachable_database_is_reported_without_a_traceback(deployment):
 
 
 def test_a_killed_code_server_loses_no_change(deployment, instance):
-    """Killed in the middle of ``items``: its run ends as failed, and another one finishes its work."""
+    """It is killed during ``items``; this run fails, and another run completes the work."""
     workspace = deployment.workspace
     server, port = deployment.start_code_server(held_items.__name__)
     deployment.start_daemon(port)

@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, and its commands and figures are right."""
+"""Tests that the documentation builds without a warning, and that its commands and figures are right."""
 
 import html
 import re
@@ -17,7 +17,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The page's fenced blocks of one language."""
+    """Return the page's fenced blocks of one language."""
     return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
@@ -38,7 +38,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
 
 
 def test_the_documentation_keeps_its_limit_of_words():
-    """What a person reads; pages that a build makes from the code, and tables of measurements, are no prose."""
+    """Generated pages and tables of measurements are not counted."""
     tracked = subprocess.run(["git", "ls-files", "docs"], cwd=DOCS.parent, capture_output=True, text=True, check=True)
     pages = [DOCS.parent / name for name in tracked.stdout.split("\n") if name.endswith(".md")]
     assert len((DOCS.parent / "README.md").read_text().splitlines()) <= 80
@@ -47,7 +47,7 @@ def test_the_documentation_keeps_its_limit_of_words():
 
 
 def test_every_result_file_is_listed_with_its_command():
-    """Each module of ``benchmarks`` that runs is listed in its README, by command or make target."""
+    """The README must list every module of ``benchmarks`` that can be run, by command or make target."""
     root = DOCS.parent
     listed = re.findall(r"\| `(make|python -m) ([\w.-]+)` \|", (root / "benchmarks" / "README.md").read_text())
     named = dict(re.findall(r'"(\w+)": "(benchmarks[\w.]+)"', (root / "benchmarks" / "__main__.py").read_text()))
@@ -71,12 +71,12 @@ def test_every_result_file_is_listed_with_its_command():
 
 
 def rows_of(text: str) -> list[list[str]]:
-    """The rows of the tables of a text, cell by cell."""
+    """Return the cells of the table rows of a text."""
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
 
 
 def test_figures_in_the_readme_match_the_recorded_panels():
-    """By panel, without families and texts: the plain average, and what `care` adds without and with twenty labels."""
+    """For each panel without families and texts: the plain average, and the gain of `care` with 0 and 20 labels."""
     real = (DOCS.parent / "benchmarks" / "results" / "real.md").read_text()
     plain = {row[0]: row[3:5] for row in rows_of(real) if row[1:3] == ["no", "no"]}
     labelled = {row[0]: row[2] for row in rows_of(real) if row[1] == "20" and "±" in row[2]}
@@ -98,7 +98,7 @@ def number_of(cell: str) -> float:
 
 
 def printed_in(block: str) -> list[str]:
-    """What a block shows of a command's output, line by line."""
+    """Return the lines of a command's output in a block."""
     return [" ".join(line.split()) for line in block.strip().splitlines()]
 
 

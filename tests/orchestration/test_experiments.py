@@ -1,4 +1,4 @@
-"""The paper's experiments as assets: run on request, once, with the same digits."""
+"""Tests of the paper's experiments as assets: run once, on request, with the same digits."""
 
 import inspect
 import os
@@ -345,7 +345,7 @@ def test_an_item_is_forgotten_with_its_versions(tmp_path):
 
 
 def quickly(monkeypatch, **runs):
-    """Replace the run of every experiment; inputs and order stay."""
+    """Replace the computation of every experiment; inputs and order remain."""
     quick = {
         key: replace(experiment, run=runs.get(key, lambda _workspace, **_size: ExperimentFindings(["done"])))
         for key, experiment in EVERY.items()

@@ -1,4 +1,4 @@
-"""Judges that fail for a while: asked again, reported, and stopped early."""
+"""Tests of judges that fail for a while: asked again, reported, and stopped early."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from tests.support.workspaces import JUDGES, care, care_json, ran, run
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    """A server that fails on some texts while ``broken["yes"]``, and a way to make its judge's file."""
+    """Return a server that fails on some texts while ``broken["yes"]``, and a function that writes its judge."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     broken = {"yes": lambda text: "Rome" in text}
     server = Server(lambda text, _: (500, "no") if broken["yes"](text) else answer("7"))
@@ -84,7 +84,7 @@ def test_attempts_are_counted_and_limited(endpoint, workspace_after_run):
 
 @pytest.mark.slow
 def test_an_outage_uses_up_no_attempts(endpoint, workspace_after_run):
-    """Four runs while nothing answers, where two attempts are allowed: then all are asked."""
+    """Four runs get no answer, although two attempts are permitted; afterwards all items are asked."""
     _, broken, judge = endpoint
     folder = workspace_after_run
     judge(folder, attempts=2)
@@ -98,7 +98,7 @@ def test_an_outage_uses_up_no_attempts(endpoint, workspace_after_run):
 
 @pytest.mark.slow
 def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, workspace_after_run):
-    """Red in Dagster and in ``care run``, named by status and page; healed, it is asked what it was not asked."""
+    """Dagster, ``care run``, status and page report the failure; later the judge is asked about the remaining items."""
     server, broken, judge = endpoint
     folder = workspace_after_run
     broken["yes"] = lambda _: True
@@ -139,13 +139,13 @@ def test_status_counts_scores_of_a_failed_judge_without_dagsters_storage(endpoin
 
 
 def doctor(folder) -> list[str]:
-    """What ``care doctor`` says of judges that have no score."""
+    """Return the rows of ``care doctor`` about judges without scores."""
     rows = json.loads(CliRunner().invoke(app, ["doctor", "--workspace", str(folder), "--json"]).stdout)
     return [row["what"] for row in rows if row["check"] == "judge api" and "has a score" in row["what"]]
 
 
 def care_notes(folder) -> str:
-    """What the verdict says of judges whose scores are lacking."""
+    """Return the verdict's notes about judges with missing scores."""
     verdict = json.loads((folder / "data/report/verdicts.json").read_text())["one"]
     topics = ("owing judge", "stale")
     return " | ".join(reason["sentence"] for reason in verdict["reasons"] if reason["topic"] in topics)

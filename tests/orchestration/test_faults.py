@@ -1,6 +1,6 @@
-"""Kills and failures of the disk: the library that injects them, the comparison, and kills of ``care admin forget``.
+"""Tests of kills and disk failures: the injecting library, the comparison, and kills of ``care admin forget``.
 
-``benchmarks.soaks.kills`` draws many more points.
+``benchmarks.soaks.kills`` tries many more points.
 """
 
 import errno
@@ -63,7 +63,7 @@ def library(made_once) -> Path:
 
 @pytest.fixture
 def run_in(library, tmp_path):
-    """``run_in(program, fault)``: a Python program in a folder whose changes count."""
+    """Return ``run_in(program, fault)``, which runs a Python program in a folder whose changes are counted."""
     folder = tmp_path / "root"
     folder.mkdir()
 
@@ -191,7 +191,7 @@ def test_a_disk_error_is_one_message(error, sentence):
 
 
 def test_missing_write_permission_is_not_reported_as_damage(tmp_path, monkeypatch):
-    """SQLite has the same words for both; the second is damage, which `care doctor --repair` mends."""
+    """SQLite's message is the same for both, but `care doctor --repair` helps only with damage."""
     error = sqlite3.OperationalError("unable to open database file")
     assert refusal(error, tmp_path) is None
     monkeypatch.setattr("warehouse.refusals.os.access", lambda path, mode: False)
@@ -216,7 +216,7 @@ FILE_SYSTEMS = {
 def test_a_full_or_read_only_disk_is_not_reported_as_damage_or_missing_permission(
     tmp_path, monkeypatch, disk, words, sentence
 ):
-    """Beside a database SQLite makes a file, and says of both disks what it says of broken ones."""
+    """SQLite writes a file beside the database, and reports both disks as broken ones."""
     monkeypatch.setattr("warehouse.refusals.os.statvfs", lambda _: disk)
     assert sentence in str(refusal(sqlite3.OperationalError(words), tmp_path / "data" / "runs.db"))
 
@@ -266,7 +266,7 @@ def test_other_errors_are_not_reported_as_disk_errors():
 
 
 def _workspace(folder: Path, *rows: tuple[str, float], made_at: str = "today", name: str = "kept") -> Path:
-    """A data folder with one part a row and a document."""
+    """Create a data folder with a part for each row, and a document."""
     for item, score in rows:
         row = {"item_id": item, "item_key": f"key of {item}", "score": score, "status": "ok", "raw": str(score)}
         PartStore(folder / "data" / "parts").write_scores("judge", "one", "v1", "none", [row])
@@ -313,7 +313,7 @@ def _care(workspace: Path, *arguments: str) -> list[str]:
 
 @pytest.fixture(scope="session")
 def forgotten(made_once, one_run, library) -> tuple[State, list[faults.Point]]:
-    """A workspace after ``care admin forget`` and a night that nothing disturbed, and the changes that it made."""
+    """Return a workspace after ``care admin forget`` and a run without faults, and the changes by the command."""
 
     def make(folder: Path) -> None:
         workspace = shutil.copytree(one_run, folder / "ws")
@@ -326,7 +326,7 @@ def forgotten(made_once, one_run, library) -> tuple[State, list[faults.Point]]:
 
 
 def _point(points: list[faults.Point], where: str) -> int:
-    """A point of ``care admin forget`` by a name: where it is most in danger, or one drawn."""
+    """Return a call of ``care admin forget`` by name: the most dangerous call, or a random one."""
     outside = [p for p in points if not p.path.startswith("data/dagster/")]
     if where == "drawn":
         return random.Random(20261122).choice(outside).number

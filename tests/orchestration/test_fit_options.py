@@ -1,4 +1,4 @@
-"""``care fit`` and the Python library have the same options, and advice of ``care select`` can be followed."""
+"""Tests that ``care fit`` and the library have the same options, and that advice of ``care select`` works."""
 
 import inspect
 import itertools
@@ -25,9 +25,9 @@ OF_FILES = {"scores", "out", "items", "judges", "labels", "json", "why"}
 OF_TYPER = {"context", "help_all"}
 OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet", "grades"}
 IN_ONE_OPTION = {"scales"}
-"""Options of the library of which the command has one for two: ``--scale 1 10 --scale JUDGE=0:100``."""
+"""Options of the library that share an option of the command: ``--scale 1 10 --scale JUDGE=0:100``."""
 SINGULAR = {"aggregator": "aggregators"}
-"""Options of the command that are repeated, by the name that the library gives to all of them together."""
+"""Repeatable options of the command, with the name of the library's option."""
 
 
 def care(*words):

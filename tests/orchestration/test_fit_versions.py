@@ -1,4 +1,4 @@
-"""What is published, held back, pinned, taken back and forgotten, by the commands that people type."""
+"""Tests of published, blocked, pinned, rolled back and deleted fits, with the commands that people type."""
 
 import csv
 import html
@@ -35,7 +35,7 @@ def estimates(folder, aggregator="care"):
 
 @pytest.fixture
 def nightly_runs(made_once, tmp_path):
-    """Two nights, the second with a judge more and held back."""
+    """Run a workspace twice; the second run has one more judge and is blocked."""
 
     def run_both(shared):
         folder = make(shared / "ws", care=STRICT)
@@ -122,7 +122,7 @@ def test_a_blocked_fit_is_accepted_pinned_and_rolled_back(nightly_runs):
 
 @pytest.mark.slow
 def test_a_blocked_fit_is_reported_the_same_everywhere(nightly_runs):
-    """Index, page, night by night, history, alert and exit code; and no longer once it is accepted."""
+    """Index, page, run log, history, alert and exit code report it until it is accepted."""
     folder = nightly_runs
     with (folder / "care.yaml").open("a") as file:
         file.write("alerts: {file: told.jsonl}\n")
@@ -151,7 +151,7 @@ def test_a_blocked_fit_is_reported_the_same_everywhere(nightly_runs):
 
 @pytest.mark.slow
 def test_a_rebuilt_fit_keeps_its_time_order_and_state(nightly_runs):
-    """A judge came and left: the first fit is that of now again, as it is after the database was deleted."""
+    """After a judge was added and removed, the first fit is current again, also after a rebuild of the database."""
     folder = nightly_runs
     second, first = care_json(folder, "fits", "list", "one")
     (folder / "judges" / "readability.yaml").unlink()
@@ -174,7 +174,7 @@ def test_a_rebuilt_fit_keeps_its_time_order_and_state(nightly_runs):
 
 
 def in_files(folder, version, aggregator="care"):
-    """The estimates that the files of a fit version have."""
+    """Return the estimates in the files of a fit version."""
     fits = load_workspace(folder).fits
     kept = next(e for e in fits.fit_versions("one") if e.fit_version == version)
     fit = fits.read_fit("one", kept.fits[aggregator])
@@ -183,7 +183,7 @@ def in_files(folder, version, aggregator="care"):
 
 @pytest.mark.slow
 def test_the_database_matches_the_files_of_a_published_older_fit(workspace_after_run):
-    """Items that were gone for a night have other ordinals, under which the older fit has no rows."""
+    """Items that were missing in a run have other numbers, for which the older fit has no rows."""
     folder = workspace_after_run
     first = care_json(folder, "fits", "list", "one")[0]["fit_version"]
     write_items(folder, n=36)
@@ -260,7 +260,7 @@ def test_a_renamed_test_set_keeps_only_its_items_to_label(workspace_after_run):
 
 
 def files_that_name(folder, item):
-    """Files of the data folder, tables with what is said of them, in which an item's id stands."""
+    """Return the files of the data folder and the tables that contain an item's id."""
     named = set()
     for path in (p for p in (folder / "data").rglob("*") if p.is_file()):
         content = path.read_bytes()
@@ -274,7 +274,7 @@ def files_that_name(folder, item):
 
 @pytest.mark.slow
 def test_no_file_names_a_forgotten_labelled_item(tmp_path):
-    """Labels that a fit has seen are kept with its fit version, and its details say which items to label first."""
+    """A fit version stores its labels, and its details list the items to label first."""
     folder, item = make(tmp_path / "ws"), "someone@example.org"
     source = folder / "one.csv"
     source.write_text(source.read_text().replace("\ni3,", f"\n{item},"))
@@ -304,7 +304,7 @@ def test_no_file_names_a_forgotten_labelled_item(tmp_path):
 
 
 def versions(folder):
-    """Those that the database has."""
+    """Return the fit versions in the database."""
     return query(folder, "SELECT fit_version FROM fit_versions ORDER BY made_at")
 
 
@@ -340,7 +340,7 @@ def test_gc_lists_files_first_and_keeps_published_fits(workspace_after_run):
 
 @pytest.mark.slow
 def test_a_fit_is_evaluated_before_it_is_published(workspace_after_run):
-    """Also where a run ends with the review: readers must not find a published fit without its evaluation."""
+    """A run may end with the review; readers must not find a published fit without its evaluation."""
     write_items(workspace_after_run, edited=7)
     stages = ("items", "judge_inference", "scores", "panel", "moments", "structure", "aggregates", "review")
     outcome = run(workspace_after_run, selection=" or ".join(f"key:{stage}" for stage in stages))
@@ -354,7 +354,7 @@ def test_a_fit_is_evaluated_before_it_is_published(workspace_after_run):
 
 @pytest.mark.slow
 def test_a_panel_newer_than_the_fit_is_reported_and_fitted_by_the_next_run(workspace_after_run):
-    """As where a command comes between the steps of a run that Dagster's daemon started."""
+    """A command may run between the steps of a run by Dagster's daemon."""
     folder = load_workspace(workspace_after_run).fit_folder("one")
     panel = folder.read(PanelDocument)
     folder.write(replace(panel, panel="made by a run that has not come further"))

@@ -1,4 +1,4 @@
-"""The flip rate of a judge that is asked repeatedly."""
+"""Tests of the flip rate of a judge that is asked repeatedly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``care run --dry-run`` forecasts questions and costs before a judge is asked."""
+"""Tests of ``care run --dry-run``, which forecasts questions and costs before a judge is asked."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.support.openai_server import Server, answer
 from tests.support.workspaces import care, care_json, query, run
 
 SCORED = "key:items or key:judge_inference or key:scores"
-"""What a run makes up to the scores, without a fit."""
+"""Assets up to the scores, without a fit."""
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def write_judge(folder, server, name):
 
 
 def test_a_run_sends_the_forecast_number_of_questions(workspace_after_run, endpoint):
-    """A judge that was never asked is guessed; its second test is measured, and money is at its prices."""
+    """The first forecast for a judge is a guess; later forecasts use its measurements and prices."""
     write_judge(workspace_after_run, endpoint, "api")
     (guess,) = care_json(workspace_after_run, "run", "--dry-run", "--json")
     assert (guess["judge"], guess["testset"], guess["items"]) == ("api", "one", 40)
@@ -52,7 +52,7 @@ def test_a_run_sends_the_forecast_number_of_questions(workspace_after_run, endpo
 
 
 def test_a_changed_text_that_the_prompt_does_not_show_costs_nothing(workspace_after_run, endpoint):
-    """A column of references comes later, and one answer is edited: the judge is asked about that one alone."""
+    """References are added and one answer is edited; the judge is asked only about the edited answer."""
     write_judge(workspace_after_run, endpoint, "api")
     run(workspace_after_run, judge="api", selection=SCORED)
     asked, kept = len(endpoint.requests), scores_of(workspace_after_run)
@@ -108,7 +108,7 @@ def test_a_missing_price_is_reported(workspace_after_run, endpoint):
 
 
 def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_reported(workspace_after_run, endpoint):
-    """Said by dry run, doctor and the run itself before anybody is paid; the test set of single answers is asked."""
+    """Dry run, doctor and run report it before any cost; the test set of single answers is asked."""
     items = "".join(f"p{k},what is {k}?,answer {k},other {k}\n" for k in range(40))
     (workspace_after_run / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
     (workspace_after_run / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")

@@ -1,4 +1,4 @@
-"""Hostile names of judges and test sets share no file and lead out of no workspace."""
+"""Tests that hostile names of judges and test sets share no file and do not leave the workspace."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ TESTSETS = ("..", "-x", "100%", "%41", "e\u0301t\u0327", "con", "$(touch y)", "a
 
 
 def on_disk(path: Path) -> str:
-    """A path as a file system takes it that folds capitals and normalises accents, as those of macOS do."""
+    """Return a path as a file system stores it that ignores case and normalises accents, such as macOS's."""
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", str(path)).casefold())
 
 
 def files_of(root: Path, name: str) -> list[Path]:
-    """Where anything of a judge or a test set of this name is written."""
+    """Return all paths to which files of a judge or test set of this name are written."""
     parts = PartStore(root / "parts")
     pages = [root / "report" / of(name) for of in (page_name, labels_name, lambda name: items_name(page_name(name)))]
     return [
@@ -101,7 +101,7 @@ def test_a_name_with_a_control_character_is_refused(name):
 
 @pytest.mark.slow
 def test_hostile_names_write_nothing_outside_the_workspace_and_share_no_file(tmp_path):
-    """Every file that is made, by every command that makes one."""
+    """The test checks all files of all commands that write files."""
     folder = tmp_path / "a" / "b" / "ws"
     for sub in ("judges", "testsets", "data"):
         (folder / sub).mkdir(parents=True)

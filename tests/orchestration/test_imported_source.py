@@ -1,4 +1,4 @@
-"""A workspace that follows the log folder of another tool."""
+"""Tests of a workspace that reads the log folder of another tool."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ PANEL = json.loads((FILES.parent / "panels.json").read_text())["grades"]
 
 
 def follow(folder: Path) -> Path:
-    """A workspace whose only test set is the folder ``logs`` beside it."""
+    """Create a workspace whose only test set is the folder ``logs`` beside it."""
     (folder / "logs").mkdir(parents=True)
     shutil.copy(FILES / "grades.eval", folder / "logs")
     workspace = folder / "ws"

@@ -1,4 +1,4 @@
-"""Which assets run again after each kind of change."""
+"""Tests of which assets run again after each kind of change."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ from tests.support.workspaces import (
 FIT = ("panel", "moments", "structure", "aggregates", "evaluation", "intervals", "systems", "factors", "report")
 
 ITEMS_TO_KILL = 120
-"""Items of a run that is killed: enough for it to be still at work when a busy machine comes to send the signal."""
+"""Number of items in a run that is killed; the run must still be in progress when the signal arrives."""
 
 
 def estimates(folder) -> list[tuple]:
@@ -214,7 +214,7 @@ def test_the_index_is_built_despite_a_test_set_without_judges(tmp_path):
 
 @pytest.mark.slow
 def test_a_panel_waits_for_the_scores_of_items_that_have_changed(workspace_after_run):
-    """A night that ended between scores and fit, and a source that has changed since: no panel without scores."""
+    """A run ended between scores and fit, and then the source changed; a panel needs all scores."""
     folder = workspace_after_run
     write_judge(folder, "readability")
     assert not run(folder, selection="key:judge_inference or key:scores").failures
@@ -244,7 +244,7 @@ def test_systems_declared_later_cause_only_their_comparison(workspace_after_run)
 
 
 def judges_of_fit(folder) -> set[str]:
-    """The judges of the published fit, as the database has them."""
+    """Return the judges of the published fit in the database."""
     return {judge for (judge,) in query(folder, "SELECT DISTINCT judge FROM weights JOIN latest_fits USING (fit_id)")}
 
 

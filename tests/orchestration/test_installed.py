@@ -1,4 +1,4 @@
-"""A wheel installed outside a clone, alone and in a project with its own ``assets`` package."""
+"""Tests of a wheel installed outside a clone, alone and in a project with its own ``assets`` package."""
 
 import json
 import os
@@ -29,7 +29,7 @@ defs = dg.Definitions.merge(build_defs(), dg.Definitions([theirs]))
 
 
 def copied(to: Path) -> Path:
-    """The sources without what builds and runs leave in them."""
+    """Copy the sources without generated files."""
     skipped = shutil.ignore_patterns(".*", "build", "dist", "demo", "data", "__pycache__", "*.egg-info")
     return shutil.copytree(ROOT, to, ignore=skipped)
 
@@ -41,7 +41,7 @@ def wheel(source: Path, into: Path) -> Path:
 
 
 def installed(source: Path, tmp_path: Path) -> Path:
-    """A folder that holds what the wheel of ``source`` installs."""
+    """Return a folder with the contents of the wheel of ``source``."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "site")]
     subprocess.run([*command, str(wheel(source, tmp_path / "wheels"))], check=True, capture_output=True)
     return tmp_path / "site"
@@ -49,7 +49,7 @@ def installed(source: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def plain(made_once):
-    """What the wheel of these sources installs; built from a copy, since a build in the tree leaves files behind."""
+    """Return the installed contents of the wheel of these sources, built from a copy to keep the tree clean."""
 
     def build(folder):
         installed(copied(folder / "clone"), folder)
@@ -59,7 +59,7 @@ def plain(made_once):
 
 
 def python(site: Path, cwd: Path, *words: str, code: int = 0) -> str:
-    """Without this environment's own (editable) installation of CARE: ``-S`` reads no .pth file."""
+    """Run Python without the editable installation of CARE, because ``-S`` reads no .pth file."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), sysconfig.get_path("purelib")])}
     command = [sys.executable, "-S", "-W", "ignore", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=environment)
@@ -90,7 +90,7 @@ def test_an_installed_wheel_runs_the_demo_and_fits_a_file(plain, tmp_path):
 
 
 def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain, tmp_path):
-    """What the plain one does to it, and that the other has the same judge keys and code versions."""
+    """The plain wheel would break the project; both wheels have the same judge keys and code versions."""
     host = tmp_path / "host"
     (host / "assets").mkdir(parents=True)
     (host / "assets" / "__init__.py").write_text("")

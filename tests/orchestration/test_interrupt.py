@@ -1,4 +1,4 @@
-"""Ctrl-C during ``care run``: no further questions, and paid answers are kept and billed."""
+"""Tests of Ctrl-C during ``care run``: no further questions, and paid answers are stored and billed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLD = "interrupted: all scores so far are kept; run the same command to continu
 
 
 class Gate(Vendor):
-    """Answers so many requests of each model at once, and the others when the gate is opened."""
+    """Server that answers some requests of each model at once, and the others after the gate is opened."""
 
     def __init__(self, at_once=ANSWERED):
         self.left, self.gate = defaultdict(lambda: at_once), threading.Event()
@@ -51,7 +51,7 @@ def paid_judge(folder, name, server, concurrency=1, size=8):
 
 
 def distinct(folder, n=N):
-    """Items whose texts differ in words and in their length."""
+    """Write items whose texts differ in words and in length."""
     rows = [f"i{k},What is the capital?,{'and large ' * (k % 7)}It is {k}.,{k % 5}" for k in range(n)]
     (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
 
@@ -106,7 +106,7 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
 
 
 def test_costs_of_other_judges_are_complete_when_one_judge_fails(tmp_path, monkeypatch):
-    """By an error that nobody foresaw, as of a disk: the others end too, and what they took is on the bill at once."""
+    """After an unexpected error, such as a disk error, the other judges stop, and their costs are billed."""
     folder = make(tmp_path / "ws", ("length", "thoroughness"), N, QUICK + "judging: {side_by_side: 2}\n")
     distinct(folder)
     store = PartStore.write_scores

@@ -1,4 +1,4 @@
-"""``care judges``, ``care testsets`` and what ``care doctor`` reports about judges."""
+"""Tests of ``care judges``, ``care testsets`` and reports of ``care doctor`` about judges."""
 
 import json
 
@@ -185,7 +185,7 @@ def test_the_doctor_checks_judges(folder, tmp_path, monkeypatch):
 
 
 def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkeypatch):
-    """From wherever the command is typed; doctor looks there, too; a folder that is not there stays a repository."""
+    """The current folder does not matter, also for the doctor; a missing folder is read as a repository."""
     folder = make(tmp_path / "w")
     (folder / "models" / "small").mkdir(parents=True)
     for name, model in (("inside", "models/small"), ("nowhere", "models/other")):
@@ -203,7 +203,7 @@ def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkey
 
 
 def test_judges_with_the_same_model_run_one_after_another(tmp_path, monkeypatch):
-    """Whatever their names are: the model is then loaded once, and the other one once."""
+    """The order of names does not matter; each model is loaded once."""
     folder = make(tmp_path / "w", judges=("length",))
     for name, model in (("a", "one"), ("b", "other"), ("c", "one"), ("d", "other")):
         (folder / model).mkdir(exist_ok=True)

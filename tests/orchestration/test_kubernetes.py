@@ -1,7 +1,7 @@
-"""The manifests of deploy/kubernetes, without a cluster: by the schemas of Kubernetes, and by Dagster's own launcher.
+"""Tests of the manifests in deploy/kubernetes without a cluster, by Kubernetes' schemas and Dagster's launcher.
 
-What cannot be tried here: the chart itself, and the operators of Ray and Dask. Their pods, services and volumes are
-Kubernetes' own and are checked as such, with no field allowed that Kubernetes does not know.
+The chart and the operators of Ray and Dask cannot be tested here. Their pods, services and volumes are checked as
+Kubernetes objects, without unknown fields.
 """
 
 import os
@@ -28,21 +28,21 @@ ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 NO_MANIFESTS = {"values.yaml", "kustomization.yaml"}
 RELEASE = "1.33"
-"""Of Kubernetes, whose schema is used."""
+"""Release of Kubernetes whose schema is used."""
 
 OWN_KINDS = ("RayCluster", "DaskCluster", "PodMonitor")
-"""Of operators, whose schemas no package has: only their pods are checked here."""
+"""Kinds of operators without a packaged schema; only their pods are checked here."""
 
 OTHERS = (
     "postgres:16",
     "rclone/rclone:1.69",
     "registry.example.com/oauth2-proxy:v7.8.1",
 )
-"""Images that are not built here."""
+"""Images that are not built from deploy/Dockerfile."""
 
 
 def documents() -> list[tuple[str, dict[str, Any]]]:
-    """Every manifest, by its file, kind and name."""
+    """Yield each manifest with its file, kind and name."""
     return [
         (f"{path.name}: {manifest['kind']} {manifest['metadata']['name']}", manifest)
         for path in sorted(KUBERNETES.glob("*.yaml"))
@@ -64,7 +64,7 @@ def as_pod(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict
 
 
 def templates() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Template of every pod of ours, by where it is declared."""
+    """Return the template of each of CARE's pods, keyed by its place."""
     for where, manifest in documents():
         spec = manifest.get("spec", {})
         if manifest["kind"] == "CronJob":
@@ -88,12 +88,12 @@ def templates() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
-    """What every pod of ours runs, by where it is declared."""
+    """Return the specification of each of CARE's pods, keyed by its place."""
     return ((where, template["spec"]) for where, template in templates())
 
 
 def must_be_restricted(pod: dict[str, Any], *containers: dict[str, Any]) -> None:
-    """What a namespace of the Pod Security level "restricted" asks of the security contexts of a pod."""
+    """Check a pod's security contexts against the Pod Security level "restricted"."""
     assert pod["runAsNonRoot"]
     assert pod["runAsUser"] != 0
     assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -152,7 +152,7 @@ def code_location() -> dict[str, Any]:
 
 
 def launcher(folder: Path, **more: Any) -> None:
-    """Let Dagster make the launcher that the chart would declare: it hands our values on under their Python names."""
+    """Build Dagster's launcher from the chart's values, under their Python names."""
     given = launcher_values()
     deep = {re.sub(r"(?=[A-Z])", "_", key).lower(): value for key, value in given["runK8sConfig"].items()}
     config = {
@@ -223,7 +223,7 @@ def test_a_run_pod_has_its_own_limits_and_the_workspace():
 
 
 def test_pods_of_the_chart_and_of_operators_are_restricted():
-    """The chart's containers that wait for the database, and its migration, have the contexts of the webserver."""
+    """The migration and the chart's waiting containers have the contexts of the webserver."""
     for part in (values()["dagsterWebserver"], values()["dagsterDaemon"], code_location()):
         must_be_restricted(part["podSecurityContext"], part["securityContext"])
         pod = {"containers": [{"name": "one", "image": "care", "securityContext": part["securityContext"]}]}
@@ -262,7 +262,7 @@ def test_every_pod_that_uses_postgresql_may_reach_it():
 
 
 def test_network_policies_restrict_webserver_and_code_location():
-    """Neither asks for a password, and whoever reaches one of them may start runs."""
+    """Neither has a password, and every client may start runs."""
     (sign_on,) = [name for name, labels in everybody().items() if labels.get("care/role") == "sign-on"]
     assert who_reaches(WEBSERVER, values()["dagsterWebserver"]["service"]["port"]) == {sign_on}
     assert who_reaches(DAEMON, 80) == set()
@@ -270,7 +270,7 @@ def test_network_policies_restrict_webserver_and_code_location():
 
 
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    """Whether a selector of pods takes one with these labels."""
+    """Return whether a selector of pods matches these labels."""
     named = selector.get("matchLabels", {}).items() <= labels.items()
     return named and all(
         rule["operator"] == "In" and labels.get(rule["key"]) in rule["values"]
@@ -283,7 +283,7 @@ def policies() -> dict[str, dict[str, Any]]:
 
 
 def may_reach(labels: dict[str, str], address: str, port: int) -> bool:
-    """Whether a pod with these labels may open a connection to an address outside of the cluster's pods."""
+    """Return whether a pod with these labels may open a connection to an address outside of the pods' networks."""
     for spec in policies().values():
         if "Egress" in spec["policyTypes"] and selects(spec["podSelector"], labels):
             for rule in spec.get("egress", []):
@@ -302,23 +302,23 @@ WEBSERVER = {"app.kubernetes.io/name": "dagster", "component": "dagster-webserve
 DAEMON = {"app.kubernetes.io/name": "dagster", "component": "dagster-daemon"}
 CODE = {"app.kubernetes.io/name": "dagster-user-deployments", "component": "user-deployments", "care/role": "code"}
 MIGRATION = {"batch.kubernetes.io/job-name": "care-dagster-webserver-instance-migrate"}
-"""Labels of pods that the chart declares; the job of the migration has none but Kubernetes' own."""
+"""Labels of the chart's pods; the migration job has only Kubernetes' labels."""
 
 
 def run_labels() -> dict[str, str]:
-    """Labels of a run's pod as Dagster's launcher makes it: its own ones besides ours."""
+    """Return the labels of a run's pod: Dagster's and CARE's."""
     config = DagsterK8sJobConfig("care", "/dagster", labels=launcher_values()["labels"])
     return construct_dagster_k8s_job(config, [], "one", component="run_worker").spec.template.metadata.labels
 
 
 def everybody() -> dict[str, dict[str, str]]:
-    """Labels of each pod of the namespace, by a name for it."""
+    """Return the labels of each pod of the namespace, keyed by a name."""
     ours = {f"{where} {k}": pod["metadata"]["labels"] for k, (where, pod) in enumerate(templates())}
     return ours | {"webserver": WEBSERVER, "daemon": DAEMON, "code": CODE, "migration": MIGRATION, "run": run_labels()}
 
 
 def who_reaches(labels: dict[str, str], port: int) -> set[str]:
-    """Pods of the namespace that are let in by one with these labels."""
+    """Return the pods of the namespace that may connect to a pod with these labels."""
     rules = [
         rule
         for spec in policies().values()
@@ -352,7 +352,7 @@ def test_network_policies_restrict_outside_connections(labels, address, port, ma
 
 
 def test_pods_with_keys_for_outside_services_may_reach_the_outside():
-    """Keys of a store, of endpoints or of a provider of sign-on; but the drill works on a copy, whatever its keys."""
+    """The keys are for a store, endpoints or a sign-on provider; the restore test needs none of these."""
     wanted = {"run", "code"}  # endpoints and a store, sources and alerts
     for where, template in templates():
         role = template["metadata"]["labels"].get("care/role")
@@ -415,7 +415,7 @@ def of_kind(kind: str, name: str) -> dict[str, Any]:
 
 
 def test_the_kustomization_sets_what_differs_between_clusters():
-    """Each replacement and image must meet something, or kustomize leaves the manifest as it is."""
+    """kustomize ignores a replacement or an image that matches nothing."""
     kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
     text = (KUBERNETES / "kustomization.yaml").read_text()
     files = {*kustomization["resources"], *re.findall(r"# - ([\w.-]+)", text)}
@@ -452,7 +452,7 @@ def test_browsers_reach_the_webserver_only_through_the_sign_on():
 
 
 def jobs() -> dict[str, dict[str, Any]]:
-    """Templates of the pods of the jobs that are started at an hour."""
+    """Return the pod templates of the scheduled jobs."""
     manifests = [manifest for _, manifest in documents() if manifest["kind"] == "CronJob"]
     return {m["metadata"]["name"]: m["spec"]["jobTemplate"]["spec"]["template"] for m in manifests}
 

@@ -1,4 +1,4 @@
-"""``care label``: keys in a pseudo-terminal, a kill in the middle, the round trip through a spreadsheet, bad input."""
+"""Tests of ``care label``: keys in a pseudo-terminal, a kill, a round trip through a spreadsheet, bad input."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ ENDS = "u undoes, s skips, q ends]"
 
 @pytest.fixture
 def folder(tmp_path):
-    """Items whose texts say what they are, and five judges' scores of them."""
+    """Write items whose texts state their quality, and scores of five judges."""
     rng = np.random.default_rng(0)
     rows = [(f"i{k:02}", f"question {k}", f"answer {k}", f"secret-model-{k % 2}") for k in range(N)]
     write(tmp_path / "items.csv", ("item_id", "prompt", "response", "model"), rows)
@@ -45,19 +45,19 @@ def folder(tmp_path):
 
 
 def write(path, header, rows):
-    """A CSV file as Excel saves it, with the mark of UTF-8."""
+    """Write a CSV file as Excel does, with a UTF-8 byte order mark."""
     with path.open("w", newline="", encoding="utf-8-sig") as file:
         csv.writer(file).writerows([header, *rows])
 
 
 def rows_of(path):
-    """The rows of a file of labels."""
+    """Return the rows of a file of labels."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
 
 
 def care(folder, *words):
-    """Exit code and both streams on one line, of a command that asks nothing."""
+    """Run a command without dialogue; return the exit code, and both streams on one line."""
     given = ["label", "--items", folder / "items.csv", "--out", folder / "labels.csv", *words]
     result = CliRunner().invoke(app, [str(word) for word in given])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -65,7 +65,7 @@ def care(folder, *words):
 
 
 class Terminal:
-    """``care label`` in a process of its own, behind a pseudo-terminal."""
+    """Process of ``care label`` behind a pseudo-terminal."""
 
     def __init__(self, folder, *words):
         self.master, slave = pty.openpty()
@@ -81,7 +81,7 @@ class Terminal:
         self.seen = ""
 
     def until_asked(self, asks=ENDS):
-        """What the screen shows up to the next question, or to the end."""
+        """Return the screen's text up to the next question, or to the end."""
         shown, deadline = "", time.monotonic() + 120
         while asks not in shown:
             assert time.monotonic() < deadline, shown
@@ -95,7 +95,7 @@ class Terminal:
         return shown
 
     def press(self, key, asks=ENDS):
-        """Answer once single keys are read, which throws away what was typed before, and wait for the next question."""
+        """Press a key once the terminal reads single keys, and wait for the next question."""
         deadline = time.monotonic() + 60
         while termios.tcgetattr(self.master)[3] & termios.ICANON:
             assert time.monotonic() < deadline, self.seen
@@ -104,12 +104,12 @@ class Terminal:
         return self.until_asked(asks)
 
     def type(self, line, asks="> "):
-        """Type a line and Enter, and wait for the next time that something is asked for."""
+        """Type a line and Enter, and wait for the next question."""
         os.write(self.master, f"{line}\n".encode())
         return self.until_asked(asks)
 
     def end(self, how=None):
-        """Wait for the process, or kill it; returns its exit code."""
+        """Wait for the process or kill it, and return its exit code."""
         if how is not None:
             self.process.send_signal(how)
         code = self.process.wait(60)
@@ -118,7 +118,7 @@ class Terminal:
 
 
 def item_on(screen):
-    """The id of the item whose answer a screen shows."""
+    """Return the id of the item whose answer is on the screen."""
     number = re.search(r"answer (\d+)", screen)[1]
     return f"i{int(number):02}"
 
@@ -222,7 +222,7 @@ def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
 
 
 def fill_in(path, label):
-    """The exported items with a label each, as a person saves them."""
+    """Fill in the labels of exported items as a person does, and return the items."""
     exported = rows_of(path)
     write(path, exported[0].keys(), [({**row, "label": label}).values() for row in exported])
     return exported
@@ -264,12 +264,12 @@ def test_labelling_hides_the_system(folder):
 
 
 def given_on(page):
-    """What a page holds of the items, found as a browser finds it."""
+    """Return the items' data in a page, as a browser reads them."""
     return json.loads(re.search(r'<script type="application/json" id="given">(.*?)</script>', page.read_text())[1])
 
 
 def test_the_label_page_hides_systems_and_lists_unlabelled_items_in_terminal_order(folder):
-    """In a browser: ``tests/browser/test_label_page.py``."""
+    """``tests/browser/test_label_page.py`` tests the page in a browser."""
     scores = ["--scores", folder / "scores.csv"]
     message = care(folder, *scores, "--count", 8, "--html", folder / "page.html")[1]
     typed = re.search(r"the table with: (care label .*)$", message)[1]

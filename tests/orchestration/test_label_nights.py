@@ -1,6 +1,6 @@
-"""Labels that come between two nights change the fit, and nobody calls that drift.
+"""Tests that labels between two nightly runs change the fit, without a report of drift.
 
-The demo's own page asks for ten to twenty labels, at random and of the items that it lists.
+The demo's page asks for ten to twenty labels of random items and of items that it lists.
 """
 
 import json
@@ -24,7 +24,7 @@ GOLD = {record.item_id: record.gold for record in generate()}
 
 @pytest.fixture(scope="session")
 def first_run(made_once):
-    """The demo after its first night, without a label."""
+    """Run the demo once, without labels."""
 
     def nightly_run(shared):
         folder = make_programs(shared / "demo", CARE)
@@ -39,7 +39,7 @@ def folder(first_run, tmp_path):
 
 
 def care_fit(folder):
-    """The latest ``care``, its order against gold, and what Dagster shows of its evaluation."""
+    """Return the latest fit of ``care``, its order against gold, and its evaluation in Dagster."""
     workspace = load_workspace(folder)
     version = workspace.fits.fit_versions("demo")[-1]
     fit = workspace.fits.read_fit("demo", version.fits["care"])
@@ -49,7 +49,7 @@ def care_fit(folder):
 
 
 def add_labels(folder, seed=0):
-    """Twenty labels of items drawn at random, as the page asks."""
+    """Write twenty labels of random items, as the page asks."""
     drawn = np.random.default_rng(seed).choice(sorted(GOLD), 20, replace=False)
     rows = [f"{item},{GOLD[item]},random" for item in drawn]
     (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *rows]) + "\n")
@@ -57,7 +57,7 @@ def add_labels(folder, seed=0):
 
 
 def reviewed(folder):
-    """The verdict, and what each check said."""
+    """Return the verdict, and the message of each check."""
     document = load_workspace(folder).fit_folder("demo").read(ReviewDocument)
     return document.state, {finding.check: finding for finding in document.findings}
 
@@ -86,7 +86,7 @@ ANCHORED = QUICK + "labels: {one: one_labels.csv, two: two_labels.csv}\n"
 
 @pytest.fixture
 def two(tmp_path):
-    """Two test sets with labels of their own; nothing has been made yet."""
+    """Create a workspace of two test sets with separate labels, without a run."""
     folder = make(tmp_path / "ws", care=ANCHORED)
     write_items(folder, name="two")
     write_testset(folder, "two")
@@ -96,7 +96,7 @@ def two(tmp_path):
 
 
 def published(folder):
-    """The fit version that is read of each test set."""
+    """Return the published fit version of each test set."""
     fits = load_workspace(folder).fits
     return {name: found[1].fit_version for name in ("one", "two") if (found := fits.published(name)) is not None}
 

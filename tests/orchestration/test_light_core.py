@@ -1,4 +1,4 @@
-"""The core, as ``pip install .`` brings it: tables, labels, rates and gates without the pipeline."""
+"""Tests of the core (``pip install .``): tables, labels, rates and gates without the pipeline."""
 
 import json
 import re
@@ -28,7 +28,7 @@ LARGEST_MB = 450  # pyarrow, scipy and numpy are 390 of them
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory) -> Path:
-    """The folder of programs of a fresh environment that holds nothing else."""
+    """Return the folder of programs in a new environment with only the core."""
     folder = tmp_path_factory.mktemp("core")
     venv.create(folder / "venv", with_pip=True)
     install = [folder / "venv" / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -43,7 +43,7 @@ def core(tmp_path_factory) -> Path:
 
 
 def typed(programs: Path, cwd: Path, line: str, code: int = 0) -> tuple[str, str]:
-    """What a command prints where ``programs`` are found first, the time as "now", and what it says beside it."""
+    """Run a command with ``programs`` first on the path; return its output, with the time replaced by "now"."""
     variables = environment(programs)
     variables.pop("PYTHONPATH", None)
     done = subprocess.run(
@@ -61,7 +61,7 @@ def typed(programs: Path, cwd: Path, line: str, code: int = 0) -> tuple[str, str
 
 @pytest.fixture(scope="module")
 def first_panel(tmp_path_factory) -> Path:
-    """The files of the first page of the documentation."""
+    """Write the files of the first page of the documentation."""
     return shutil.copytree(ROOT / "examples" / "quickstart", tmp_path_factory.mktemp("first") / "panel")
 
 
@@ -87,7 +87,7 @@ def test_the_core_is_small_and_has_no_pipeline_packages(core):
 
 @pytest.mark.slow
 def test_the_core_gives_the_same_estimates_as_a_full_installation(core, first_panel, tmp_path):
-    """Each line of the first page, typed in both environments, and what follows from a table of scores."""
+    """Both environments run the commands of the first page, and others on a table of scores."""
     lines = [line for block in blocks("index.md", "sh") for line in block.splitlines() if line]
     systems = "--items items.csv --system model --labels labels.csv"
     in_a_folder = [

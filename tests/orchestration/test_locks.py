@@ -1,4 +1,4 @@
-"""Locks name every file by its hash and agree with the lock of versions."""
+"""Tests that lock files have a hash for each file, and agree with the lock of versions."""
 
 import re
 from pathlib import Path
@@ -10,13 +10,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def versions(name: str) -> dict[str, str]:
-    """The version of each package that a lock names."""
+    """Return the locked version of each package."""
     pins = re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==([^\s;\\]+)", (ROOT / name).read_text(), re.MULTILINE)
     return {str(canonicalize_name(package)): version for package, version in pins}
 
 
 def hashes(name: str) -> dict[str, int]:
-    """How many files of each package a lock knows by their hashes."""
+    """Return the number of hashed files of each package in a lock file."""
     blocks = re.split(r"^(?=[A-Za-z0-9])", (ROOT / name).read_text(), flags=re.MULTILINE)
     counted = {
         re.split(r"[=\[]", block)[0]: len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)) for block in blocks

@@ -1,4 +1,4 @@
-"""Logs of a run: on the terminal on request, in Dagster's run log always."""
+"""Tests of a run's logs: on the terminal on request, and always in Dagster."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ from tests.support.workspaces import make
 
 
 def run_in_a_process(folder, *options: str) -> str:
-    """What ``care run`` prints on standard error."""
+    """Return the text that ``care run`` prints on standard error."""
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder), *options]
     return subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
@@ -49,7 +49,7 @@ def test_warnings_reach_the_log_of_dagsters_run(tmp_path):
 
 
 def test_a_warning_during_a_step_is_printed_in_the_terminal(tmp_path):
-    """Dagster captures the output of a run and shows it by ``tail``, here one that is too slow to show any."""
+    """Dagster captures output and shows it with ``tail``; here, ``tail`` is too slow to show anything."""
     slow = tmp_path / "bin" / "tail"
     slow.parent.mkdir()
     slow.write_text("#!/bin/sh\nexec sleep 60\n")

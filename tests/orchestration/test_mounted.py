@@ -1,4 +1,4 @@
-"""CARE in a host's Dagster, with its own executor and resources, and beside a second workspace."""
+"""Tests of CARE in another project's Dagster, with its executor and resources, and of two workspaces."""
 
 import shutil
 import subprocess
@@ -41,7 +41,7 @@ def theirs(workspace: dg.ResourceParam[str]) -> str:
 
 
 def host(*workspaces: dg.Definitions) -> dg.Definitions:
-    """A host with an executor, and with a resource of the name that CARE's assets give their own argument."""
+    """Return a project's definitions, with an executor and a resource named as an argument of CARE's assets."""
     own = dg.Definitions([theirs], executor=dg.multiprocess_executor, resources={"workspace": "theirs"})
     return dg.Definitions.merge(own, *workspaces)
 
@@ -68,7 +68,7 @@ def test_a_host_project_keeps_its_executor_and_resources(two):
 
 
 def test_no_group_holds_assets_of_two_workspaces_or_of_a_host(two):
-    """Dagster's graph draws a box for each group."""
+    """Dagster's graph shows a box for each group."""
     groups = {}
     for spec in mounted(two).resolve_all_asset_specs():
         groups.setdefault(spec.group_name, set()).add(spec.key.path[:-1][0] if spec.key.path[:-1] else "host")
@@ -78,7 +78,7 @@ def test_no_group_holds_assets_of_two_workspaces_or_of_a_host(two):
 
 
 def test_loading_the_definitions_in_a_host_project_prints_no_warning(two):
-    """What Dagster calls a beta concerns CARE, which pins Dagster's version, and not who mounts it."""
+    """Dagster's beta warnings concern CARE, which pins Dagster, and not the project."""
     code = f"build_defs(Path({str(two[0])!r}), key_prefix='team_a')"
     run = [sys.executable, "-c", f"from pathlib import Path\nfrom orchestration.definitions import build_defs\n{code}"]
     done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
@@ -97,7 +97,7 @@ def materialise(defs: dg.Definitions, instance: dg.DagsterInstance, request: dg.
 
 @pytest.mark.slow
 def test_two_workspaces_in_one_code_location_run_separately(two):
-    """By what each one's sensor asks for, until neither asks for anything."""
+    """The sensors of both workspaces run until neither requests a run."""
     defs = mounted(two)
     dg.Definitions.validate_loadable(defs)
     with dg.instance_for_test(overrides=LIMITS) as instance:
@@ -128,7 +128,7 @@ def test_two_workspaces_in_one_code_location_run_separately(two):
 
 
 def checked_single(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Path) -> None:
-    """A check by itself answers, and nothing is published or made by it."""
+    """Run a single check, which publishes and builds nothing."""
     workspace = load_workspace(folder)
     before = [p.fit_version for p in workspace.fits.publications("one")]
     key = dg.AssetCheckKey(TEAM_A.key("review"), "gold_leakage")
@@ -217,7 +217,7 @@ def test_the_component_is_registered_by_the_installed_package():
 
 @pytest.mark.slow
 def test_pools_separate_gpu_judges_and_prevent_parallel_runs_of_a_judge():
-    """Steps of three runs that hold places at the same time, each on a thread of its own."""
+    """Steps of three runs, each on a thread, hold slots at the same time."""
     holds, released = {name: threading.Event() for name in ("model", "endpoint")}, threading.Event()
     order: list[str] = []
 

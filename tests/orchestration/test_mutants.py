@@ -1,4 +1,4 @@
-"""Mutants are single changes that compile, and a failing test kills them."""
+"""Tests that mutants are single changes that compile, and that a failing test kills a mutant."""
 
 import ast
 

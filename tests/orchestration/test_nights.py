@@ -1,4 +1,4 @@
-"""A nightly run starts at its hour, a run on change at once, and neither asks a judge twice."""
+"""Tests that nightly runs start at their hour and runs on change at once, and that neither asks a judge twice."""
 
 import sys
 from collections import Counter
@@ -39,7 +39,7 @@ scale: [0, 9]
 
 
 def test_judges_are_asked_only_at_the_nightly_hour_or_on_change(tmp_path, monkeypatch):
-    """By the count of the server that is paid: under `care ui`, and under a host's daemon beside other workspaces."""
+    """A paid server counts questions, under `care ui` and under another project's daemon."""
     monkeypatch.setenv("CARE_TEST_KEY", "a key")
     at = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=3)
     nightly = f"nightly: {{at: '{at:%H:%M}'}}\n"
@@ -86,7 +86,7 @@ def test_judges_are_asked_only_at_the_nightly_hour_or_on_change(tmp_path, monkey
 
 
 def answers(folder, n: int) -> None:
-    """Write ``n`` items, each of which is one question to a judge."""
+    """Write ``n`` items; each item is one question to a judge."""
     write_items(folder, n)
     rows = (folder / "one.csv").read_text().replace("What is the capital?,", "What is the capital?,It is NUMBER. ")
     parts = rows.split("NUMBER")
@@ -94,7 +94,7 @@ def answers(folder, n: int) -> None:
 
 
 def is_published(folder) -> bool:
-    """Whether a fit of all items can be read; a writer of the database is waited for."""
+    """Return whether a fit of all items can be read; wait for a writer of the database."""
     if not (folder / "data" / "care.duckdb").exists():
         return False
     counted = query(folder, "SELECT count(*) FROM latest_aggregates WHERE aggregator = 'avg'")

@@ -1,4 +1,4 @@
-"""Parts that lack a column never stop a run."""
+"""Tests that parts without a column of later releases can be read."""
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +9,7 @@ from warehouse.storage import notes_below, write_table
 
 
 def drop_columns(pattern, folder, *names):
-    """Rewrite all parts that match without some columns."""
+    """Rewrite all parts that match a pattern without the named columns."""
     paths = sorted((folder / "data" / "parts").glob(pattern))
     assert paths
     for path in paths:

@@ -1,4 +1,4 @@
-"""One writer at a time: waiting, naming the holder, and recovery after kills."""
+"""Tests that only one process writes: waiting, names of lock holders, and recovery after kills."""
 
 import errno
 import fcntl
@@ -33,18 +33,18 @@ from tests.support.workspaces import JUDGES, care, make, query, run, score_rows,
 
 
 def folder_of(workspace):
-    """Where its locks lie."""
+    """Return the folder of a workspace's locks."""
     return workspace.data / "dagster" / "locks"
 
 
 def hold(lock: AbstractContextManager[object], work: Callable[[], object]) -> None:
-    """Work under a lock."""
+    """Call a function while holding a lock."""
     with lock:
         work()
 
 
 class Process(subprocess.Popen[bytes]):
-    """A process whose output can be read while it runs; killed at the end of its block."""
+    """Process whose output can be read while it runs; the end of the block kills it."""
 
     def __init__(self, command: list[str], environment: dict[str, str] | None = None) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
@@ -61,25 +61,25 @@ class Process(subprocess.Popen[bytes]):
 
 
 def in_the_background(workspace: Workspace, *words: str) -> Process:
-    """A command of ours, as a person types it."""
+    """Start a command of CARE in another process."""
     return Process([sys.executable, "-m", "orchestration.cli", *words, "--workspace", str(workspace.root)])
 
 
 def materialising(workspace: Workspace, assets: str, partition: str) -> Process:
-    """A run as Dagster's daemon, UI or command line start it: a process over the real definitions."""
+    """Start a Dagster run in another process, as the daemon, the UI or Dagster's command line does."""
     command = [sys.executable, "-m", "dagster", "asset", "materialize", "-m", "orchestration.definitions"]
     environment = {"CARE_WORKSPACE": str(workspace.root), "DAGSTER_HOME": str(dagster_home(workspace))}
     return Process([*command, "--select", assets, "--partition", partition], environment)
 
 
 def output_of(folder, *words, code=0):
-    """On one line, wherever the terminal wrapped it."""
+    """Run a command that must exit with ``code``, and return its output on one line."""
     return care(folder, *words, code=code).replace("\n", " ")
 
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """Commands that do not wait for others."""
+    """Make commands fail at once instead of waiting for a lock."""
     monkeypatch.setenv(PATIENCE, "0")
 
 
@@ -185,7 +185,7 @@ def test_a_killed_holder_is_not_named(tmp_path):
 
 @pytest.mark.slow
 def test_a_waiting_dagster_run_holds_no_pool_slot(workspace_after_run):
-    """Else the command, which needs the place, and the run would wait for each other."""
+    """Otherwise the command, which needs the slot, and the run would wait for each other."""
     workspace = load_workspace(workspace_after_run)
     with workspace_instance(workspace) as instance, materialising(workspace, "panel", "one") as process:
         with exclusive_lock(workspace, "care something"):
@@ -207,7 +207,7 @@ def test_a_waiting_dagster_run_holds_no_pool_slot(workspace_after_run):
 
 @pytest.mark.slow
 def test_care_run_leaves_results_to_a_queued_dagster_run_of_their_fit(workspace_after_run):
-    """The run waits with its fit; a command that makes the panel anew meanwhile must not compare systems before it."""
+    """A command builds the panel while the run waits; it must not compare systems before the run."""
     workspace = load_workspace(workspace_after_run)
     with (
         workspace_instance(workspace) as instance,
@@ -233,7 +233,7 @@ def test_care_run_leaves_results_to_a_queued_dagster_run_of_their_fit(workspace_
 
 @pytest.mark.slow
 def test_a_run_in_several_processes_shares_the_workspace_in_each(workspace_after_run, monkeypatch):
-    """As in a team's own Dagster, whose executor is another."""
+    """A team's Dagster may have another executor."""
     workspace = load_workspace(workspace_after_run)
     monkeypatch.setenv("CARE_WORKSPACE", str(workspace.root))
     with dg.instance_for_test() as instance, ThreadPoolExecutor(1) as threads:
@@ -252,7 +252,7 @@ def test_a_run_in_several_processes_shares_the_workspace_in_each(workspace_after
 
 
 def every_result_in_several_processes() -> dg.JobDefinition:
-    """A job over our assets as a team may define it."""
+    """Return a job of CARE's assets with the multiprocess executor."""
     chosen = dg.define_asset_job("mine", ["evaluation", "factors"], executor_def=dg.multiprocess_executor)
     definitions = dg.Definitions.merge(build_defs(Path(os.environ["CARE_WORKSPACE"])), dg.Definitions(jobs=[chosen]))
     return definitions.resolve_job_def("mine")
@@ -260,7 +260,7 @@ def every_result_in_several_processes() -> dg.JobDefinition:
 
 @pytest.mark.slow
 def test_a_killed_forget_is_completed_by_the_next_run(workspace_after_run, monkeypatch):
-    """Killed after the first file, before anything that would keep the source from bringing the item back."""
+    """The kill comes after the first file, when the source could still restore the item."""
     folder = workspace_after_run
     rewrite, calls = retention._without, []
 
@@ -340,7 +340,7 @@ def test_stopping_the_ui_stops_its_child_processes(tmp_path):
 
 
 def of_workspace(folder: Path) -> list[str]:
-    """Commands of the processes whose environment names this workspace."""
+    """Return the commands of the processes whose environment names this workspace."""
     wanted, commands = f"CARE_WORKSPACE={folder}".encode(), []
     for entry in Path("/proc").iterdir():
         try:
@@ -353,7 +353,7 @@ def of_workspace(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_processes_that_open_a_new_workspace_at_once_do_not_break_its_storage(tmp_path):
-    """Two that make Dagster's storage at once leave it with two versions, which no command can open any more."""
+    """Two processes that create Dagster's storage together would give it two versions."""
     folder = make(tmp_path / "ws")
     command = [sys.executable, "-m", "orchestration.cli", "history", "--workspace", str(folder)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in "123"]
@@ -382,7 +382,7 @@ def versions_of(file: Path) -> int:
 
 
 def test_locks_work_on_nfs(tmp_path, monkeypatch):
-    """NFS 4 shares a lock only on a file that is open for reading, and gives one alone only on one open for writing."""
+    """NFS 4 permits a shared lock only on a file open for reading, and an exclusive one only if open for writing."""
     flock, refused_mode = fcntl.flock, {fcntl.LOCK_SH: os.O_WRONLY, fcntl.LOCK_EX: os.O_RDONLY}
 
     def as_nfs_does(file: Any, mode: int) -> None:

@@ -1,4 +1,4 @@
-"""Compare two systems in pairs, through every command that takes pairs."""
+"""Tests of two systems compared in pairs, with every command that accepts pairs."""
 
 import json
 import random
@@ -21,7 +21,7 @@ TWICE = ("--system", "model_a", "--system", "model_b")
 
 
 def care(*words):
-    """Exit code and all that was printed, on one line."""
+    """Run a command; return the exit code, and all output on one line."""
     done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, " ".join(done.output.split())
@@ -29,7 +29,7 @@ def care(*words):
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """200 pairs in long JSONL, either system on the left, five judges who like the left side, 40 labels at random."""
+    """Write 200 pairs as long JSONL, with five judges that favour the left side, and 40 random labels."""
     folder, rng = tmp_path_factory.mktemp("pairs"), random.Random(7)
     scores, items, labels = [], [], ["item_id,label,drawn"]
     for k in range(200):
@@ -76,7 +76,7 @@ def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(here):
 
 
 def test_a_fit_reports_judges_that_prefer_the_left_side(here, tmp_path):
-    """By the share that is counted here."""
+    """The expected share is counted here."""
     fit = (
         "fit",
         here / "scores.jsonl",
@@ -181,7 +181,7 @@ FILES = (
 
 @pytest.fixture
 def two_systems(tmp_path):
-    """A workspace of 60 pairs of two systems, the new one better; four grades of each, high where the right one is."""
+    """Create a workspace of 60 pairs, with a better new system; grades are high if the right answer is better."""
     folder, rng = tmp_path / "ws", random.Random(3)
     for sub in ("testsets", "judges", "prompts"):
         (folder / sub).mkdir(parents=True)
@@ -200,7 +200,7 @@ def two_systems(tmp_path):
 
 @pytest.mark.slow
 def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(two_systems):
-    """Templates of pairs answer higher where ``response_2`` is better, the test set's and a judge's own."""
+    """Templates of pairs give higher scores if ``response_2`` is better, also a judge's template."""
     folder, grades = two_systems
     built_in = (TEMPLATES / "preference.yaml").read_text()
 
@@ -235,7 +235,7 @@ def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(t
 
 @pytest.mark.slow
 def test_a_prompt_does_not_reverse_recorded_scores(two_systems):
-    """It is refused at once, and nothing is asked; what was published stays as it was."""
+    """The settings are refused before any question, and published results remain."""
     folder, grades = two_systems
     scores = [f"p{k},j{j},{-grade}" for k, row in grades.items() for j, grade in enumerate(row)]
     (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *scores]) + "\n")

@@ -1,4 +1,4 @@
-"""``care judges pin`` against a local hub."""
+"""Tests of ``care judges pin`` and ``care testsets pin`` with a local hub."""
 
 import json
 import threading

@@ -1,7 +1,7 @@
-"""API keys of several forms appear in no file, page or log after a run.
+"""Tests that API keys appear in no file, page or log after a run.
 
-They are in the environment, in the files of judges and in a file that a program reads; endpoints repeat them whole, in
-part and in other forms, in answers, in errors, as the model's name and where there should be JSON.
+Keys are in the environment, in judges' files and in a file that a program reads. Endpoints repeat them completely, in
+part and encoded: in answers, errors, model names, and responses without JSON.
 """
 
 import base64
@@ -47,14 +47,14 @@ def echo(monkeypatch):
 
 @pytest.fixture
 def hook(monkeypatch):
-    """A webhook whose address is a secret, and which takes nothing."""
+    """Start a webhook with a secret address, which accepts nothing."""
     with Vendor(lambda handler, _: handler.refuse(f"{handler.path} is not there", 404)) as server:
         monkeypatch.setenv("HOOK", f"{server.url}/{HOOK}")
         yield server
 
 
 def everything(folder):
-    """Name and text of every file, also of what is packed within."""
+    """Yield name and text of every file, and of the members of archives."""
     contents = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     for path, content in contents.items():  # whoever opens a database merges the files beside it
         yield path, content.decode("latin-1")
@@ -72,7 +72,7 @@ def everything(folder):
 
 
 def _unpacked(cell: object) -> bytes:
-    """A value of a database, which Dagster packs where it is a snapshot."""
+    """Return a database value, unpacked if Dagster has compressed it."""
     if not isinstance(cell, bytes):
         return repr(cell).encode()
     with suppress(zlib.error):
@@ -81,21 +81,21 @@ def _unpacked(cell: object) -> bytes:
 
 
 def forms(secret: str) -> set[str]:
-    """A secret in the forms in which it is sent, or told again."""
+    """Return the forms in which a secret may be sent or repeated."""
     whole = secret.encode()
     packed = {base64.b64encode(b"u:" * k + whole).decode().rstrip("=")[-(-8 * k // 3) :] for k in (0, 1, 2)}
     return {secret, secret.upper(), secret.lower(), whole.hex(), *packed}
 
 
 def planted() -> re.Pattern[str]:
-    """Any nine characters in a row of any form of any key."""
+    """Return all substrings of nine characters of all forms of all keys."""
     each = {form for secret in (*KEYS.values(), WRITTEN_OUT, IN_ADDRESS, HOOK) for form in forms(secret)}
     parts = {form[k : k + 9] for form in each for k in range(len(form) - 8)}
     return re.compile("|".join(re.escape(part) for part in sorted(parts) if PUBLIC not in part.lower()))
 
 
 def test_the_search_for_keys_finds_planted_keys(tmp_path):
-    """In plain bytes and packed, so that finding nothing means something."""
+    """The search must find plain and compressed keys; otherwise it proves nothing."""
     pq.write_table(pa.table({"raw": ["x " + KEYS["KEY_OF_C"][3:14]]}), tmp_path / "a.parquet")
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         database.execute("CREATE TABLE t AS SELECT ? AS body", (zlib.compress(f"x{WRITTEN_OUT} {'y' * 99}".encode()),))

@@ -1,9 +1,9 @@
-"""Run a workspace with planted truth, and compare the numbers of its page with that truth.
+"""Tests that compare the numbers of a workspace's page with simulated truth.
 
-Items are in one of four states of quality and two confounders. Twelve judges follow quality, and six of them one
+Items have one of four states of quality and two confounders. Twelve judges follow quality, and six of these one
 confounder each, half of them reversed; scores are missing at random. A thirteenth judge is constant, and the scores of
-a fourteenth are permuted. Expected numbers are computed here, from the plan or from further draws of it, within five
-standard deviations over draws of the same size.
+a fourteenth are permuted. Expected numbers are computed here, from the model or from further draws, and permit five
+standard deviations.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ pytestmark = pytest.mark.slow
 ITEMS, JUDGES, MISSING, DRAWS, DEVIATIONS = 3_000, 12, 0.05, 20, 5.0
 
 STATES = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
-"""Quality and the two confounders in each state: any two of the three are independent, all three are not."""
+"""Quality and the two confounders in each state; any two of the three are independent, but not all three."""
 
 SHARES = {"careful": np.array([0.2, 0.2, 0.25, 0.35]), "hasty": np.array([0.35, 0.25, 0.2, 0.2])}
-"""Of the states among the items of either system, which have half of the items each."""
+"""Share of each state among the items of each system; each system has half of the items."""
 
 FOLLOW = np.zeros((3, JUDGES))
 FOLLOW[0] = np.linspace(0.7, 1.3, JUDGES)
@@ -57,7 +57,7 @@ systems: [system]
 
 @dataclass(frozen=True)
 class Draw:
-    """Items of the plan: their states and systems, and the scores of the judges in ``PANEL``, NaN where missing."""
+    """Simulated items: states, systems, and scores of the judges in ``PANEL``, NaN if missing."""
 
     states: np.ndarray
     systems: np.ndarray
@@ -121,7 +121,7 @@ def page(workspace) -> ReportData:
 
 
 def like_other_draws(shown, statistic, others):
-    """Whether a number of the page, or each of several, lies where draws of the same size put it."""
+    """Return whether numbers of the page are in the range of other draws of the same size."""
     values = np.array([statistic(draw) for draw in others])
     mean, deviation = values.mean(axis=0), values.std(axis=0, ddof=1)
     assert np.all(np.abs(np.asarray(shown) - mean) <= DEVIATIONS * deviation + 1e-9), (shown, mean, deviation)
@@ -129,7 +129,7 @@ def like_other_draws(shown, statistic, others):
 
 
 def oracle(draw):
-    """log P(Q = 1 | J) / P(Q = 0 | J) of the plan."""
+    """Return log P(Q = 1 | J) / P(Q = 0 | J) of the model."""
     live = draw.scores[:, :JUDGES]
     squares = np.where(np.isnan(live)[:, None, :], 0.0, (live[:, None, :] - MEANS[None]) ** 2)
     joint = np.log(WEIGHTS) - 0.5 * squares.sum(axis=2)
@@ -153,7 +153,7 @@ def panel_mean(draw):
 
 
 class TestInput:
-    """What the page repeats is what was written."""
+    """Tests that the page shows the input data unchanged."""
 
     def test_scores_title_gold_and_responses(self, page, truth):
         assert page.title == page.description == "planted"
@@ -203,7 +203,7 @@ class TestJudges:
         assert like_other_draws([checks[judge].agreement for judge in PANEL], agreements, others)
 
     def test_weights_and_their_intervals(self, page):
-        """Every live judge follows quality, and the permuted one nothing; an ambiguous panel is averaged as it is."""
+        """The permuted judge has no weight; an ambiguous panel is averaged."""
         np.testing.assert_allclose(page.aggregates["care"].weights, 1 / len(PANEL))
         for name in ("care_svd",):
             weights = dict(zip(PANEL, page.aggregates[name].weights, strict=True))
@@ -217,7 +217,7 @@ class TestJudges:
 
 
 def agreements(draw):
-    """Correlation of each judge with the mean of the others, all standardised."""
+    """Return the correlation of each judge with the mean of the other judges, all standardised."""
     z = (draw.scores - np.nanmean(draw.scores, axis=0)) / np.nanstd(draw.scores, axis=0)
     answers = []
     for j in range(z.shape[1]):
@@ -232,7 +232,7 @@ class TestAnswers:
         np.testing.assert_allclose(page.aggregates["avg"].estimate, np.nanmean(page.scores.values, axis=1))
 
     def test_metrics(self, page, truth, others):
-        """The mean's are those of a mean, the states' those of the plan's own posterior; the others lie below it."""
+        """The metrics are those of a mean and of the model's posterior; other aggregators are lower."""
         shown = page.evaluations
         assert {evaluation.n for evaluation in shown.values()} == {ITEMS}
         assert like_other_draws(shown["avg"].auc, lambda draw: auc(panel_mean(draw), draw.quality), others)
@@ -269,7 +269,7 @@ class TestAnswers:
 
 class TestResults:
     def test_factors(self, page):
-        """The leading factor is quality; another one is the confounder that is the length of the text."""
+        """The leading factor is quality; another factor is the confounder that equals the text's length."""
         factors = page.factors.factors
         assert page.aggregates["care_svd"].details["quality_factor"] == 0
         assert factors[0].agreement > 0.9

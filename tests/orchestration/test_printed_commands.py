@@ -1,7 +1,4 @@
-"""Every command that code or documents print exists; ``test_typed_commands.py`` runs them.
-
-``test_typed_commands.py`` types them.
-"""
+"""Tests that every command in code and documents exists; ``test_typed_commands.py`` runs them."""
 
 import ast
 import re
@@ -20,7 +17,7 @@ CARE = typer.main.get_command(app)
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("assets", "care_eval", "care_ops", "judges", "orchestration", "warehouse")
 HOLE = "FILLED_IN"
-"""What stands where a text has a value that is not known before it is printed."""
+"""Placeholder for a value that is known only when a text is printed."""
 
 _QUOTED = re.compile(r"`+(care(?: [^`]+)?)`+")
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -42,12 +39,12 @@ ONLY_NAMED = {
     "care fits promote": "the advice of a check: pin the fit",
     "care fits rollback": "who holds the lock",
 }
-"""Commands that code names without all their arguments, and why nobody copies them."""
+"""Commands that code names without all arguments, with the reason why nobody copies them."""
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A command as it is printed, and where; ``is_line`` on a line that is to be copied, or within a sentence."""
+    """Command in a text, and its place; ``is_line`` if it is a line to copy, not a part of a sentence."""
 
     command: str
     where: str
@@ -56,7 +53,7 @@ class Printed:
 
 @cache
 def printed_commands() -> list[Printed]:
-    """All of them: in strings of the code that are no docstrings, in templates and data files, and in the documents."""
+    """Return all commands in strings of the code, templates, data files and documents, except docstrings."""
     found = [each for path in _files("*.py") for each in _of_code(path)]
     for pattern in ("*.html", "*.yaml", "*.js"):
         found += [each for path in _files(pattern) for each in _of_text(path, path.read_text())]
@@ -71,7 +68,7 @@ def _files(pattern: str) -> Iterator[Path]:
 
 
 def _of_text(path: Path, text: str) -> list[Printed]:
-    """What stands between backticks, on one line or on two."""
+    """Yield the commands between backticks, on one line or on two."""
     where = str(path.relative_to(ROOT))
     return [Printed(" ".join(command.split()), where) for command in _QUOTED.findall(text)]
 
@@ -112,7 +109,7 @@ def _of_code(path: Path) -> list[Printed]:
 
 @cache
 def by_command() -> dict[str, set[Printed]]:
-    """Each command, and where it is printed."""
+    """Return each command and its places."""
     found: dict[str, set[Printed]] = defaultdict(set)
     for each in printed_commands():
         if each.command not in NO_COMMANDS:
@@ -121,7 +118,7 @@ def by_command() -> dict[str, set[Printed]]:
 
 
 def what_is_wrong(command: str) -> str | None:
-    """Why the command cannot be typed as it stands; None where it can."""
+    """Return why a command cannot be typed, or None."""
     here, words = CARE, shlex.split(command)[1:]
     while hasattr(here, "commands"):
         if not words or words[0].startswith("-"):
@@ -160,7 +157,7 @@ def what_is_wrong(command: str) -> str | None:
 
 
 def only_named(each: Printed) -> bool:
-    """Whether a sentence names the command, or an option of it, and does not ask for it to be typed."""
+    """Return whether a sentence only names a command or an option, without asking to type it."""
     if each.where.endswith(".md"):
         return not each.is_line
     return each.command in ONLY_NAMED

@@ -1,4 +1,4 @@
-"""Long work shows a progress bar on standard error, only on a terminal."""
+"""Tests of progress bars, which appear on standard error, only on a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 
 @pytest.fixture
 def files(tmp_path) -> Path:
-    """The tables of the quickstart, and a workspace with one judge."""
+    """Write the tables of the quickstart, and create a workspace with one judge."""
     make(tmp_path / "ws", judges=("reference_recall",))
     return shutil.copytree(QUICKSTART, tmp_path, dirs_exist_ok=True)
 
@@ -30,7 +30,7 @@ COMMANDS = {
     "rate": ("rate scores.csv --labels labels.csv --items items.csv --system system", "rates"),
     "judges test": ("judges test reference_recall --workspace ws", "asking reference_recall"),
 }
-"""A command as it is typed, and what its bar says last."""
+"""Commands, and the last description of the bar of each."""
 
 
 @pytest.mark.parametrize("command", COMMANDS)

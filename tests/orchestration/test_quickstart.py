@@ -1,4 +1,4 @@
-"""``examples/quickstart``: generated files, and a planted length bias that misleads the plain average."""
+"""Tests of ``examples/quickstart``: generated files, and a simulated length bias that misleads the plain average."""
 
 import html
 import json
@@ -40,7 +40,7 @@ def test_the_fit_removes_the_planted_length_bias(tables):
 
 
 def test_repeated_runs_give_pass_k_and_the_noise_of_judges(tables):
-    """The planted chance of a pass is .43 and .69, and of two passes on one question less."""
+    """The simulated pass rates are .43 and .69; those of two passes on one question are lower."""
     given = ["--items", tables / "items.csv", "--system", "system", "--labels", tables / "labels.csv", "--json"]
 
     def asked(*words):
@@ -66,7 +66,7 @@ def _words(text):
 
 @pytest.fixture(scope="module")
 def first_screens(tables):
-    """Terminal, page, JSON and Python of one fit without and one with labels."""
+    """Return terminal output, page, JSON and Python result of a fit, with and without labels."""
     screens = {}
     for labels in ((), ("--labels", str(tables / "labels.csv"))):
         out = tables / f"screens{len(labels)}"

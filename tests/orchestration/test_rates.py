@@ -1,4 +1,4 @@
-"""``care rate`` and ``care gate`` from files: what is printed, exit codes, bad input."""
+"""Tests of ``care rate`` and ``care gate`` with files: output, exit codes, bad input."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ SYSTEMS = ("new", "old")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Five judges on 2 x 200 answers; the new system is better, and the judges exaggerate by how much."""
+    """Write five judges' scores of 2 x 200 answers; the new system is better, by less than the judges' difference."""
     path = tmp_path_factory.mktemp("rates")
     rng = np.random.default_rng(0)
     names = np.repeat(SYSTEMS, 200)
@@ -39,13 +39,13 @@ def folder(tmp_path_factory):
 
 
 def write(path, header, rows):
-    """A CSV file."""
+    """Write a CSV file."""
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([header, *rows])
 
 
 def care(*command):
-    """Exit code, standard output, and both streams on one line."""
+    """Run a command; return exit code, standard output, and both streams on one line."""
     result = CliRunner().invoke(app, [str(word) for word in command])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, " ".join(result.output.split())
@@ -116,7 +116,7 @@ def test_a_sequential_gate_decides_and_rejects_unsupported_options(folder):
 
 
 def test_labels_of_unknown_sampling_are_refused(folder):
-    """By every command that makes of them an estimate for all items, and in Python; also of a single empty cell."""
+    """All commands and Python functions that estimate for all items refuse them, also for a single empty cell."""
     table = pd.read_csv(folder / "labels.csv")
     table[["item_id", "label"]].to_csv(folder / "plain.csv", index=False)
     table.assign(drawn=["", *table["drawn"][1:]]).to_csv(folder / "one_empty.csv", index=False)
@@ -177,7 +177,7 @@ def test_exit_codes_of_the_gate(folder):
 
 @pytest.mark.slow
 def test_a_gate_against_a_stored_fit_reports_changed_labels_and_judges(tmp_path):
-    """Twenty answers of each of two systems; people pass those of the longer one."""
+    """There are twenty answers of each of two systems; people pass those of the longer system."""
     folder = make(
         tmp_path / "ws", n=120, care="fit: {resamples: 0}\nreview: {hold: false}\nlabels: {one: labels.csv}\n"
     )
@@ -284,7 +284,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
 
 
 def test_a_judge_may_gate_if_its_interval_is_above_the_bar(folder):
-    """Exit 0 above the bar, 3 below it, 4 in between, with the number of labels that would decide."""
+    """Exit codes: 0 above the bar, 3 below, 4 in between, with the number of labels to decide."""
     given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
     panel, *judges = json.loads(care(*given, "--json")[1])
     kappa = panel["people"]["kappa"]

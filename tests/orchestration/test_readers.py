@@ -1,4 +1,4 @@
-"""Readers see either the previous or the new results while a workspace is written."""
+"""Tests that readers see either the previous or the new results while a workspace is written."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ UP_TO_THE_FIT = " or ".join(
 
 @pytest.mark.slow
 def test_accept_evaluates_an_unevaluated_fit_first(workspace_after_run):
-    """As where the night waits for a run of Dagster that is to read the labels anew."""
+    """A run may still wait for a Dagster run that will read the labels."""
     folder = workspace_after_run
     write_items(folder, edited=7)
     assert not run(folder, selection=UP_TO_THE_FIT).failures
@@ -51,7 +51,7 @@ def test_the_database_is_replaced_atomically(workspace_after_run, monkeypatch):
 
 
 def test_a_rebuild_deletes_the_log_of_the_old_database(workspace_after_run):
-    """Else the log of the old one would be read into the new one."""
+    """Otherwise the old log would be applied to the new database."""
     workspace = load_workspace(workspace_after_run)
     rows = query(workspace_after_run, "SELECT * FROM latest_aggregates ORDER BY ALL")
     log = workspace.warehouse.path.with_name("care.duckdb.wal")
@@ -62,7 +62,7 @@ def test_a_rebuild_deletes_the_log_of_the_old_database(workspace_after_run):
 
 
 def test_a_fit_deleted_during_reading_is_left_out(workspace_after_run):
-    """A link to nothing is listed and cannot be read, as a file that is deleted between the two."""
+    """A broken link is listed and cannot be read, like a file that is deleted in between."""
     workspace = load_workspace(workspace_after_run)
     kept = workspace.fits.fit_versions("one")
     (workspace.fits.folder("one") / "fit_version=gone.json").symlink_to("nowhere")

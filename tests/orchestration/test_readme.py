@@ -1,4 +1,4 @@
-"""Run the commands of README and of the pages about labels and nights, in order."""
+"""Tests that run the commands of README and of the pages about labels and nightly runs, in order."""
 
 import os
 import re
@@ -28,23 +28,23 @@ README = ROOT / "README.md"
 BIN = Path(sys.executable).parent
 
 STANDS_FOR = {"TESTSET": "own"}
-"""What a newcomer writes in the place of README's capitals."""
+"""Values that a new user types in place of README's capitals."""
 
 LEFT_OUT = {
     "pip install": "which the newcomer has done; tests/orchestration/test_installed.py does it from a wheel",
     "care judges test qwen": "loads the model, on a GPU",
 }
-"""Commands by their beginning, and why they are not run."""
+"""Beginnings of commands that are not run, with the reasons."""
 
 
 def shell_blocks(text: str) -> list[str]:
-    """The fenced blocks of a page that are typed."""
+    """Return the fenced shell blocks of a page."""
     fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     return [block for language, block in fenced if language in ("", "sh", "shell", "bash")]
 
 
 def commands() -> list[str]:
-    """Every line of README's shell blocks and of the first ones about rates and about nights, without its comment."""
+    """Return the lines of README's shell blocks and of the first blocks about rates and nightly runs."""
     blocks = shell_blocks(README.read_text())
     for page, heading in (("labels", "## Rates"), ("labels", "## A judge's report"), ("nights", "# Workspaces")):
         blocks.append(shell_blocks((ROOT / "docs" / f"{page}.md").read_text().partition(heading)[2])[0])
@@ -69,16 +69,16 @@ for key, size in {
 }.items():
     experiments()[key].small.update(size)
 """
-"""Makes the experiments smaller than small, and what they fit less exact, in the process that runs them."""
+"""Code that makes the experiments even smaller, and their fits less exact."""
 
 
 def environment(programs: Path = BIN) -> dict[str, str]:
-    """With the command on the path, and a browser that does nothing."""
+    """Return the environment with CARE's command on the path, and a browser that does nothing."""
     return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "BROWSER": "true"}
 
 
 def bring_scores(folder: Path) -> None:
-    """The newcomer's own scores and judges; whose items they are, a new system's and an old one's; twenty labels."""
+    """Write the user's scores and judges, the items' systems (new and old), and twenty labels."""
     rows = [f"i{k},judge{j},{(k * (j + 3)) % 11 + 5 * (k % 2)}" for k in range(30) for j in range(4)]
     (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *rows]) + "\n")
     (folder / "judges.csv").write_text("judge,family\njudge0,one\njudge1,one\n")
@@ -89,7 +89,7 @@ def bring_scores(folder: Path) -> None:
 
 
 def bring_a_testset(folder: Path) -> None:
-    """The newcomer's own test set, whose answers are two systems', beside one of the demo's; fewer resamples of it."""
+    """Write the user's test set of two systems, beside a test set of the demo; reduce its resamples."""
     workspace = folder / "mine"
     for name in ("clear", "copies"):
         (workspace / "testsets" / f"{name}.yaml").unlink()
@@ -112,7 +112,7 @@ def bring_a_testset(folder: Path) -> None:
 
 
 def go_to_the_quickstart(folder: Path) -> None:
-    """A copy, which commands may write into; the newcomer stays there."""
+    """Copy the quickstart to a folder that commands may change, and change to this folder."""
     os.chdir(shutil.copytree(ROOT / "examples" / "quickstart", folder / "quickstart"))
 
 
@@ -128,13 +128,13 @@ def see_the_ui(port: int) -> bool:
 
 
 def see_the_daemon(folder: Path, since: float) -> bool:
-    """A sign of life that is this daemon's, not that of the one before."""
+    """Wait for a heartbeat of this daemon, not of the previous one."""
     with workspace_instance(load_workspace(folder / "mine")) as instance:
         return any(beat.timestamp > since for beat in instance.get_daemon_heartbeats().values())
 
 
 def started_and_stopped(line: str, folder: Path) -> None:
-    """A command that serves until it is interrupted."""
+    """Run a command that serves until it is interrupted."""
     port = free_port()
     started = time.time()
     at_work: Callable[[], bool] = lambda: see_the_daemon(folder, started)  # noqa: E731
@@ -150,7 +150,7 @@ def started_and_stopped(line: str, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_every_command_in_the_readme_works_for_a_new_user(tmp_path, monkeypatch):
-    """In order, in one folder; what ends by itself runs in this process, what an installed `care` does elsewhere."""
+    """Commands that end run in this process; the others run with an installed `care`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setenv("PATH", environment()["PATH"])

@@ -1,4 +1,4 @@
-"""The checks that hold a night back, each on the night that it is for."""
+"""Tests of the checks that block a fit, each with a run that it must block."""
 
 import shlex
 import shutil
@@ -20,7 +20,7 @@ QUALITY = np.random.default_rng(0).normal(size=N)
 
 
 def write(folder, *, seed=1, cheat=False, constant=False, copies=0, holes=0.0):
-    """Items, their labels and five recorded judges; what may be wrong with a night."""
+    """Write items, labels and five recorded judges, with optional errors."""
     rng = np.random.default_rng(seed)
     every = [*range(N), *range(copies)]  # the last ones are items again
     items = [f"i{k},question,answer {of},{QUALITY[of]:.3f}" for k, of in enumerate(every)]
@@ -42,7 +42,7 @@ def write(folder, *, seed=1, cheat=False, constant=False, copies=0, holes=0.0):
 
 @pytest.fixture(scope="session")
 def published(made_once):
-    """One good night, published."""
+    """Return a workspace with one good, published fit."""
 
     def nightly_run(shared):
         folder = make(shared / "ws", judges=(), care="fit: {resamples: 0, aggregators: [care, avg, care_svd]}\n")
@@ -74,7 +74,7 @@ HOLDS_BACK = {
     "panel_shrunk": "no longer admitted (a: ",
     "duplicate_items": "repeat the texts of an item",
 }
-"""What is said of a night with three faults, by the check that holds it back."""
+"""Message of each check that blocks a run with three errors."""
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_each_check_blocks_a_fit_and_gives_a_remedy(folder, nightly_run, reporte
 
 
 def assert_blocked_in_dagster(folder, checks):
-    """The run failed at these blocking checks of `review`, made its results, and skipped `report`."""
+    """Assert that the run failed at these checks of `review`, stored its results, and skipped `report`."""
     with workspace_instance(load_workspace(folder)) as instance:
         runs = instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
         (blocked,) = [record.dagster_run for record in runs]
@@ -137,7 +137,7 @@ def test_a_blocked_first_fit_has_no_comparison(tmp_path):
 
 @pytest.mark.slow
 def test_new_labels_do_not_excuse_changed_scores_in_the_review(folder):
-    """On the night on which labels come, every judge's scores go to other items as well."""
+    """Labels are added, and at the same time the scores of all judges are joined to other items."""
     header, *rows = (folder / "scores.csv").read_text().splitlines()
     scores = [row.split(",", 1)[1] for row in rows]
     moved = [f"{row.split(',')[0]},{score}" for row, score in zip(rows, scores[1:] + scores[:1], strict=True)]

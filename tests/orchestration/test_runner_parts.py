@@ -1,4 +1,4 @@
-"""The pieces of ``care run``: grouping, what was left behind, labels."""
+"""Tests of the parts of ``care run``: grouping, abandoned runs, labels of runs."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def instance():
 
 
 def runs(keys, instance, **options):
-    """The runs of these partitions: assets and partitions of each."""
+    """Return assets and partitions of each planned run."""
     requests = plan([StalePartition(*key, "") for key in keys], instance, **options)
     places = [(request.asset_selection or [], planned_by(request, instance)) for request in requests]
     return [([key.to_user_string() for key in keys], sorted({str(p) for _, p in pairs})) for keys, pairs in places]
@@ -110,7 +110,7 @@ def test_abandoned_runs_are_marked_as_failed(tmp_path, monkeypatch):
 
 
 def test_partitions_written_without_an_event_are_materialised_again(workspace_after_run):
-    """A kill between the last write and the event leaves a partition that Dagster's UI shows as failed."""
+    """A kill between the last write and the event leaves a partition that the UI shows as failed."""
     workspace = load_workspace(workspace_after_run)
     with workspace_instance(workspace) as instance:
         instance.create_run_for_job(
@@ -124,7 +124,7 @@ def test_partitions_written_without_an_event_are_materialised_again(workspace_af
 
 
 def test_partitions_whose_event_is_only_in_the_log_of_their_run_are_materialised_again(workspace_after_run):
-    """Dagster's SQLite storage writes an event into the run's own file, then into the file that the UI reads."""
+    """Dagster's SQLite storage writes an event to the run's file first, then to the index."""
     workspace = load_workspace(workspace_after_run)
     with workspace_instance(workspace) as instance:
         left = instance.create_run_for_job(
@@ -143,7 +143,7 @@ def test_partitions_whose_event_is_only_in_the_log_of_their_run_are_materialised
 
 @pytest.mark.parametrize("asset", ["panel", "report"])
 def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_path, monkeypatch, asset):
-    """One error of the disk while Dagster stores an event leaves a written file that Dagster does not know."""
+    """A disk error while Dagster stores an event leaves a file that Dagster does not know."""
     folder = make(tmp_path / "ws")
     with workspace_instance(load_workspace(folder)) as instance:
         storage = type(instance.event_log_storage)
@@ -168,7 +168,7 @@ def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_p
 
 @pytest.mark.parametrize("has_run", [False, True])
 def test_an_incomplete_dagster_storage_is_rebuilt(tmp_path, has_run):
-    """Of one that has runs, the same is damage, and told."""
+    """A storage with runs is not rebuilt, but reported as damaged."""
     workspace = load_workspace(make(tmp_path / "ws"))
     with workspace_instance(workspace) as instance:
         if has_run:
@@ -198,7 +198,7 @@ def one(asset, partition="x", version="1", **more) -> StalePartition:
 
 
 def asked(stale, tried, busy=()):
-    """What is requested of these, by asset."""
+    """Return the requested partitions by asset."""
     workspace = SimpleNamespace(testsets_of=lambda judge: ["x", "y"])
     found = tried.request(workspace, {entry.key: entry for entry in stale}, busy)  # type: ignore[arg-type]
     return sorted((entry.asset, entry.partition) for entry in found)

@@ -1,4 +1,4 @@
-"""The JSON of each command is valid by ``docs/schemas.json``."""
+"""Tests that the JSON of each command is valid by ``docs/schemas.json``."""
 
 import json
 import re
@@ -33,7 +33,7 @@ NIGHTLY = {
     "care fits list": ("fits", "list", "one"),
 }
 MAY_BE_EMPTY = ("history", "run")
-"""A night that ran in the test's own process is in no history, and then nothing is left to ask."""
+"""Commands whose output may be empty, because runs in the test's process are not in the history."""
 
 NOT_RUN = {
     "care judges test": "asks a model; its record is open",
@@ -81,7 +81,6 @@ def test_exactly_the_commands_with_json_have_a_schema():
 
 @pytest.mark.parametrize("page", ["AGENTS.md", "llms.txt"])
 def test_links_and_targets_of_the_pages_for_agents_exist(page):
-    """Links, paths between backticks, and make targets."""
     text = (ROOT / page).read_text()
     paths = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r"`((?:[\w.]+/)+[\w.]*|\w+\.(?:md|json|py))`", text)
     assert [path for path in paths if not list(ROOT.glob(f"**/{path}" if "/" not in path else path))] == []

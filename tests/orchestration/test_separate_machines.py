@@ -1,7 +1,7 @@
-"""Run the demo through Ray nodes and Dask workers that share nothing with the workspace; some are killed.
+"""Tests of the demo on Ray nodes and Dask workers that share no files with the workspace; some are killed.
 
-They are joined by the addresses in care.yaml, and see neither the workspace's folder nor anything else that could be
-written to. What comes out is what one process gives, to the last digit.
+The addresses in care.yaml connect the machines, which see neither the workspace's folder nor another shared folder. The
+results must equal those of one process to the last digit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ADDRESSES = ("RAY_ADDRESS", "DASK_SCHEDULER_ADDRESS")
 
 
 def works() -> bool:
-    """Whether bubblewrap can separate processes on this machine."""
+    """Return whether bubblewrap can isolate processes on this machine."""
     command = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "true"]
     return (
         shutil.which("bwrap") is not None and subprocess.run(command, capture_output=True, check=False).returncode == 0
@@ -49,7 +49,7 @@ pytestmark = [
 
 ITEMS = 72
 PATIENT = ("commas", "figures", "capitals")
-"""Judges that are programs of the workspace, and take their time."""
+"""Judges that are slow programs of the workspace."""
 
 FAST = "fit: {resamples: 0}\nreview: {hold: false}\n"
 SPREAD = """
@@ -57,7 +57,7 @@ from assets.fit import moments
 
 moments.ROWS_A_SHARD = 5
 """
-"""Moments even of the demo are summed in many pieces."""
+"""Code that computes moments of the small demo in many blocks."""
 
 FIELDS = ("n", "shift", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3")
 SCORES = (
@@ -87,35 +87,36 @@ def held(shard, judges, shift):
 
 sharded.shard_moments = held
 """
-"""Run by a worker of Dask before it begins: it never answers, and says that it has summed its first rows."""
+"""Code for a Dask worker that reports its first rows, and then never answers."""
 
 
 def environment() -> dict[str, str]:
-    """The environment of a process that finds CARE, and no cluster but the one that it is told."""
+    """Return the environment of a process that finds CARE, and no cluster except a named one."""
     kept = {name: value for name, value in os.environ.items() if name not in _ADDRESSES}
     return {**kept, **_QUIET, "PYTHONPATH": str(ROOT)}
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A process that stands for a machine.
+    """Process that represents a machine.
 
     Attributes
     ----------
     folder : Path
-        The only one in which it may write; the test sees it too.
+        Only writable folder of the machine; the test sees it too.
     process : Popen
+        Process of the machine.
     """
 
     folder: Path
     process: subprocess.Popen[bytes]
 
     def log(self) -> str:
-        """What it has printed."""
+        """Return the output of the machine."""
         return self.folder.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
 
     def titles(self) -> list[str]:
-        """The titles of all its processes; an actor's says what it is doing."""
+        """Return the titles of its processes; an actor's title states its current work."""
         found: list[str] = []
         with suppress(psutil.NoSuchProcess):
             for child in psutil.Process(self.process.pid).children(recursive=True):
@@ -124,7 +125,7 @@ class Machine:
         return found
 
     def kill(self) -> None:
-        """End it at once with all its processes, as a machine that loses its power."""
+        """Kill all its processes at once, as a power failure does."""
         kill(self.process)
         self.process.wait(60)
 
@@ -149,7 +150,7 @@ class Machines:
         self._until_end.close()
 
     def start(self, name: str, command: Iterable[str], **more: str) -> Machine:
-        """Start a machine that runs one command; its folder lies in the hidden one, which the machine alone sees."""
+        """Start a machine for one command, with a folder that no other machine sees."""
         folder = self.hidden / "machines" / name
         folder.mkdir(parents=True)
         with folder.with_suffix(".log").open("wb") as log:
@@ -165,14 +166,14 @@ class Machines:
         return machine
 
     def output_of(self, name: str, shell: str) -> str:
-        """What a command of the shell prints on a machine, errors too."""
+        """Run a shell command on a machine, and return its output and errors."""
         folder = self.hidden / "machines" / name
         folder.mkdir(parents=True, exist_ok=True)
         command = [*self._isolated(folder), "sh", "-c", f"({shell}) 2>&1"]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def ray(self) -> tuple[str, list[Machine]]:
-        """A Ray cluster of a head and one further node; returns the address for its clients, and both."""
+        """Start a Ray cluster of a head and a node; return its address for clients, and both machines."""
         port, clients = free_port(), free_port()
         ray = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus=2"]
         ray += ["--node-ip-address=127.0.0.1"]
@@ -203,14 +204,14 @@ class Machines:
         return address, workers
 
     def _isolated(self, folder: Path) -> list[str]:
-        """The beginning of a command that runs on a machine with this folder."""
+        """Return the beginning of a command that runs on a machine with this folder."""
         disk = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
         disk += ["--tmpfs", str(self.hidden), "--bind", str(folder), str(folder), "--chdir", str(folder)]
         return ["bwrap", *disk, "--unshare-pid", "--die-with-parent"]
 
 
 def demo(folder: Path, care: str) -> Path:
-    """The demo with its twelve judges, and three more whose programs lie in the workspace's folder."""
+    """Create the demo with twelve judges, and three more with programs in the workspace's folder."""
     make_programs(folder, FAST + care, "source: {kind: demo, countries: 6}\nscale: [0, 10]\n")
     (folder / "programs").mkdir()
     for name, counts in zip(PATIENT, ("','.__eq__", "str.isdigit", "str.isupper"), strict=True):
@@ -226,7 +227,7 @@ def demo(folder: Path, care: str) -> Path:
 
 @pytest.fixture(scope="module")
 def one_process(tmp_path_factory) -> Path:
-    """The demo as one process runs it."""
+    """Run the demo in one process."""
     folder = demo(tmp_path_factory.mktemp("alone") / "ws", "dask: {workers: 0}\njudging: {mode: inline}\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("assets.fit.moments.ROWS_A_SHARD", 5)
@@ -236,13 +237,13 @@ def one_process(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def machines(tmp_path):
-    """Machines that do not see the workspace in ``tmp_path``."""
+    """Yield machines that do not see the workspace in ``tmp_path``."""
     with Machines(tmp_path) as machines:
         yield machines
 
 
 def command(folder: Path) -> subprocess.Popen[str]:
-    """``care run`` as a person starts it, in the workspace's folder."""
+    """Run ``care run`` in the workspace's folder, as a person does."""
     return subprocess.Popen(
         [sys.executable, "-m", "orchestration.cli", "run"],
         cwd=folder,
@@ -254,7 +255,7 @@ def command(folder: Path) -> subprocess.Popen[str]:
 
 
 def must_be_equal(folder: Path, one_process: Path) -> None:
-    """Each judge has scored each item once; scores, moments and published estimates are those of one process."""
+    """Check that each judge scored each item once, and that all results equal those of one process."""
     judged = Counter((judge, item) for judge, item, _ in score_rows(folder))
     assert set(judged.values()) == {1}
     assert len(judged) == ITEMS * (len(panels.find("demo").programs) + len(PATIENT))
@@ -270,12 +271,12 @@ def must_be_equal(folder: Path, one_process: Path) -> None:
 
 
 def scoring(machine: Machine) -> bool:
-    """Whether an actor on the machine is at a batch."""
+    """Return whether an actor on the machine is scoring a batch."""
     return any(title.startswith("ray::Worker.score") for title in machine.titles())
 
 
 def test_worker_machines_cannot_read_the_workspace(tmp_path, machines):
-    """The condition of the other tests."""
+    """The other tests depend on this condition."""
     folder = demo(tmp_path / "ws", "{}")
     seen = machines.output_of(
         "curious", f"ls -A {tmp_path} {folder}; touch {ROOT}/new; mkdir {ROOT}/new; pwd; touch own"

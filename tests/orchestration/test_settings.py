@@ -1,4 +1,4 @@
-"""care.yaml: each setting is declared once, and file, schema and documentation follow from it."""
+"""Tests of care.yaml: each setting is declared once, and file, schema and documentation follow from it."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from orchestration.workspace import (
 from warehouse.testsets import TestsetSpec
 
 MOST_FIELDS = {"care": 41, "judge": 47, "testset": 86}
-"""Fields that the files of a workspace may have, groups and the fields within them."""
+"""Largest permitted number of fields in each kind of file, including groups."""
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
@@ -126,7 +126,7 @@ def test_a_misplaced_setting_is_reported_with_its_correct_place(tmp_path, source
 
 
 def fields_of(document):
-    """The paths of all fields that a printed schema knows."""
+    """Return the paths of all fields in a printed schema."""
     found = set()
 
     def walk(part, path):
@@ -146,7 +146,7 @@ def fields_of(document):
 
 
 def test_the_number_of_settings_does_not_grow():
-    """Who adds a field finds one that nobody tunes, makes it a constant with its reason, and keeps these numbers."""
+    """To add a field, replace a setting that nobody tunes by a constant, and keep these numbers."""
     printed = {file: CliRunner().invoke(app, ["admin", "schema", file]).stdout for file in MOST_FIELDS}
     known = {file: len(fields_of(json.loads(schema))) for file, schema in printed.items()}
     assert known == MOST_FIELDS

@@ -1,4 +1,4 @@
-"""Kill -9 while judges are paid: the limit holds, the bill covers all charges, and answers are kept."""
+"""Tests of SIGKILL while judges are paid: the limit holds, all charges are billed, and answers are stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS = 100, 2
 
 
 class Till(Vendor):
-    """Charges each request as it arrives, whoever waits for the answer, and answers a little later."""
+    """Server that charges each request on arrival, and answers a little later."""
 
     def __init__(self):
         self.charged, self.asked, self.draw = 0.0, Counter(), random.Random(5)
@@ -42,7 +42,7 @@ class Till(Vendor):
 
 
 def judge_once(folder):
-    """Judging as `care run` does it, without Dagster."""
+    """Judge as `care run` does, without Dagster."""
     from assets.judging.bill import Account, purses
     from assets.judging.journal import recover
     from assets.judging.judge_inference import score_pending
@@ -73,7 +73,7 @@ def limited(folder, dollars):
 
 
 def on_the_bill(folder):
-    """Dollars that were paid, and those that are reserved or unknown beside them."""
+    """Return the paid dollars, and the reserved or unknown dollars."""
     rows = load_workspace(folder).bills.read().to_pylist()
     return sum(row["dollars"] for row in rows), sum(row["dollars_unknown"] + row["dollars_reserved"] for row in rows)
 

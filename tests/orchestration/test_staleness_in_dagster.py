@@ -1,4 +1,4 @@
-"""Dagster's UI and CARE agree on what is stale or missing."""
+"""Tests that Dagster's UI and CARE agree on stale and missing assets."""
 
 import json
 import shutil
@@ -31,12 +31,12 @@ METADATA = (
     "... on FloatMetadataEntry {floatValue} ... on IntMetadataEntry {intValue} ... on MarkdownMetadataEntry {mdStr}}}"
 )
 NOT_IN_A_RUN = {"canary", "night"}
-"""Made at another time than what `care status` shows, as the experiments are."""
+"""Assets that `care status` does not show, because they are materialised at other times, like experiments."""
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace of two test sets, of which one judge scores only the first."""
+    """Create a workspace of two test sets; one judge scores only the first."""
     folder = make(tmp_path / "ws", n=20)
     write_items(folder, 24, name="two")
     write_testset(folder, "two")
@@ -46,7 +46,7 @@ def folder(tmp_path):
 
 @contextmanager
 def graphql(folder, source=None):
-    """The address of Dagster's GraphQL over a workspace, by this source tree or a copy of it."""
+    """Yield the address of Dagster's GraphQL for a workspace, with this source tree or a copy."""
     words = ["orchestration.webserver", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p"]
     home = str(dagster_home(load_workspace(folder)))
     log = folder.parent / "webserver.log"
@@ -61,7 +61,7 @@ def asked(address: str, query: str, **variables: object):
 
 
 def metadata(address: str, asset: str) -> dict[str, object]:
-    """The metadata of an asset's latest materialisation, as the UI shows and plots them."""
+    """Return the metadata of an asset's latest materialisation, as the UI shows it."""
     key = {"path": [asset]}
     (latest,) = asked(address, NODE % METADATA, key=key)["assetNodeOrError"]["assetMaterializations"]
     values = ("text", "floatValue", "intValue", "mdStr")
@@ -69,7 +69,7 @@ def metadata(address: str, asset: str) -> dict[str, object]:
 
 
 def shown(address: str) -> set[tuple[str, str | None]]:
-    """All partitions that Dagster's UI shows as stale or missing."""
+    """Return all partitions that Dagster's UI shows as stale or missing."""
     ask = partial(asked, address)
     found: set[tuple[str, str | None]] = set()
     for node in ask(NODES)["assetNodes"]:

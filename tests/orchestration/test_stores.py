@@ -1,4 +1,4 @@
-"""Whole workspaces with their data in an S3 store: the same results, whatever connection is cut."""
+"""Tests of workspaces with data in an S3 store: the same results, also if connections are cut."""
 
 import http.client
 import itertools
@@ -38,13 +38,13 @@ pytestmark = pytest.mark.slow
 
 
 def environment(port: int) -> dict[str, str]:
-    """The variables by which a process finds the store at a port of this machine."""
+    """Return the environment variables of a store at a port of this machine."""
     return {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
 
 
 @contextmanager
 def s3_server(log: Path, variables: dict[str, str] | None = None) -> Generator[int]:
-    """A server with an empty bucket, in a process of its own; yields its port."""
+    """Start an S3 server with an empty bucket in another process, and yield its port."""
     port = free_port()
     with started([sys.executable, "-m", "moto.server", "-p", str(port)], log, **(variables or {})):
         wait_until(lambda: _answers(port), log.read_text)
@@ -137,14 +137,14 @@ class _Passing(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory) -> int:
-    """Port of an S3 server that lives as long as the tests of this process."""
+    """Yield the port of an S3 server that runs until the end of this test process."""
     with s3_server(tmp_path_factory.mktemp("s3") / "log") as port:
         yield port
 
 
 @pytest.fixture
 def proxy(server, monkeypatch) -> CuttingProxy:
-    """The way to the server, which this process takes from now on."""
+    """Yield a proxy to the server, which this process then uses."""
     with CuttingProxy(server) as proxy:
         for name, value in environment(proxy.port).items():
             monkeypatch.setenv(name, value)
@@ -153,13 +153,13 @@ def proxy(server, monkeypatch) -> CuttingProxy:
 
 @pytest.fixture
 def address(request) -> str:
-    """An address of this test's own."""
+    """Return a store address of this test."""
     return f"s3://{BUCKET}/{request.node.name.replace('[', '/').replace(']', '')}"
 
 
 @pytest.fixture
 def workspace(tmp_path, address, proxy) -> Callable[[str], Path]:
-    """``workspace(name)``: a folder with care.yaml, judges and sources, as a machine of this name has it."""
+    """Return ``workspace(name)``: a folder with care.yaml, judges and sources, for a machine of this name."""
     return lambda name: make(tmp_path / name, JUDGES, care=f"data: {address}\n{QUICK}")
 
 
@@ -170,20 +170,20 @@ def objects_of(address: str) -> dict[str, bytes]:
 
 
 def kept_files(folder: Path) -> dict[str, bytes]:
-    """The files of a data folder that a store has."""
+    """Return the files of a data folder that a store has."""
     data = folder / "data"
     every = (path for name in ("parts", "fits", "report", "experiments") for path in (data / name).rglob("*"))
     return {path.relative_to(data).as_posix(): path.read_bytes() for path in every if path.is_file()}
 
 
 def without_ids(names) -> list[str]:
-    """File names without the ids that hold a moment, and without bills: what is asked again is on another one."""
+    """Return file names without time-dependent ids and without bills, which may differ."""
     return sorted(name.partition("fit_version=")[0] for name in names if not name.startswith("parts/bills/"))
 
 
 @pytest.fixture(scope="module")
 def on_disk(tmp_path_factory) -> Path:
-    """The same workspace after a night with its data in a folder."""
+    """Run the same workspace with its data in a folder."""
     folder = make(tmp_path_factory.mktemp("disk") / "ws", JUDGES)
     assert "materialised" in care(folder, "run")
     return folder
@@ -349,7 +349,7 @@ def test_requests_to_a_silent_store_time_out(tmp_path, monkeypatch):
 
 
 def one_sentence(output: str) -> str:
-    """What a command printed, if it is one sentence that says how to go on."""
+    """Return a command's output if it is one sentence with a next step."""
     text = " ".join(output.split())
     assert text.startswith("error: s3://")
     assert "Traceback" not in text

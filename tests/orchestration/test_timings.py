@@ -1,4 +1,4 @@
-"""Times of runs equal Dagster's record, and costs equal the server's count."""
+"""Tests that times of runs equal Dagster's record, and costs equal the server's count."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_paid_judge(folder, vendor):
 
 
 def seconds_of_steps(folder):
-    """The seconds of all steps, by Dagster's own events."""
+    """Return the seconds of all steps by Dagster's events."""
     kinds, seconds = dg.DagsterEventType, 0.0
     with workspace_instance(load_workspace(folder)) as instance:
         for record in instance.get_run_records():

@@ -1,7 +1,7 @@
-"""Run every command that CARE prints, with its blanks filled in, each in its own folder.
+"""Tests that run every command that CARE prints, with its blanks filled in, each in a new folder.
 
-Commands run in this process by typer's runner, in copies of one prepared folder: a workspace with three fits, of which
-the last is held back, and the tables that the documentation names.
+Commands run in this process with typer's runner, in copies of one folder: a workspace with three fits, the last of them
+blocked, and the tables of the documentation.
 """
 
 import csv
@@ -54,7 +54,7 @@ NOT_TYPED = {
     "care label --repeat 10": "an option that is named in a sentence, without what is to be labelled",
     "care run --workspace mine --select group:experiments --full": "takes hours",
 }
-"""Commands that are not typed here, and why."""
+"""Commands that are not run here, with the reasons."""
 
 VALUES = {
     "TESTSET": "one",
@@ -66,7 +66,7 @@ VALUES = {
     "mine": ".",
     "restored": ".",
 }
-"""What is written in the place of a word, in a copy of ``prepared``; it knows FIT_VERSION."""
+"""Value for each placeholder, in a copy of ``prepared``, which knows FIT_VERSION."""
 
 PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
 REPORT = "care judges report"
@@ -97,7 +97,7 @@ INSTEAD = {
     "care run --workspace FILLED_IN": "care run --workspace .",
     "care run FILLED_IN": "care run --workspace .",
 }
-"""Commands of which a value is not the same everywhere."""
+"""Commands whose placeholder needs another value."""
 
 
 def write_table(path: Path, header: str, rows: Iterator[tuple[object, ...]] | list[tuple[object, ...]]) -> None:
@@ -106,7 +106,7 @@ def write_table(path: Path, header: str, rows: Iterator[tuple[object, ...]] | li
 
 
 def write_tables(folder: Path) -> None:
-    """The files that the documentation names: of 80 answers of two systems, and of 80 pairs."""
+    """Write the files of the documentation: for 80 answers of two systems, and for 80 pairs."""
     rng = random.Random(3)
     ids, judges = [f"q{k}" for k in range(80)], ("ann", "bob", "cat", "dan", "eve")
     quality = {i: rng.gauss(0, 1) + k % 2 for k, i in enumerate(ids)}
@@ -140,7 +140,7 @@ def write_tables(folder: Path) -> None:
 
 
 def prepare(folder: Path) -> None:
-    """The workspace, its three fits, and the tables beside them."""
+    """Create the workspace, its three fits, and the tables beside it."""
     make(folder, judges=JUDGES, care=CARE + OPEN)
     write_tables(folder)
     lines = (folder / "one.csv").read_text().splitlines()
@@ -167,7 +167,7 @@ def prepared(made_once) -> Path:
 
 
 def to_type(fit_version: str) -> dict[str, str]:
-    """What is typed for each printed command that neither the test of README nor that of the first panel types."""
+    """Return each printed command, filled in, that the tests of README and of the first panel do not run."""
     values = {**VALUES, "FIT_VERSION": fit_version}
     elsewhere = {*commands_of_readme(), *"".join(blocks("index.md", "sh")).splitlines()}
     typed: dict[str, str] = {}
@@ -204,7 +204,7 @@ def test_every_printed_command_works(prepared, tmp_path, monkeypatch):
 
 
 def in_a_terminal(command: str, folder: Path, presses: str) -> tuple[int, str]:
-    """Exit code and what is shown of a command in a pseudo-terminal; a key is pressed whenever it asks and waits."""
+    """Run a command in a pseudo-terminal, press a key at each question, and return exit code and screen."""
     master, slave = pty.openpty()
     words = ["bash", "-c", command]
     process = subprocess.Popen(
@@ -228,7 +228,7 @@ def in_a_terminal(command: str, folder: Path, presses: str) -> tuple[int, str]:
 
 
 def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatch):
-    """Whichever state the test set is in, from a folder that is not the workspace's, whose name has a space."""
+    """They work in each state of the test set, from another folder, and with a space in the folder's name."""
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     folder = workspace_after_run.rename(workspace_after_run.with_name("a workspace"))
 

@@ -1,4 +1,4 @@
-"""Databases of other releases: an older one is rebuilt, a later one is never replaced."""
+"""Tests of databases of other releases: an older one is rebuilt, and a newer one is never replaced."""
 
 import shutil
 
@@ -14,7 +14,7 @@ from warehouse.database import SCHEMA_VERSION
 
 
 def made_by(folder, schema: int) -> bytes:
-    """Let the database be one of another schema; returns the file."""
+    """Change the database to another schema version, and return its file."""
     warehouse = load_workspace(folder).warehouse
     with warehouse.writer() as connection:
         connection.execute("UPDATE schema_version SET version = ?, written_by = 'another'", [schema])
@@ -22,7 +22,7 @@ def made_by(folder, schema: int) -> bytes:
 
 
 def materialised(folder, asset: str, partition: str) -> dg.ExecuteInProcessResult:
-    """A run with the resources that a run of Dagster's daemon has."""
+    """Run an asset with the resources of a run by Dagster's daemon."""
     with workspace_instance(load_workspace(folder)) as instance:
         return (
             build_defs(folder)
@@ -82,7 +82,7 @@ def test_the_daemon_rejects_a_later_database_and_does_not_change_it(workspace_af
 
 
 def test_a_deployment_is_detected_by_two_variables(workspace_after_run, tmp_path, monkeypatch):
-    """``DAGSTER_HOME`` alone may belong to another project of the person who types the command."""
+    """``DAGSTER_HOME`` alone may belong to another project of the user."""
     workspace, home = load_workspace(workspace_after_run), tmp_path / "home"
     own = workspace.data / "dagster"
     for name, served, expected in (

@@ -1,4 +1,4 @@
-"""Fit, read, label and fit again tables of scores as users have them."""
+"""Tests of fitting, reading and labelling realistic tables of scores, and of fitting again."""
 
 import csv
 import html
@@ -23,13 +23,13 @@ def care(*words):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty folder in which the commands are typed."""
+    """Change to an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def estimates(folder):
-    """Aggregator -> item -> estimate, of a fit's folder."""
+    """Return the estimates in a fit's folder, by aggregator and item."""
     rows = pq.read_table(folder / "aggregates.parquet").to_pylist()
     found = {}
     for row in rows:
@@ -38,7 +38,7 @@ def estimates(folder):
 
 
 def output_with_verdict(result, folder):
-    """What the command printed, whose verdict is that of fit.json and of the page."""
+    """Return a command's output, after a check that fit.json and page have the same verdict."""
     assert result.exit_code == 0, result.output
     sentence = json.loads((folder / "fit.json").read_text())["verdict"]["sentence"]
     assert sentence in result.stdout
@@ -47,7 +47,7 @@ def output_with_verdict(result, folder):
 
 
 def advised(result, start):
-    """The first command that the verdict tells a person to type that begins so, without ``care``."""
+    """Return the verdict's first command with this beginning, without ``care``."""
     lines = [line.strip() for line in result.stdout.splitlines()]
     return shlex.split(next(line for line in lines if line.startswith(f"care {start}")))[1:]
 
@@ -90,7 +90,7 @@ def test_three_judges_with_pass_or_fail_on_forty_items(here, rng):
 
 
 def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
-    """Half of the judges like long answers, which nothing but the texts can show."""
+    """Half of the judges reward length, which only the texts can show."""
     columns = ("instruction", "output")
     quality, length = rng.normal(size=(2, 240))
     words = np.exp(4 + 0.5 * length).astype(int)
@@ -123,7 +123,7 @@ def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
 
 
 def write_wide(path, rng):
-    """A wide table as pandas saves it: an index, a text, blanks, three judges on 1 to 10 and one on 0 to 100."""
+    """Write a wide table as pandas does: an index, a text, blanks, three judges on 1 to 10, and one on 0 to 100."""
     quality = rng.normal(5.5, 1.8, size=120)
     columns = {judge: np.clip(np.round(quality + rng.normal(size=120)), 1, 10) for judge in "abc"}
     columns["reward"] = np.clip(np.round(11 * quality - 10 + rng.normal(scale=10, size=120)), 0, 100)
@@ -197,7 +197,7 @@ def test_an_impossible_scale_is_rejected(here, rng, words, message):
 
 @pytest.mark.slow
 def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tmp_path, rng):
-    """Recorded scores are brought to the test set's scale when read, those of a judge that is asked, for a fit."""
+    """Recorded scores are rescaled when read, and those of an asked judge before a fit."""
     folder = make(tmp_path / "ws", judges=(), n=120)
     _, columns, blank = write_wide(folder / "wide.csv", rng)
     texts = "".join(f"i{k:03d},{'word ' * (k % 7 + 1)}\n" for k in range(120))
@@ -229,5 +229,5 @@ def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tm
 
 
 def read_panel(folder):
-    """The matrix of the fit of the test set ``one``."""
+    """Return the matrix of the fit of the test set ``one``."""
     return load_workspace(folder).fit_folder("one").read_panel()

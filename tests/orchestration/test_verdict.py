@@ -1,4 +1,4 @@
-"""Every place reports the same verdict on a fit, for each kind of panel."""
+"""Tests that all places report the same verdict on a fit, for each kind of panel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Columns = dict[str, np.ndarray]
 
 
 def panel(kind: str) -> Columns:
-    """Judges by name, each with a score for every item."""
+    """Return the judges' scores of all items, by judge."""
     rng = np.random.default_rng(5)
     quality, style = rng.normal(size=ITEMS), rng.normal(size=ITEMS)
 
@@ -46,7 +46,7 @@ def write_scores(path: Path, columns: Columns) -> None:
 
 
 def workspace_of(folder: Path, columns: Columns) -> Path:
-    """A workspace of recorded scores, with a judge that cannot be asked, so each run sends an alert."""
+    """Create a workspace of recorded scores, with a judge that cannot be asked, so each run sends an alert."""
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True)
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
@@ -62,7 +62,7 @@ def workspace_of(folder: Path, columns: Columns) -> Path:
 
 @dataclass(frozen=True)
 class Reported:
-    """The verdict in each place."""
+    """Verdict in each place that reports it."""
 
     run: str
     status: str
@@ -73,13 +73,13 @@ class Reported:
     database: tuple
 
     def all_texts(self) -> list[str]:
-        """Every text that must hold the sentence; a test set that never had a panel has no page."""
+        """Return all texts that must contain the sentence; a test set without a panel has no page."""
         page = [] if self.page is None else [self.page]
         return [self.run, self.status, self.status_json, *page, self.index]
 
 
 def run_and_read(folder: Path, code: int = 1) -> Reported:
-    """Bring a workspace up to date, and read every place."""
+    """Run a workspace, and read the verdict in all places."""
     report = folder / "data" / "report"
     run = care(folder, "run", code=code)
     page = report / "testset-one.html"
@@ -96,7 +96,7 @@ def run_and_read(folder: Path, code: int = 1) -> Reported:
 
 
 def assert_same_verdict_everywhere(places: Reported, state: str) -> str:
-    """Every place shows the sentence of the JSON document; returns it."""
+    """Assert that all places show the sentence of the JSON document, and return it."""
     sentence = places.json["sentence"]
     assert places.json["state"] == state
     assert places.database == (state, sentence, places.json["fit_version"])
@@ -106,7 +106,7 @@ def assert_same_verdict_everywhere(places: Reported, state: str) -> str:
 
 
 def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
-    """What ``care fit`` prints of the same panel, and its fit.json; page and terminal show the sentence of fit.json."""
+    """Return the output of ``care fit`` on the same panel, and its fit.json, after comparing page and terminal."""
     write_scores(tmp_path / "single.csv", columns)
     words = ["fit", tmp_path / "single.csv", "--out", tmp_path / "out", "--intervals", 0, "--aggregator", "care", *more]
     result = CliRunner().invoke(app, [str(word) for word in words])
@@ -120,7 +120,7 @@ def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
 
 @pytest.fixture
 def clear(made_once, tmp_path) -> Path:
-    """A workspace of a clear panel after its first run."""
+    """Create a workspace of a clear panel, and run it once."""
     built = made_once("clear_panel", lambda folder: run_and_read(workspace_of(folder / "ws", panel("clear"))))
     return shutil.copytree(built / "ws", tmp_path / "ws", symlinks=True)
 
@@ -165,7 +165,7 @@ def test_a_truncated_or_missing_file_of_scores_is_named(clear):
 
 @pytest.mark.slow
 def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
-    """Two judges come who side with the other of two systems, and the limits let nothing pass."""
+    """Two new judges favour the other of two systems, and the limits block any change."""
     columns = panel("clear")
     style = np.random.default_rng(7).normal(size=ITEMS)
     folder = workspace_of(tmp_path / "ws", columns)
@@ -210,7 +210,7 @@ def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
 
 @pytest.mark.slow
 def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
-    """The judges of the second factor leave, and the fit that is then clear is replaced by the ambiguous one."""
+    """After the judges of the second factor leave, the ambiguous fit is pinned in place of the clear one."""
     folder = workspace_of(tmp_path / "ws", panel("two factors"))
     (folder / "judges" / "oracle.yaml").unlink()
     care(folder, "run")
@@ -242,7 +242,7 @@ def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
 
 @pytest.mark.slow
 def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
-    """Where its page is lost, that of the newer one is drawn, and every place reports that."""
+    """If its page is lost, the newer fit's page is written, and all places report this fit."""
     first, page = verdict_of(clear)["fit_version"], clear / "data" / "report" / "testset-one.html"
 
     def tables() -> str:
@@ -268,7 +268,7 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
 
 @pytest.mark.slow
 def test_systems_are_compared_by_the_published_fit(tmp_path):
-    """Five of six judges are reversed: that fit is blocked, accepted, and taken back."""
+    """Five of six judges are reversed; the new fit is blocked, accepted, and rolled back."""
     folder, columns = workspace_of(tmp_path / "ws", panel("clear")), panel("clear")
     made_by = ["model", *("new" if column > np.median(columns["a0"]) else "old" for column in columns["a0"])]
     lines = (folder / "items.csv").read_text().splitlines()
@@ -380,7 +380,7 @@ def test_status_and_rollback_work_while_the_score_file_is_truncated(clear):
 
 @pytest.mark.slow
 def test_a_run_with_unreadable_recorded_scores_fails(clear):
-    """Also if a fit is blocked: no step accepts it."""
+    """The run also fails if a fit is blocked, and no next step accepts the fit."""
     whole = (clear / "scores.csv").read_text()
     write_scores(clear / "scores.csv", {**panel("clear"), "a0": np.full(ITEMS, 2.0)})
     care(clear, "run", code=1)

@@ -1,4 +1,4 @@
-"""The UI of ``care ui`` answers the user's browser and refuses other sites."""
+"""Tests that the UI of ``care ui`` answers the user's browser and refuses other sites."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from tests.support.servers import dagster_webserver
 from tests.support.workspaces import make
 
 CHANGE = 'mutation{setConcurrencyLimit(concurrencyKey:"x",limit:3)}'
-"""A change of the instance that needs no workspace."""
+"""Change of the instance that needs no workspace."""
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def server(tmp_path_factory):
 
 
 def _raw(port: int, method: str, target: str, headers: list[tuple[str, str]], body: str = "") -> int:
-    """The status code that a request gets, sent byte for byte."""
+    """Send a request byte for byte, and return the status code."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {text}" for name, text in headers)]
     if body:
         lines.append(f"Content-Length: {len(body)}")

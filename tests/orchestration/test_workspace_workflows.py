@@ -1,7 +1,7 @@
-"""Whole workflows over a workspace: each command, and what it prints.
+"""Tests of whole workflows: each command, and its output.
 
-The paper's workspace on the recorded scores, the demo beside recorded scores of one's own, and a workspace made by hand
-from a stranger's files.
+The workspaces are the paper's with recorded scores, the demo with a user's recorded scores, and one written by hand
+from two tables.
 """
 
 import csv
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    """A server that grades by the length of what it is asked."""
+    """Start a server that grades by the length of the question."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     with Server(lambda text, _: answer(str(len(text) % 10))) as server:
         yield server
@@ -31,7 +31,7 @@ def endpoint(monkeypatch):
 
 @pytest.mark.data
 def test_the_papers_workspace_runs_and_a_second_run_has_nothing_to_do(tmp_path, data_dir, monkeypatch):
-    """README's line, with fewer resamples: no failure, README's table, and nothing to do the second time."""
+    """The test runs README's command with fewer resamples, and compares README's table."""
     monkeypatch.setenv("CARE_DATA_DIR", str(data_dir))
     folder = shutil.copytree(ROOT / "examples" / "paper", tmp_path / "paper", ignore=shutil.ignore_patterns("data"))
     with (folder / "care.yaml").open("a") as settings:
@@ -51,7 +51,7 @@ def test_the_papers_workspace_runs_and_a_second_run_has_nothing_to_do(tmp_path, 
 
 
 def results_table() -> dict[str, list[float]]:
-    """The order of each aggregator on each test set, as the table of these results has it."""
+    """Return the order of each aggregator on each test set in the page of results."""
     table = (ROOT / "benchmarks" / "results" / "examples-paper.md").read_text()
     rows = re.findall(r"^\| (\w+) \((?:AUC|tau)\) \| [\d,]+ \|(.*)\|$", table, re.M)
     assert len(rows) == 7
@@ -59,7 +59,7 @@ def results_table() -> dict[str, list[float]]:
 
 
 def measured(folder: Path, testset: str) -> list[float]:
-    """The same of a workspace, as it is stored."""
+    """Return the same figures from a workspace."""
     rows = query(
         folder,
         "SELECT f.aggregator, coalesce(e.auc, e.tau) FROM latest_fits f JOIN evaluations e USING (fit_id) "
@@ -69,7 +69,7 @@ def measured(folder: Path, testset: str) -> list[float]:
 
 
 def test_the_demo_and_own_recorded_scores_share_a_workspace(tmp_path):
-    """Recorded judges score one test set only, the demo's programs both, and neither test set loses its panel."""
+    """Recorded judges score one test set and programs both; each test set has a panel."""
     folder = make_programs(tmp_path / "mixed")
     write_own(folder)
     (folder / "testsets" / "own.yaml").write_text(
@@ -90,7 +90,7 @@ def test_the_demo_and_own_recorded_scores_share_a_workspace(tmp_path):
 
 
 def write_own(folder: Path, *texts: str) -> None:
-    """A wide table of three judges, and their items; all texts of an item, or those that are named."""
+    """Write a wide table of three judges, and their items with all texts or with the named texts."""
     rng = np.random.default_rng(7)
     quality = rng.uniform(20, 80, ITEMS)
     judges = {name: np.clip(quality + rng.normal(0, 12, ITEMS), 0, 100) for name in ("gpt", "claude", "llama", "qwen")}
@@ -109,7 +109,7 @@ def write_own(folder: Path, *texts: str) -> None:
 
 
 def own_workspace(folder: Path, endpoint: Server, *texts: str) -> Path:
-    """A workspace by hand: two YAML files and a stranger's two tables, whose columns nobody names."""
+    """Create a workspace by hand: two YAML files, and two tables without named columns."""
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True)
     (folder / "care.yaml").write_text(QUICK)
@@ -139,7 +139,7 @@ def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
 
 
 def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_it(tmp_path, endpoint):
-    """The doctor and the forecast say it; who runs all the same is told which judge is red and why, every time."""
+    """Doctor and forecast report it; each run reports the failed judge and the reason."""
     folder = own_workspace(tmp_path / "own", endpoint, "response")
     needs = "judge 'api': template 'answer_rating' needs prompt, which no item of own has"
     (failure,) = [row["failure"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"]
@@ -165,7 +165,7 @@ def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_
 
 
 def test_a_test_set_without_scores_does_not_affect_other_test_sets(tmp_path):
-    """Of two test sets that a judge is said to score, one has no score file: the other is loaded and fitted."""
+    """One of a judge's two test sets has no score file; the other is loaded and fitted."""
     folder = make(tmp_path / "ws", judges=())
     write_own(folder)
     (folder / "testsets" / "own.yaml").write_text(
@@ -182,7 +182,7 @@ def test_a_test_set_without_scores_does_not_affect_other_test_sets(tmp_path):
 
 
 def test_messages_in_a_copied_workspace_name_its_folder(one_run, workspace_after_run):
-    """Nothing is to be made of it; page, index and document name the folder that it lies in now."""
+    """No asset is stale; page, index and document must name the new folder."""
     reported = [
         workspace_after_run / "data" / "report" / name for name in ("testset-one.html", "index.html", "verdicts.json")
     ]

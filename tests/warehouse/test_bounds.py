@@ -1,4 +1,4 @@
-"""What is read has bounds: memory, how far a file unpacks, how long a query takes; and honest files keep below them."""
+"""Tests of limits for input: memory, size of unpacked files, duration of queries; honest files stay below them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 def read_with_400_megabytes(path: Path, how: str = "scores") -> str:
-    """The message of a process that has so much memory left; empty where it reads the file."""
+    """Read a file in a process with 400 MB of memory; return its message, or an empty text after success."""
     done = subprocess.run(
         [sys.executable, "-c", _READS, str(path), how], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -50,7 +50,7 @@ def read_with_400_megabytes(path: Path, how: str = "scores") -> str:
 
 
 def far_too_large(kind: str, path: Path) -> None:
-    """A file whose table takes several times 400 MB."""
+    """Write a file whose table needs several times 400 MB."""
     if kind == "sql":
         path.write_text("SELECT 'item ' || k AS item_id, k AS a, k AS b FROM range(50000000) t(k)")
     elif kind == "json":
@@ -105,7 +105,7 @@ def test_the_limit_is_that_of_the_outermost_reading_and_is_taken_back(monkeypatc
 
 
 def test_addresses_that_are_reserved_and_not_used_are_no_memory(monkeypatch):
-    """Threads and allocators reserve far more than they use; what is used counts."""
+    """Threads and allocators reserve much more memory than they use."""
     monkeypatch.setattr(bounds, "free_memory", lambda: 300 << 20)
     with bounds.within_memory("a table"):
         kept = []
@@ -152,7 +152,7 @@ def test_a_query_without_an_end_is_ended(tmp_path, monkeypatch):
 
 
 def laughs(levels: int) -> str:
-    """A document of a few lines that ten of the one above make ten times as many values each."""
+    """Return a short document in which each line repeats the line above ten times."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 10)}]" for k in range(1, levels)]
     return "\n".join(lines)

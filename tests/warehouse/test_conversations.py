@@ -1,4 +1,4 @@
-"""Conversations with calls of tools, from a file or a frame to the texts that a judge reads."""
+"""Tests of conversations with tool calls, from a file or a frame to the texts for a judge."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Names that a file or a frame holds in a dictionary are read as if they were written out, in the order of rows."""
+"""Tests that dictionary-encoded names in a file or a frame are read like plain names, in the order of rows."""
 
 from __future__ import annotations
 

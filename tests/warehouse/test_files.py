@@ -1,4 +1,4 @@
-"""Score files: every layout reads the same, and bad input is refused with reason and place."""
+"""Tests of score files: every layout gives the same scores, and bad input is refused with reason and place."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def test_layouts_and_formats_agree(tmp_path):
 
 
 def test_a_named_decimal_mark_decides_about_thousands(tmp_path):
-    """The error that asks for the decimal mark names a way that works."""
+    """The error that asks for the decimal mark must name a method that works."""
     path = tmp_path / "scores.csv"
     path.write_text('item_id,a,b\nx,"2,600","1,250.5"\ny,300,"-1,000,000"\n')
     with pytest.raises(InputError, match="may stand before decimals or thousands; choose with --decimal"):
@@ -200,7 +200,7 @@ def test_labels_and_families(tmp_path):
 
 
 class FrameOfAnotherLibrary:
-    """What any library hands out that speaks Arrow's PyCapsule interface, and nothing else of a frame."""
+    """Frame that offers only Arrow's PyCapsule interface."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -375,7 +375,7 @@ def test_json_lines_with_several_types_and_keys_become_columns_of_one_type(tmp_p
 
 
 def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch):
-    """Joined to a folder, ``s3://bucket/items.csv`` would name a file in a folder that is called ``s3:``."""
+    """Joined to a folder, ``s3://bucket/items.csv`` would name a file in a folder called ``s3:``."""
     monkeypatch.setenv("CARE_TEST_STORE", "gs://bucket")
     for path in ("s3://bucket/items.csv", "${CARE_TEST_STORE}/items.csv"):
         with pytest.raises(InputError, match=r"://bucket/items\.csv is a URL; give a local path"):
@@ -384,7 +384,7 @@ def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch):
 
 
 def test_a_resolved_path_has_no_parent_steps_and_is_the_opened_file(tmp_path):
-    """A link in the middle leads to its target, whose folder is one step back; a link at the end keeps its name."""
+    """Links in the middle of a path are followed; a link at its end keeps its name."""
     (tmp_path / "far" / "ws").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "far" / "ws")
     for folder in (tmp_path, tmp_path / "far"):
@@ -399,7 +399,7 @@ def test_a_resolved_path_has_no_parent_steps_and_is_the_opened_file(tmp_path):
 
 
 def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
-    """JSON can spell half of a surrogate pair, which UTF-8, and so no part and no hash, can hold."""
+    """JSON can contain half of a surrogate pair, which UTF-8, parts and hashes cannot."""
     rows = [
         '{"item_id": "a", "prompt": "\\ud83d what", "response": "it is so", "tags": ["\\ude00", "x"]}',
         '{"item_id": "b", "prompt": "\\ud83d\\ude00 is whole", "response": "é"}',

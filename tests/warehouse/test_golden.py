@@ -1,6 +1,6 @@
-"""A workspace of commit b8b031e opens, asks no judge again and keeps its published fits.
+"""Tests that a workspace of commit b8b031e opens, asks no judge again and keeps its published fits.
 
-``golden/build.py`` built it. Where an option of care.yaml is renamed, rename it here after unpacking.
+``golden/build.py`` built the workspace. If an option of care.yaml is renamed, rename it here after unpacking.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from warehouse.documents import record_of
 
 PACKED = Path(__file__).parent / "golden" / "b8b031e.tar.xz"
 PUBLISHED = {"one": "d4f6d3919924f063", "recorded": "5abbf7250bb293b3"}
-"""The fit of each test set that is published in it."""
+"""Published fit of each test set."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def golden(tmp_path):
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The content of every file of scores, bills and fits; a run adds to the list of publications only."""
+    """Return hashes of the files of scores, bills and fits; a run may only add publications."""
     parts = folder / "data" / "parts"
     files = [path for kind in ("scores", "bills", "fits") for path in (parts / kind).rglob("*.*")]
     files = [path for path in files if not path.name.startswith((".", "publications"))]
@@ -60,9 +60,9 @@ def test_it_opens_and_would_ask_nobody(golden):
 
 
 def test_a_run_without_its_database_keeps_every_score_and_fit(golden):
-    """The database may be rebuilt by a later release: the parts are the record.
+    """A later release rebuilds the database from the parts.
 
-    The endpoint of its judge is gone, which only the canary may notice: it asks again on another day.
+    The judge's endpoint no longer exists; only the canary asks it, on another day.
     """
     before, scored = digests(golden), score_rows(golden)
     with (golden / "care.yaml").open("a") as settings:

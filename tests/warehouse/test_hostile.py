@@ -1,4 +1,4 @@
-"""Findings of the fuzzer in readers of files and importers, each as small as possible."""
+"""Tests of the fuzzer's findings in readers of files and importers, each as small as possible."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 FOUND = [("file", 101), ("file", 24), ("frame", 24), ("importer", 0), ("program", 23), ("labels", 5), ("call", 3)]
 FOUND += [("batch", case) for case in (1, 2, 9, 16, 132, 305)]
 AGAIN = [("part", 45, 3507), ("declared", 45, 4533), ("declared", 45, 1421)]
-"""Targets, seeds (0 for ``FOUND``) and numbers of cases that were findings once."""
+"""Targets, seeds (0 for ``FOUND``) and numbers of cases that were findings in earlier releases."""
 
 
 @pytest.mark.parametrize(("target", "seed", "case"), [*((target, 0, case) for target, case in FOUND), *AGAIN])
@@ -90,7 +90,7 @@ def test_one_cell_far_away_asks_for_no_memory(tmp_path):
 
 
 def test_an_arrow_table_whose_offsets_lead_out_of_it_is_refused():
-    """Followed, they end the process."""
+    """Reading beyond the buffers would end the process."""
     table = pa.table({"item_id": ["x", "y"], "a": [1.0, 2.0], "b": [2.0, 1.0]})
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -151,7 +151,7 @@ def test_dates_outside_the_calendar_are_refused(kind):
 
 @pytest.fixture
 def queried(tmp_path, monkeypatch):
-    """A folder with a table and with links out of it, and files that a query must not reach; HOME is above both."""
+    """Create a folder with a table and links to other folders, and forbidden files; HOME is above both."""
     folder = tmp_path / "home, of 'a' query"
     (folder / "below").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
@@ -271,7 +271,7 @@ def test_a_message_has_neither_escape_sequences_nor_more_than_four_hundred_chara
 
 
 def test_a_missing_extra_stays_what_it_is(tmp_path, monkeypatch):
-    """What is to be installed is no fault of the file."""
+    """A missing package is not an error of the file."""
     monkeypatch.setattr("warehouse.importers.registry.IMPORTERS", {"deepeval": lambda *_: __import__("no_such_module")})
     with pytest.raises(ModuleNotFoundError):
         read_import("deepeval", tmp_path)

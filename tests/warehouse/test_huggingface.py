@@ -1,4 +1,4 @@
-"""Data sets read by the real `datasets` library from a folder; every catalog entry against a table of its own shape."""
+"""Tests of data sets read by the `datasets` library from a folder; each catalog entry gets a table of its shape."""
 
 import json
 import subprocess
@@ -114,7 +114,7 @@ def test_one_entry_is_built_from_another_one():
 
 @pytest.mark.parametrize("name", OF_THE_HUB)
 def test_every_catalog_entry_is_valid_and_readable(name, tmp_path):
-    """Against rows of the shape that the entry itself describes: names cannot be checked without the hub."""
+    """The rows follow the entry's own description, because its names cannot be checked without the hub."""
     spec = spec_of(name)
     hub = spec.source
     assert isinstance(hub, HuggingFaceSource)
@@ -142,14 +142,14 @@ def test_every_catalog_entry_is_valid_and_readable(name, tmp_path):
 
 
 def entry(name):
-    """A catalog entry's source."""
+    """Return the source of a catalog entry."""
     hub = spec_of(name).source
     assert isinstance(hub, HuggingFaceSource)
     return hub
 
 
 def test_feedbackqa_is_read_from_its_files_in_their_published_shape(tmp_path):
-    """Rows as public readers of data/feedback_valid.json meet them; a script-based repository is not run any more."""
+    """The rows are as in data/feedback_valid.json, because scripts of repositories do not run any more."""
     rows = [
         {
             "question": "Are masks needed?",
@@ -192,7 +192,7 @@ def test_feedbackqa_is_read_from_its_files_in_their_published_shape(tmp_path):
 
 
 def read_with_class(tmp_path, name, column, names, rows):
-    """The items of a catalog entry whose column is a class, which the library stores as a number."""
+    """Return the items of a catalog entry whose column is a class, which the library stores as a number."""
     import datasets
 
     table = datasets.Dataset.from_dict(rows).cast_column(column, datasets.ClassLabel(names=names))
@@ -202,7 +202,7 @@ def read_with_class(tmp_path, name, column, names, rows):
 
 
 def test_an_aspect_that_is_stored_as_a_class_is_read_by_its_name(tmp_path):
-    """ASSET's card: `aspect` is one of meaning, fluency, simplicity."""
+    """ASSET's card: `aspect` is meaning, fluency or simplicity."""
     texts = {"original": ["He settled in London."] * 3, "simplification": ["He lived in London."] * 3}
     rows = {**texts, "original_sentence_id": [4] * 3, "aspect": [0, 1, 2], "rating": [90, 100, 40]}
     items = read_with_class(tmp_path, "asset", "aspect", ["meaning", "fluency", "simplicity"], rows)
@@ -210,7 +210,7 @@ def test_an_aspect_that_is_stored_as_a_class_is_read_by_its_name(tmp_path):
 
 
 def test_stars_are_stored_from_zero_and_read_from_one(tmp_path):
-    """Yelp's card: `label` is a class whose names are 1 star, 2 star, 3 stars, 4 stars and 5 stars."""
+    """Yelp's card: the classes of `label` are 1 star, 2 star, 3 stars, 4 stars and 5 stars."""
     names = ["1 star", "2 star", "3 stars", "4 stars", "5 stars"]
     items = read_with_class(tmp_path, "yelp", "label", names, {"label": [0, 4], "text": ["Cold soup.", "Perfect."]})
     assert [(i.response, i.gold) for i in items] == [("Cold soup.", 1.0), ("Perfect.", 5.0)]
@@ -244,7 +244,7 @@ def test_half_of_the_raters_are_enough_to_call_a_comment_toxic(tmp_path):
 
 @pytest.mark.parametrize("name", ["shp", "pku_better", "pku_safer", "summarize_comparisons"])
 def test_a_prompt_of_messages_reaches_a_judge_as_a_conversation(tmp_path, name):
-    """The benchmark's loader meets both shapes; never may a judge read the brackets of a list."""
+    """The data have both shapes; a judge must never read the brackets of a list."""
     first = [{"role": "user", "content": "How do I boil an egg?"}]
     longer = [*first, {"role": "assistant", "content": "In water."}, {"role": "user", "content": "How long?"}]
     answers = [[{"role": "assistant", "content": "Seven minutes."}], [{"role": "assistant", "content": "An hour."}]]
@@ -258,7 +258,7 @@ def test_a_prompt_of_messages_reaches_a_judge_as_a_conversation(tmp_path, name):
 
 
 def published(tmp_path, name, rows):
-    """The items of a catalog entry, from rows in the shape in which public readers meet them."""
+    """Return the items of a catalog entry from rows in their published shape."""
     folder = tmp_path / "set"
     folder.mkdir(exist_ok=True)
     file = entry(name).files or "train.jsonl"
@@ -267,7 +267,7 @@ def published(tmp_path, name, rows):
 
 
 def test_a_summary_of_a_news_article_has_its_text_and_one_that_nobody_rated_has_no_gold(tmp_path):
-    """Public readers meet both: `info.post` is empty where `info.article` is not, and `axes.overall` may be empty."""
+    """`info.post` is empty if `info.article` is not, and `axes.overall` may be empty."""
 
     def row(post, article, overall):
         axes = {"overall": overall, "accuracy": 6, "coverage": 5, "coherence": 7, "compatible": None}
@@ -292,7 +292,7 @@ def test_the_question_of_multi_subject_rlvr_is_the_users_message(tmp_path):
 
 
 def test_judgment_bias_has_every_answer_with_its_versions(tmp_path, data_dir):
-    """From the recorded texts of the repository, put back into files of its form; no pair is lost or made up."""
+    """The repository's recorded texts are written in its format; no pair may be lost or invented."""
     recorded = pq.read_table(data_dir / "bias_perturb" / "items.parquet").to_pylist()
     dressed = [row for row in recorded if row["perturbation"] in ("beauty", "authority")]
     files: dict = {name: {} for name in ("raw.json", "rich_content.json", "reference.json")}
@@ -336,7 +336,7 @@ def test_judgment_bias_has_every_answer_with_its_versions(tmp_path, data_dir):
 
 
 def test_settings_that_were_added_later_and_are_not_used_leave_the_version_of_a_source_as_it_was(tmp_path):
-    """Printed by ``TestsetSpec.fingerprint`` of commit f1506ab, which knew neither ``files`` nor ``at_least``."""
+    """The expected text is ``TestsetSpec.fingerprint`` of commit f1506ab, without ``files`` and ``at_least``."""
     rules = {"mean_of": ["label"], "values": {"0": 1, "1": 2}}
     hub = HuggingFaceSource(dataset="somebody/set", split="test", columns={"response": "text"}, gold=rules)
     assert TestsetSpec(name="old", source=hub).fingerprint(tmp_path) == "c5a14a6bb18f5c8c216a7bace1ecdf33"
@@ -348,7 +348,7 @@ def test_both_thresholds_of_a_gold_rule_are_refused():
 
 
 def plant(row, path, value):
-    """Put a value at a path such as a.b[1].c, making what is on the way."""
+    """Set a value at a path such as a.b[1].c, and create missing parents."""
     from warehouse.sources.huggingface import _STEP
 
     steps = [int(place) if place else key for key, place in _STEP.findall(path)]

@@ -1,8 +1,8 @@
-"""Files that other tools wrote, imported: the digits, the texts and the labels of two panels come back as they were.
+"""Tests of files that other tools wrote: the scores, texts and labels of two panels are imported unchanged.
 
-The tools themselves wrote the files in ``imported``, as its README says; parts that no importer reads (events,
-settings) are cut out of the JSON documents. Those of Langfuse and of the released CARE code are written here, as their
-documentation describes them, since neither can be run offline.
+The tools wrote the files in ``imported``, as its README states; events and settings, which no importer reads, are
+removed. The files of Langfuse and of the released CARE code are written here by their documentation, because neither
+can run offline.
 """
 
 import csv
@@ -38,7 +38,7 @@ WITHOUT_LABELS = {"lm_eval", "alpaca_eval"}
 
 
 def write_langfuse(folder: Path, panel: dict) -> Path:
-    """An export of Langfuse to a blob storage, as its documentation describes it."""
+    """Write an export of Langfuse to a blob storage, as its documentation describes it."""
     for name in ("scores", "observations_v2"):
         (folder / name).mkdir(parents=True)
     scores, observations = [], []
@@ -57,7 +57,7 @@ def write_langfuse(folder: Path, panel: dict) -> Path:
 
 
 def write_released(folder: Path, panel: dict) -> Path:
-    """Judges of the released CARE code, the second in another order of rows."""
+    """Write judges of the released CARE code, the second in another order of rows."""
     folder.mkdir(parents=True)
     for column, judge in enumerate(panel["judges"]):
         rows = [
@@ -80,7 +80,7 @@ def path_of(kind: str, panel: str, folder: Path) -> Path:
 
 
 def number(record: ItemRecord) -> int:
-    """Which item of the panel a record is of."""
+    """Return the number of the panel's item in a record."""
     text = record.prompt or record.response or ""
     return int(re.search(r"What is (\d)\+", text)[1])
 
@@ -262,7 +262,7 @@ def test_the_command_names_what_it_can_write(tmp_path):
 
 
 def test_every_tool_is_named_wherever_a_person_reads_or_writes_its_name():
-    """A new importer has to be in the help of `care import`, in a test set's file and in the documentation."""
+    """A new importer must be in the help of `care import`, in the test set's file and in the documentation."""
     assert {*get_args(ImportSource.model_fields["tool"].annotation)} == {*IMPORTERS}
     help_text = CliRunner().invoke(app, ["import", "--help"]).output
     documented = (Path(__file__).parents[2] / "docs" / "data.md").read_text()

@@ -1,4 +1,4 @@
-"""Texts of items, read in ranges of rows: what is read is what reading all at once gives."""
+"""Tests that texts of items read in ranges of rows equal those read at once."""
 
 import random
 
@@ -15,7 +15,7 @@ from warehouse.storage import DamagedError, notes_in
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    """Fifty items in groups of sixteen rows."""
+    """Store fifty items in groups of sixteen rows."""
     monkeypatch.setattr(parts, "_ITEMS_PER_GROUP", 16)
     chance = random.Random(1)
     records = [

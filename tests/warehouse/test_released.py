@@ -1,4 +1,4 @@
-"""The scores that the paper's authors published, read from a small copy of their repository's layout."""
+"""Tests of the paper's published scores, read from a small copy of their repository's layout."""
 
 import csv
 
@@ -21,7 +21,7 @@ def write(path, rows):
 
 @pytest.fixture
 def clone(tmp_path):
-    """Sixty comments, two of the same text, and three judges, the last in reversed order."""
+    """Write sixty comments, two of them with the same text, and three judges, the last in reversed order."""
     rng, folder = np.random.default_rng(0), tmp_path / "CARE"
     texts = ["twice", "twice", *(f"comment {k}, with a comma" for k in range(58))]
     rows = [{"label": k % 2, "text": text, "toxicity": 0.0} for k, text in enumerate(texts)]

@@ -1,4 +1,4 @@
-"""A folder that is a copy of a store: here the store is another folder, which needs no server."""
+"""Tests of a folder that is a local copy of a store; here, another folder is the store, without a server."""
 
 import ast
 import json
@@ -32,23 +32,23 @@ from warehouse.storage import (
 
 @pytest.fixture
 def store(tmp_path) -> Path:
-    """The folder that is the store."""
+    """Return the folder that is the store."""
     return tmp_path / "store"
 
 
 @pytest.fixture
 def machine(tmp_path, store):
-    """``machine(name)``: the copy that a machine of this name has."""
+    """Return ``machine(name)``: the local copy of a machine of this name."""
     return lambda name="one": copy_of(tmp_path / name, store.as_uri())
 
 
 def at_work(copy: StoreCopy, caught_up=lambda: None, **more):
-    """Hold the lease for a copy."""
+    """Hold the store's lease for a local copy."""
     return copy.writing("`care test`", more.pop("report", print), more.pop("patience", 10.0), caught_up)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Every file of a store, or of a data folder as far as the store has it."""
+    """Return all files of a store, or those files of a data folder that the store has."""
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     return {name: content for name, content in files.items() if not name.startswith(("store/", "lease.json"))}
 
@@ -183,7 +183,7 @@ def test_a_write_that_is_killed_at_any_step_is_repaired_by_the_next_command(mach
 
 
 def test_a_file_that_was_deleted_elsewhere_does_not_come_back_after_a_kill(machine, monkeypatch):
-    """The process was killed after the rename, and another machine has forgotten the item meanwhile."""
+    """The process was killed after the rename, and then another machine removed the item."""
     here, there = machine("one"), machine("two")
     keep = here.keep
     with at_work(here), monkeypatch.context() as patched:
@@ -240,11 +240,11 @@ DELETES_BY_ITSELF = {
     ("assets/state/retention.py", "sweep"),
     ("assets/state/repair.py", "_dagster"),
 }
-"""Functions that delete or rename files of which no store knows, or that notify the store themselves."""
+"""Functions that delete or rename files unknown to a store, or that notify the store themselves."""
 
 
 def test_what_is_kept_is_deleted_through_storage():
-    """A file that is deleted otherwise would come back from the store."""
+    """Otherwise the store would restore a deleted file."""
     root = Path(__file__).parents[2]
     others = set()
     for path in (path for package in ("warehouse", "assets") for path in (root / package).rglob("*.py")):
@@ -257,7 +257,7 @@ def test_what_is_kept_is_deleted_through_storage():
 
 
 def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_path, store, monkeypatch):
-    """Nobody could know which of its files the store lacks."""
+    """CARE cannot know which of its files the store lacks."""
     settings = tmp_path / "care.yaml"
     settings.write_text(f"data: {store.as_uri()}\n")
     with exclusive_lock(load_workspace(tmp_path)):
@@ -335,7 +335,7 @@ def test_a_renewed_lease_stays(machine, monkeypatch):
 
 
 def write_until_refused(copy: StoreCopy) -> None:
-    """Write for a minute at most."""
+    """Write until an error, for at most a minute."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
         write_bytes(copy.folder / "report" / "a", b"here")

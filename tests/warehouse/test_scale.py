@@ -1,4 +1,4 @@
-"""Work that must grow no faster than the items do, measured in CPU time, which other processes hardly change."""
+"""Tests of work whose CPU time must not grow faster than the number of items."""
 
 import time
 
@@ -9,11 +9,11 @@ from warehouse.items import ItemRecord
 from warehouse.panel_rows import replace_slice, replace_testset
 
 LINEAR, QUADRATIC = 4, 16
-"""How much longer four times the items take."""
+"""Factor of time for four times the items, if the growth is linear or quadratic."""
 
 
 def load_cpu_seconds(folder, n: int) -> float:
-    """CPU time of loading ``n`` items, one judge's scores of them, and then ``n`` other items in their place."""
+    """Return the CPU time of loading ``n`` items, a judge's scores, and then ``n`` other items in their place."""
     warehouse = Warehouse(folder / f"{n}.duckdb")
     testsets = [[ItemRecord(f"{name}{k}", response=f"text {k}") for k in range(n)] for name in ("old", "new")]
     keys = [[f"key of {record.item_id}" for record in records] for records in testsets]

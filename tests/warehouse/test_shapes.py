@@ -1,4 +1,4 @@
-"""Files as people have them: an item that several columns name, judges that were asked several times, nested scores."""
+"""Tests of realistic files: items named by several columns, repeated judges, nested scores."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ JUDGES = ("gpt", "claude", "qwen", "llama", "mistral")
 
 @pytest.fixture
 def answers() -> pd.DataFrame:
-    """Twenty questions by three systems, the first one best: a row for each answer, a column for each judge."""
+    """Return twenty questions by three systems, the first the best: a row for each answer, a column for each judge."""
     rng = np.random.default_rng(4)
     rows = [(f"q{k}", f"s{s}", rng.normal() - s) for k in range(20) for s in range(3)]
     frame = pd.DataFrame({"question_id": [q for q, _, _ in rows], "model": [s for _, s, _ in rows]})

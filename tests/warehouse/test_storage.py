@@ -1,4 +1,4 @@
-"""One file written, damaged and read: what is not what was written is never taken for it."""
+"""Tests of a file that is written, damaged and read: changed content is never accepted."""
 
 import logging
 import os
@@ -48,7 +48,7 @@ FORMATS = {
 
 
 def as_plain(value):
-    """Something that can be compared with ``==``."""
+    """Return a value that can be compared with ``==``."""
     if isinstance(value, pa.Table):
         return value.to_pydict(), value.schema.metadata
     return value
@@ -56,7 +56,7 @@ def as_plain(value):
 
 @pytest.fixture(params=FORMATS)
 def written(request, tmp_path):
-    """A file of each format, and its reader."""
+    """Write a file of each format, and return it with its reader."""
     write, read = FORMATS[request.param]
     path = tmp_path / "file"
     write(path)
@@ -74,7 +74,7 @@ def test_what_was_written_is_read(tmp_path):
 
 
 def test_a_flipped_bit_is_found_or_changes_nothing(written):
-    """Every byte of a small file, one bit of each: never another content than was written."""
+    """One bit of each byte is flipped; the reader must never return other content."""
     path, read = written
     content, wanted = path.read_bytes(), as_plain(read(path))
     chance, found = random.Random(7), 0
@@ -197,7 +197,7 @@ def test_a_new_name_is_on_the_disk_before_a_write_ends(tmp_path, monkeypatch):
 
 @pytest.fixture
 def parts(tmp_path):
-    """Two batches of one judge's scores."""
+    """Write two batches of one judge's scores."""
     store = PartStore(tmp_path / "parts")
     for item in ("a", "b"):
         row = {"item_id": item, "item_key": f"key of {item}", "score": 1.0, "status": "ok"}
@@ -219,7 +219,6 @@ def test_a_damaged_score_part_is_set_aside_and_the_others_are_read(parts):
 
 
 def test_the_versions_of_items_do_not_depend_on_the_order_of_columns(tmp_path):
-    """A source may give further columns in any order."""
     store = PartStore(tmp_path)
     one, other = ({"a": 1, "b": "x"}, {"b": "x", "a": 1})
     versions = [
@@ -232,7 +231,7 @@ def test_the_versions_of_items_do_not_depend_on_the_order_of_columns(tmp_path):
 
 
 def test_parts_that_were_merged_are_as_old_as_the_newest_of_them(parts):
-    """What may be deleted goes by when scores were written."""
+    """The time when scores were written decides about their deletion."""
     files = sorted(parts.scores_folder("judge", "one").glob("*.parquet"))
     for place, file in enumerate(files):
         os.utime(file, ns=(10**18 + place, 10**18 + place))
@@ -355,7 +354,7 @@ def test_a_full_disk_is_not_a_damaged_database(tmp_path):
 
 
 def test_an_item_whose_score_is_damaged_is_not_done(tmp_path):
-    """Whichever column is damaged: checksums are of pages, and pages of columns."""
+    """Each column is damaged in turn, because checksums are of pages, and pages of columns."""
     store = PartStore(tmp_path / "parts")
     rows = [{"item_id": f"i{k}", "item_key": f"key {k}", "score": k / 7, "status": "ok", "raw": "x"} for k in range(50)]
     path = store.write_scores("judge", "one", "v1", "none", rows)

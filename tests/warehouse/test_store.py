@@ -1,4 +1,4 @@
-"""Parts, the database over them, and the matrix read back."""
+"""Tests of parts, of the database built from them, and of the matrix."""
 
 import re
 import struct
@@ -97,7 +97,7 @@ def test_a_batch_written_twice_is_one_part(store):
 
 @pytest.fixture
 def scattered(store):
-    """A store whose judge has forty parts of one row under two keys, with an item that was asked again."""
+    """Create a store in which a judge has forty parts of one row under two keys, and a repeated item."""
     parts, _ = store
     for k in range(5):
         for key in ("old", "K"):
@@ -123,7 +123,7 @@ def test_parts_are_merged_without_loss(scattered, monkeypatch):
 
 
 def test_merging_that_is_killed_loses_nothing_and_is_finished_by_the_next(scattered, monkeypatch):
-    """At its first writes and deletions, in the middle, at the last one, and never."""
+    """The kills are at the first writes and deletions, in the middle, at the last one, and never."""
     before, folder = contents(scattered), scattered.scores_folder("a/b", "set one")
     done = set(KEYS)
     whole = {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
@@ -188,7 +188,7 @@ def test_a_slice_holds_only_the_rows_under_the_current_keys(store):
 
 
 def test_the_hash_of_a_slice_depends_only_on_its_scores(tmp_path):
-    """Neither the order of rows and items, nor ordinals, nor the other judges change its hash; every score does."""
+    """Order of rows and items, numbers and other judges do not change the hash; each score does."""
     mixed = [*rows([0, 1, 2]), *rows([3], lambda k: None, status="refused"), *rows([4], text_mismatch=True)]
 
     def hash_of(scored, records=RECORDS, keys=KEYS, before=()):
@@ -215,7 +215,7 @@ def test_the_hash_of_a_slice_depends_only_on_its_scores(tmp_path):
 
 
 def test_the_matrix_leaves_out_other_test_sets_and_judges_that_are_not_asked_for(store):
-    """Ordinals of two test sets interleave where items are added to the first one later."""
+    """Numbers of two test sets alternate, because items are added to the first later."""
     parts, warehouse = store
     others = [ItemRecord(f"o{k}") for k in range(3)]
     with warehouse.writer() as connection:
@@ -468,7 +468,7 @@ def test_views_answer_in_words(store):
 
 
 def test_items_are_ranked_by_disagreement_whatever_the_scales_of_the_judges(store):
-    """Two judges on ten points differ about i1, one on a thousand varies most of all and differs about nothing."""
+    """Two judges on ten points differ on i1; a judge on a thousand varies most, but agrees."""
     parts, warehouse = store
     given = {"a/b": (1, 9, 5, 3, 7), "c": (1, 2, 5, 3, 7), "wide": (100, 900, 500, 300, 700)}
     for judge, scores in given.items():

@@ -1,4 +1,4 @@
-"""Versions of a test set's items: what is changed, what stays, and what is refused."""
+"""Tests of versions of a test set's items: changed parts, unchanged parts, and refused changes."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""Files as people have them: each is read right, or refused in one sentence with its remedy."""
+"""Tests that realistic files are read correctly, or refused in one sentence with a next step."""
 
 import importlib.util
 
