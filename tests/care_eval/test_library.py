@@ -161,7 +161,7 @@ def test_labels_by_item_may_have_numbers_for_ids_and_words_for_labels(wide):
         care_eval.rate(numbered, words, drawn="random").rates == care_eval.rate(numbered, labels, drawn="random").rates
     )
     np.testing.assert_array_equal(fit(numbered, labels={}, judges={}).estimate, fit(numbered).estimate)
-    with pytest.raises(care_eval.InputError, match="labels: column 'label' holds 'soso'"):
+    with pytest.raises(care_eval.InputError, match="labels: column 'label' contains 'soso'"):
         fit(numbered, labels={1000: "soso", 1001: "no"})
 
 
@@ -177,7 +177,7 @@ def test_options_have_the_names_of_the_command_and_a_wrong_one_names_the_nearest
 def test_a_frame_of_strings_and_numbers_is_refused_in_the_words_of_python(long):
     long["score"] = [str(value) if k % 2 else value for k, value in enumerate(long["score"])]
     with pytest.raises(
-        care_eval.InputError, match=r"failed for column score .*give each column one .*pandas.to_numeric"
+        care_eval.InputError, match=r"failed for column score .*convert each column to one .*pandas.to_numeric"
     ):
         fit(long)
 
@@ -190,9 +190,7 @@ def test_a_category_of_pandas_is_a_grade_if_its_order_is_given(wide):
     np.testing.assert_array_equal(fit(graded, grades=words).estimate, expected)
     texts = graded.astype(str)
     np.testing.assert_array_equal(fit(texts, grades=words).estimate, expected)
-    with pytest.raises(
-        care_eval.InputError, match="if words are grades, give their order, the lowest first, as grades="
-    ):
+    with pytest.raises(care_eval.InputError, match="if words are grades, give them in ascending order: grades="):
         fit(texts)
 
 
@@ -213,12 +211,12 @@ def test_columns_are_named_where_their_names_are_unclear(wide):
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"aggregators": []}, "no aggregator is named; choose from"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau must be greater than 0, got -1"),
         (np.ones((3, 2)), {}, "cannot read a numpy ndarray"),
-        (pd.Series([1.0, 2.0], name="x"), {}, "cannot read a pandas Series: give the path of a file, or a frame"),
+        (pd.Series([1.0, 2.0], name="x"), {}, "cannot read a pandas Series; give the path of a file, or a frame"),
         (pl.Series("x", [1.0, 2.0]), {}, "cannot read a polars Series"),
-        (pd.DataFrame([["a", 1, 2]], columns=["item_id", "x", "x"]), {}, r"share a name: 'x' \(columns 2, 3\)"),
-        (pd.DataFrame({"item_id": ["a"], "x": [1j]}), {}, "complex128.*; give each column one kind of value, numbers"),
+        (pd.DataFrame([["a", 1, 2]], columns=["item_id", "x", "x"]), {}, r"have the same name: 'x' \(columns 2, 3\)"),
+        (pd.DataFrame({"item_id": ["a"], "x": [1j]}), {}, "complex128.*; convert each column to one type, numbers"),
         ({"item_id": ["a"], "x": np.array([1j])}, {}, "give each column values of one kind, numbers or text"),
-        ({"item_id": ["a"], "x": [1], "y": [2]}, {"labels": {"a": 1, "b": "c"}}, "; give each column one kind of"),
+        ({"item_id": ["a"], "x": [1], "y": [2]}, {"labels": {"a": 1, "b": "c"}}, "; convert each column to one type"),
         ("nowhere.csv", {}, "nowhere.csv: no such file"),
     ],
 )

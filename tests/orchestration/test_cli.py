@@ -151,10 +151,10 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     for bad, sentence in (
         (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
         (("--judge", "a", "--judge", "b", "--drop", "c"), "leave --drop out"),
-        (("--judge", "nobody"), "no column 'nobody'; the columns are"),
+        (("--judge", "nobody"), "no column 'nobody'; choose one of"),
         (("--separator", "ab"), "give one character"),
         (("--decimal", "!"), "use '.' or ','"),
-        (("--encoding", "nonsense"), "there is no encoding 'nonsense'"),
+        (("--encoding", "nonsense"), "the encoding 'nonsense' is unknown"),
     ):
         result = care("fit", wide, "--item", "thing", *bad, "--out", tmp_path / "bad")
         assert (result.exit_code, sentence in result.output) == (2, True), result.output

@@ -103,7 +103,7 @@ def published(folder):
 
 def test_an_invalid_label_fails_only_its_test_set(two):
     (two / "one_labels.csv").write_text(LABELS + "i4,goood\n")
-    sentence = "one_labels.csv: column 'label' holds 'goood' (line 5), but a finite number is needed"
+    sentence = "one_labels.csv: column 'label' contains 'goood' (line 5), but each cell must be a finite number"
     ended = " ".join(care(two, "run", code=1).split())
     assert ended.count(sentence) == 2, "in the verdict, and of what failed"
     assert "one: FAILED. Labels cannot be read: " in ended

@@ -218,7 +218,7 @@ def test_a_run_writes_to_the_store_and_another_machine_has_nothing_to_do(workspa
     restored = third.with_name("restored")
     restored.mkdir()
     subprocess.run(["tar", "-xf", str(file), "-C", str(restored)], check=True)
-    assert "hold different files" in " ".join(care(restored, "status", code=2).split())
+    assert "contain different files" in " ".join(care(restored, "status", code=2).split())
 
 
 def test_a_lost_connection_while_writing_fails_one_command(workspace, address, proxy, on_disk):

@@ -362,7 +362,7 @@ def test_status_and_rollback_work_while_the_score_file_is_truncated(clear):
     other.write_text(other.read_text().replace("scores.csv", "scores2.csv"))
     status = " ".join(care(clear, "status").split())
     assert "Recorded scores cannot be read: " in status
-    assert "values in line" in status, "the file's own error is reported"
+    assert "the number of values differs" in status, "the file's own error is reported"
     assert "other" in status, "the other test set is shown"
     named = clear / "testsets" / "one.yaml"
     cut_off = named.read_text()

@@ -142,8 +142,8 @@ def _encoded() -> list[WildFile]:
     read_coffee = {"i1": PANEL["i1"], "café": PANEL["i2"], "i3": PANEL["i3"]}
     tabs, windows = WIDE.replace(",", "\t").encode("utf-16"), WIDE.replace("\n", "\r\n").encode("utf-8-sig")
     lines = "".join(json.dumps({"item_id": item, **scores}) + "\n" for item, scores in PANEL.items()).encode()
-    cut, not_utf8 = gzip.compress((WIDE * 999).encode())[:-20], "line 3, with the byte 0xe9, is not UTF-8"
-    unread_words = "column 'a' holds 'C' (1,000 times, first in line 4), but"
+    cut, not_utf8 = gzip.compress((WIDE * 999).encode())[:-20], "line 3, with the byte 0xe9, is not valid UTF-8"
+    unread_words = "column 'a' contains 'C' (1,000 times, first in line 4), but"
     return [
         WildFile("excel.csv", "byte order mark and CRLF", windows, sentences=("mark",)),
         WildFile("utf16.csv", "UTF-16, as Excel's Unicode text", tabs, sentences=("UTF-16",)),
@@ -151,7 +151,7 @@ def _encoded() -> list[WildFile]:
         WildFile(
             "cp1252.csv", "Windows-1252, named", coffee.encode("cp1252"), read_coffee, ("CP1252",), options=cp1252
         ),
-        WildFile("utf16_no_mark.csv", "no mark", WIDE.encode("utf-16-le"), refused="holds NUL characters"),
+        WildFile("utf16_no_mark.csv", "no mark", WIDE.encode("utf-16-le"), refused="contains NUL characters"),
         WildFile("compressed.csv.gz", "gzip", gzip.compress(WIDE.encode())),
         WildFile("cut.csv.gz", "gzip, cut off", cut, refused="cannot be read as csv"),
         WildFile("pandas.csv", "quoted newlines", big.encode(), read_big, ("'response' (holds text)",)),
@@ -173,7 +173,7 @@ def _typed() -> list[WildFile]:
     next_to = {**flat, "difficulty": pa.array(["meh", "wow", "meh"]).dictionary_encode()}
     indexed, titled = {**flat, "__index_level_0__": [0, 2, 5]}, [["Scores of May", None, None], *sheet]
     read_numbered = {"7": {"a": 4, "b": 5}, "8": {"a": 2.5, "b": 1}}
-    mixed = "holds 'good' (row 6 of the sheet), '4' (row 2 of the sheet), so"
+    mixed = "contains 'good' (row 6 of the sheet), '4' (row 2 of the sheet), so"
     parquets = [
         ("category_next_to", next_to, PANEL, ("'difficulty' (holds text)",)),
         ("categories", long, PANEL, ("as Parquet",)),
@@ -183,11 +183,11 @@ def _typed() -> list[WildFile]:
     books: list[tuple[str, Mapping[str, Sequence[Sequence[object]]], ScoreTable, tuple[str, ...], str | None]] = [
         ("sheet", {"scores": sheet, "empty": []}, PANEL, ("sheet 'scores'",), None),
         ("numbers", {"scores": [[None], *numbered]}, read_numbered, (), None),
-        ("sheets", {"May": sheet, "June": sheet}, PANEL, (), "2 sheets have content, 'May', 'June'"),
+        ("sheets", {"May": sheet, "June": sheet}, PANEL, (), "2 sheets have content ('May', 'June')"),
         ("words", {"scores": [*numbered, [9, "a", "good"]]}, PANEL, (), mixed),
         ("title", {"scores": titled}, PANEL, (), "no column is called item_id"),
     ]
-    refused = "'scores' is left out (nested; make each of its fields a column)"
+    refused = "'scores' is left out (nested; write each of its fields as a column)"
     return [
         WildFile("nested.parquet", "an object of scores", _parquet(nested), refused=refused),
         *(WildFile(f"{name}.parquet", name, _parquet(of), panel, sentences) for name, of, panel, sentences in parquets),

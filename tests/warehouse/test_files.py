@@ -43,12 +43,12 @@ def test_a_named_decimal_mark_decides_about_thousands(tmp_path):
     """The error that asks for the decimal mark must name a method that works."""
     path = tmp_path / "scores.csv"
     path.write_text('item_id,a,b\nx,"2,600","1,250.5"\ny,300,"-1,000,000"\n')
-    with pytest.raises(InputError, match="may stand before decimals or thousands; choose with --decimal"):
+    with pytest.raises(InputError, match="may separate decimals or thousands; choose with --decimal"):
         read_scores(path)
     readings = []
     recorded = read_scores(path, options=ReadingOptions(decimal="."), report=readings.append)
     assert recorded.scores.values.tolist() == [[2600.0, 1250.5], [300.0, -1_000_000.0]]
-    assert "'a' is read with a comma between thousands" in readings[0].notes
+    assert "'a' is read with a comma as thousands separator" in readings[0].notes
     path.write_text('item_id,a,b\nx,"2,60",1\ny,"3,000",2\n')
     with pytest.raises(InputError, match="'2,60'"):
         read_scores(path, options=ReadingOptions(decimal="."))
@@ -86,7 +86,7 @@ def test_items_take_named_columns_and_leave_dropped_ones(tmp_path):
         read_items(tmp_path / "items.csv", ItemColumns(item_id="id", gold="nope"))
     with pytest.raises(InputError, match="no row matches"):
         read_items(tmp_path / "items.csv", columns, {"kind": "z"})
-    with pytest.raises(InputError, match="no column 'lek'; the columns are 'id', 'text', 'label', 'leak'"):
+    with pytest.raises(InputError, match="no column 'lek'; choose one of 'id', 'text', 'label', 'leak'"):
         read_items(tmp_path / "items.csv", columns, drop=("leak", "lek"))
 
 
@@ -256,10 +256,10 @@ def test_ids_in_a_pandas_index_are_found_and_a_count_of_rows_is_not_taken_for_id
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        ([["x", 1, 2]], "cannot read a builtins list: give the path of a file, or a frame"),
-        (pa.table([[1], [2], [3]], names=["item_id", "a", "a"]), "columns share a name: 'a' (columns 2, 3)"),
+        ([["x", 1, 2]], "cannot read a builtins list; give the path of a file, or a frame"),
+        (pa.table([[1], [2], [3]], names=["item_id", "a", "a"]), "columns have the same name: 'a' (columns 2, 3)"),
         (pa.table({"item_id": ["x"], "a": ["good"], "b": [1]}).slice(0, 0), "the table is empty"),
-        (pa.table({"item_id": ["x", "y"], "a": ["1", "good"], "b": ["2", "bad"]}), "column 'b' holds 'bad' (row 2)"),
+        (pa.table({"item_id": ["x", "y"], "a": ["1", "good"], "b": ["2", "bad"]}), "column 'b' contains 'bad' (row 2)"),
     ],
 )
 def test_unreadable_frames_are_refused_with_a_reason(frame, words):
@@ -288,7 +288,7 @@ def test_readings_of_items_labels_and_families_are_recorded(tmp_path):
     sentences = [sentence for reading in readings for sentence in reading.sentences()]
     for words in (
         "item is 'id', response is 'response', gold is 'gold'",
-        "kept with them: 'source'",
+        "kept with the items: 'source'",
         "item is 'thing', label is 'gold'",
         "judge is 'rater', family is 'vendor'",
     ):
@@ -313,7 +313,7 @@ def test_texts_of_items_are_found_by_the_names_that_people_give_them(tmp_path):
 def test_every_repeated_item_and_bad_label_is_named(tmp_path):
     path = tmp_path / "items.csv"
     path.write_text("item_id,gold\n1,x\n2,1\n3,z\n")
-    with pytest.raises(InputError, match=r"column 'gold' holds 'x' \(line 2\), 'z' \(line 4\)"):
+    with pytest.raises(InputError, match=r"column 'gold' contains 'x' \(line 2\), 'z' \(line 4\)"):
         read_items(path)
     path.write_text("item_id,gold\n1,0\n2,1\n2,1\n1,0\n")
     with pytest.raises(InputError, match=r"'1' \(line 2, line 5\), '2' \(line 3, line 4\)"):
@@ -350,7 +350,7 @@ def test_text_that_a_writer_calls_bytes_is_text(tmp_path):
     assert read_scores(path, report=readings.append).scores.item_ids == ("x", "y")
     assert [(one.column, one.why) for one in readings[0].left_out] == [("image", "holds bytes")]
     pq.write_table(pa.table({"item_id": [{"k": 1}], "a": [1], "b": [2]}), path)
-    with pytest.raises(InputError, match="item_id holds struct<k: int64>, but must hold names"):
+    with pytest.raises(InputError, match="column item_id contains struct<k: int64>, not names"):
         read_scores(path)
 
 
@@ -358,7 +358,7 @@ def test_columns_to_drop_must_be_there(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("item_id,a,b,annotator\nx,1,2,Kim\ny,2,1,Lee\n")
     assert read_scores(path, ScoreColumns(drop=("annotator",))).scores.judges == ("a", "b")
-    for drop, words in (("nobody", "no column 'nobody'"), ("a", "'annotator' names the judge of each row")):
+    for drop, words in (("nobody", "no column 'nobody'"), ("a", "'annotator' contains the judge of each row")):
         with pytest.raises(InputError, match=words):
             read_scores(path, ScoreColumns(drop=(drop,)))
 

@@ -78,11 +78,11 @@ def test_pairs_are_shown_in_an_order_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"columns": {"response": "gone"}}, "a row has no 'gone'; choose one of its columns: t"),
-        ({"columns": {"response": "t"}, "gold": {"mean_of": ["t"]}}, "holds 'text 0', which is not a number"),
+        ({"columns": {"response": "gone"}}, "a row has no 'gone'; choose from the columns t"),
+        ({"columns": {"response": "t"}, "gold": {"mean_of": ["t"]}}, "contains 'text 0', which is not a number"),
         ({"columns": {"response": "t"}, "where": {"t": "x"}}, "no row matches"),
         ({"columns": {"response": "t"}, "split": "test"}, "split 'test': cannot be loaded"),
-        ({"columns": {"response": "t", "item_id": "same"}}, "share a 'same'"),
+        ({"columns": {"response": "t", "item_id": "same"}}, "have the same 'same'"),
         ({"columns": {"response": "t"}, "dataset": "somebody/set"}, "needs a pinned commit"),
         ({"columns": {"response": "t"}, "dataset": "somebody/set", "revision": "a" * 40}, "cannot be loaded"),
     ],

@@ -47,7 +47,7 @@ def test_several_columns_are_named_with_commas_between_them(answers):
     renamed = answers.rename(columns={"question_id": "topic", "model": "bot"})
     with pytest.raises(InputError, match="no column is called item_id"):
         read_scores(renamed)
-    with pytest.raises(InputError, match="name all columns that name an item"):
+    with pytest.raises(InputError, match="name all columns that identify an item"):
         read_scores(renamed, ScoreColumns(item_id="topic"))
     recorded = read_scores(renamed, ScoreColumns(item_id="topic,bot"))
     assert recorded.scores.item_ids[1] == "q0 / s1"

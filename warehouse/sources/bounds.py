@@ -1,4 +1,4 @@
-"""Limits on the memory and on the unpacked size of files that are read."""
+"""Limits on the memory for reading files, and on the unpacked size of compressed files."""
 
 import re
 import resource
@@ -12,19 +12,19 @@ import pyarrow as pa
 from care_ops.errors import InputError
 
 _SMALL, _MAX_RATIO = 2**28, 200
-"""Limits of the unpacked size: a number of bytes that is always allowed, or a multiple of the compressed size."""
+"""Maximum unpacked size: the larger of a number of bytes and a multiple of the compressed size."""
 
 _BLOCK_BYTES = 2**24
 _LOOKS_S, _RESERVED = 0.05, 2**28
-"""Seconds between two checks, and bytes of address space that threads may reserve between two checks."""
+"""Time in seconds between two updates of the limit, and address space in bytes that threads may reserve meanwhile."""
 
 _LOCK, _LIMIT = threading.Lock(), ExitStack()
 _READINGS: list[object] = []
-"""Blocks of ``within_memory`` that have not ended, and the limit that the first of them has set."""
+"""Lock, current limit, and open blocks of ``within_memory``; the first open block sets the limit."""
 
 
 def free_memory() -> int | None:
-    """Return the free memory of the machine or container in bytes, or None if it is unknown."""
+    """Return the free memory in bytes of this machine or container; None if it is unknown."""
     found = list[int]()
     with suppress(OSError):
         available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
@@ -42,8 +42,8 @@ def _of_this_process(which: int) -> int:
 def _limited(free: int) -> Generator[None]:
     """Limit the memory of this process during a ``with`` block.
 
-    The system can only limit the address space, and a process reserves several times the memory that it uses. The
-    limit therefore moves: it is always the reserved address space plus the free memory.
+    The system can only limit the address space, and a process reserves several times the memory that it uses.
+    Therefore the limit is updated: it is always the reserved address space plus the free memory.
     """
     before, most, ended = resource.getrlimit(resource.RLIMIT_AS), _of_this_process(1) + free, threading.Event()
     soft, hard = before
@@ -70,7 +70,7 @@ def _limited(free: int) -> Generator[None]:
 
 @contextmanager
 def within_memory(where: object) -> Generator[None]:
-    """Limit a ``with`` block to the free memory, because the system would kill a process that needs more.
+    """Limit the memory of a ``with`` block to the free memory; the system would kill a process that needs more.
 
     Raises ``InputError`` if the block needs more than the free memory.
     """
@@ -84,7 +84,7 @@ def within_memory(where: object) -> Generator[None]:
     except MemoryError as error:
         raise InputError(
             f"{where}: needs more than the {(free or 0) / 1e9:.1f} GB of free memory; split the file, remove "
-            "columns, or read it on a larger machine"
+            "columns, or use a machine with more memory"
         ) from error
     finally:
         with _LOCK:
@@ -107,6 +107,6 @@ def refuse_size(path: Path, unpacked: int) -> None:
     packed = path.stat().st_size
     if unpacked > max(_SMALL, _MAX_RATIO * packed):
         raise InputError(
-            f"{path}: {packed:,} bytes unpack to {unpacked:,} or more, which suggests a damaged or malicious file; if "
-            "the file is sound, unpack it, and give the unpacked file"
+            f"{path}: {packed:,} bytes unpack to {unpacked:,} or more, so the file may be damaged or malicious; if you "
+            "trust it, unpack it, and give the unpacked file"
         )

@@ -1,7 +1,7 @@
-"""Functions that find the role of each column of a table by the user's options, column names and content.
+"""Functions that determine the role of each column of a table: by the user's options, its name and its content.
 
-Every decision is recorded (``reading``) and shown to the user. Names are compared without case, spaces, underscores,
-hyphens, dots and colons: ``Item ID`` equals ``item_id``.
+CARE records every decision (``reading``) and shows it to the user. Names are compared without case, spaces,
+underscores, hyphens, dots and colons: ``Item ID`` equals ``item_id``.
 """
 
 import re
@@ -36,10 +36,10 @@ JUDGE = (
 )
 _PAIR = ("pair_id", "comparison_id", "battle_id")
 _QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
-"""Usual names of item columns that are used only if no other item column is found."""
+"""Usual names of columns that identify items if there is no column with a name in ``ITEM``."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 _CHOICE = ("winner", "preference", "preferred", "vote")
-"""Usual names of score columns that are used only if no other score column is found."""
+"""Usual names of columns that contain scores if there is no column with a name in ``SCORE``."""
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
@@ -72,33 +72,33 @@ TEXTS = {
 
 _ANSWERS = ("response", "answer", "output", "conversation", "messages")
 _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
-"""Usual column names of the left and the right answer of a pair."""
+"""Usual names of the columns with the left and the right answer of a pair."""
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
-"""Reason in messages why a column of texts is not a judge."""
+"""Reason why a column of texts is not a judge, for messages."""
 
-HOLDS_WORDS = "holds words, but the judges give numbers; if it is a judge, name every --judge"
+HOLDS_WORDS = "holds words, but the other judges hold numbers; if it is a judge, name all judges with --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
-"""Number of rows above which a column of consecutive whole numbers is a row number and not a judge."""
+"""In a table with more rows than this, a column of consecutive whole numbers contains row numbers, not scores."""
 
 
 ScoreLayout = tuple[str | None, str | None, str | None]
-"""Columns of the items, judges and scores of a table of scores; the last two are None for a wide table."""
+"""Names of the item, judge and score columns of a table of scores; the last two are None for a wide table."""
 
 
 @lru_cache(maxsize=4096)  # score files of a workspace repeat the same column names
 def plain(name: str) -> str:
-    """Return a name without case, spaces and punctuation, for comparisons of names."""
+    """Normalize a name for comparisons: remove case, spaces and punctuation."""
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Return the column whose name is the first or another synonym, or None if there is no such column.
+    """Return the column with one of the synonyms as name (the first synonym has precedence), or None without a match.
 
-    Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file,
-    and names the ``option`` with which the user can choose the column.
+    Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file, and
+    names the ``option`` with which the user chooses the column.
     """
     usual = synonyms[0]
     if usual in names:
@@ -107,7 +107,7 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str)
         candidates = [name for name in names if is_called(name, wanted)]
         if len(candidates) > 1:
             several = listed([repr(name) for name in candidates])
-            raise InputError(f"{where}: {several} may each be the {usual}; name one with {option}")
+            raise InputError(f"{where}: the column {usual} is ambiguous: {several}; choose one column with {option}")
         if candidates:
             return candidates[0]
     return None
@@ -124,14 +124,14 @@ def is_score(name: str) -> bool:
 
 
 def named(where: str, names: Sequence[str], column: str) -> str:
-    """Return ``column``, or raise ``InputError`` if the table has no column of this name."""
+    """Return ``column`` if the table has a column with this name; otherwise raise ``InputError``."""
     if column not in names:
-        raise InputError(f"{where}: no column {column!r}; the columns are {listed([repr(n) for n in names], 40)}")
+        raise InputError(f"{where}: no column {column!r}; choose one of {listed([repr(n) for n in names], 40)}")
     return column
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """Return the item column that the user named or that has a usual name, or None if there is no such column.
+    """Return the item column: ``wanted`` by the user, or a column with a usual name; None if there is none.
 
     The user may name several columns, separated by commas.
     """
@@ -142,11 +142,11 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column whose name is a synonym, or raise ``InputError`` with the expected ``shape`` of the table."""
+    """Return the column whose name is a synonym; without such a column, raise ``InputError`` with ``shape``."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
-            f"{input_table.name}: no column {synonyms[0]!r}; {shape}, and the columns here are "
+            f"{input_table.name}: no column {synonyms[0]!r}; {shape}, so rename one of the columns "
             f"{listed([repr(name) for name in input_table.names], 40)}"
         )
     return column
@@ -155,10 +155,10 @@ def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
 def item_fields(
     where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
 ) -> dict[str, str]:
-    """Return the column of each field of an item except its id.
+    """Return the column from which each field of an item is read, except the id.
 
-    A field is read from the column that the user named or the column with the name of the field. If there is neither a
-    prompt nor a response, columns with usual names of texts are used.
+    This is the column that the user named, or the column with the field's name. If there is neither a prompt nor a
+    response, columns with usual names of texts are used.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(where, names, c) for f, c in named_columns.items()}
@@ -173,8 +173,8 @@ def item_fields(
             fields.setdefault(role, usual[0])
     if "response_2" in fields and "response" not in fields:
         raise InputError(
-            f"{where}: column {fields['response_2']!r} is the second text of pairs, but no column has the first; "
-            "rename that column to response"
+            f"{where}: column {fields['response_2']!r} contains the second texts of pairs, but no column has the first "
+            "texts; rename the column of the first texts to response"
         )
     return fields
 
@@ -217,16 +217,16 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
             "choose the column of judges with --judge (columns.judge in a workspace)"
         )
     return (
-        f"{judge!r} names the judge of each row, but no column is called score, nor {listed(SCORE[1:], 20)}; choose "
+        f"{judge!r} contains the judge of each row, but no column is called score, nor {listed(SCORE[1:], 20)}; choose "
         "the column of scores with --score (columns.score in a workspace), or, if each judge has a column, name all "
         "judges, each with --judge (columns.judge_columns)"
     )
 
 
 def item_or_index(input_table: InputTable, item: str | None) -> str:
-    """Return ``item``, or by default the only index column whose values are not row numbers.
+    """Return ``item``; if it is None, return the only index column whose values are not row numbers.
 
-    Raises ``InputError`` if ``item`` is None and the table has not exactly one such index.
+    Raises ``InputError`` if ``item`` is None and the table has no such index column, or several.
     """
     if item is not None:
         return item
@@ -236,23 +236,23 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
     if len(candidates) == 1:
         return candidates[0]
     raise InputError(
-        f"{input_table.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; choose a column with --item "
-        f"(columns.item_id in a workspace); the columns are {listed([repr(name) for name in input_table.names], 40)}"
+        f"{input_table.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; choose with --item "
+        f"(columns.item_id in a workspace) from the columns {listed([repr(name) for name in input_table.names], 40)}"
     )
 
 
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """Return the judge columns of a wide table, and the other columns with the reason why they are not judges.
+    """Return the judge columns of a wide table, and each other column with the reason why it is not a judge.
 
-    ``order`` holds words that are grades, the lowest first. Raises ``InputError`` if a column that the user named is
+    ``order`` lists words that are grades, in ascending order. Raises ``InputError`` if a column that the user named is
     missing, the table is a long table without a score column, or the table has no judge.
     """
     others = [name for name in input_table.names if name not in (item, *item.split(","))]
     if columns.judge_columns:
         judges = [named(input_table.name, others, name) for name in columns.judge_columns]
-        return judges, [LeftOut(name, "not among the judges named") for name in others if name not in judges]
+        return judges, [LeftOut(name, "not a judge that you named") for name in others if name not in judges]
     for name in columns.drop:
         named(input_table.name, others, name)
     kept = [name for name in others if name not in columns.drop]
@@ -274,7 +274,7 @@ def judge_columns(
     if not judges:
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
-            f"{input_table.name}: no judge besides {item!r}{': ' if reasons_listed else ''}{reasons_listed}; give each "
+            f"{input_table.name}: no column is a judge{': ' if reasons_listed else ''}{reasons_listed}; give each "
             f"judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; if a judge is left out "
             "by its name, name all judges, each with --judge (columns.judge_columns in a workspace)"
         )
@@ -284,7 +284,7 @@ def judge_columns(
 def why_no_judge(
     name: str, column: pa.ChunkedArray, drop: Collection[str] = (), order: Sequence[str] = ()
 ) -> str | None:
-    """Return the reason why a column of a wide table is not a judge, or None if the column is a judge."""
+    """Return the reason why a column of a wide table is not a judge; None if it is a judge."""
     if name in drop:
         return "as you asked"
     kind = column.type
@@ -292,7 +292,7 @@ def why_no_judge(
     if by_name is not None:
         return by_name
     if pa.types.is_nested(kind):
-        return HOLDS_TEXT if is_called(name, _TEXTS) else "nested; make each of its fields a column"
+        return HOLDS_TEXT if is_called(name, _TEXTS) else "nested; write each of its fields as a column"
     if pa.types.is_temporal(kind):
         return "holds dates or times"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -306,13 +306,13 @@ def why_no_judge(
 
 
 def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    """Return the columns of words that were left out because of their content and not their name."""
+    """Return the columns of words that were left out only because of their content."""
     return tuple(x for x in left_out if x.why in (HOLDS_TEXT, HOLDS_WORDS) and not is_called(x.column, _TEXTS))
 
 
 def _why_by_name(name: str) -> str | None:
     if _UNNAMED.match(name):
-        return "has no name, as an index has none"
+        return "has no name, so it is an index"
     if is_index(name):
         return "an index by its name"
     for what, names in (
@@ -321,7 +321,7 @@ def _why_by_name(name: str) -> str | None:
         ("a size or a cost by its name", _SIZES),
         ("a date or time by its name", _DATES),
         ("bookkeeping by its name", _BOOKKEEPING),
-        ("computed from judges by its name", _AGGREGATES),
+        ("an aggregate by its name", _AGGREGATES),
     ):
         if is_called(name, names):
             return what
@@ -331,7 +331,7 @@ def _why_by_name(name: str) -> str | None:
 
 
 def is_called(name: str, synonyms: Sequence[str]) -> bool:
-    """Return whether a name equals one of the synonyms, without regard to case, spaces and punctuation."""
+    """Return whether a name equals one of the synonyms; case, spaces and punctuation are ignored."""
     return plain(name) in _plain_forms(tuple(synonyms))
 
 
@@ -346,7 +346,7 @@ def is_index(name: str) -> bool:
 
 
 def _counts_rows(column: pa.ChunkedArray, minimum: int) -> bool:
-    """Return whether a column holds consecutive whole numbers in more than ``minimum`` rows."""
+    """Return whether a column has more than ``minimum`` rows and contains consecutive whole numbers."""
     if is_text(column.type):  # an index is read as text, because it may hold item ids
         try:
             column = column.cast(pa.int64())

@@ -1,6 +1,6 @@
-"""Parser of text files with separated values, such as CSV, TSV and the exports of spreadsheets.
+"""Parser of text files with separated values, such as CSV, TSV and exports from spreadsheets.
 
-pyarrow parses the file. Python's ``csv`` module finds the separator, unclosed quotes, and line numbers for messages.
+pyarrow parses the file. Python's ``csv`` module detects the separator, unclosed quotes, and line numbers for messages.
 """
 
 import codecs
@@ -26,12 +26,12 @@ MISSING = (
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     *("-", "--", "none", "missing"),
 )
-"""Spellings of a missing value: those of pandas, and other usual spellings."""
+"""Spellings of a missing value: the spellings that pandas accepts, and other usual spellings."""
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _HEXADECIMAL, _APOSTROPHE = re.compile(rb"\b0[xX][0-9a-fA-F]"), re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
-"""Patterns of hexadecimal numbers, which may be ids, and of apostrophes that protect a cell in a spreadsheet."""
+"""Patterns of hexadecimal numbers, which may be ids, and of apostrophes that ``spreadsheets.csv_of`` adds to cells."""
 
 _SAMPLE_CHARACTERS = 1 << 16
 _BLOCK_BYTES = 1 << 25
@@ -40,7 +40,7 @@ _BLOCK_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class _DelimitedText:
-    """Content of a text file, converted to UTF-8, with the original encoding, separator and decimal character."""
+    """Content of a text file in UTF-8, with the file's original encoding, separator and decimal character."""
 
     path: Path
     content: bytes
@@ -55,12 +55,12 @@ class _DelimitedText:
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
     def locate(self, rows: Sequence[int]) -> list[str]:
-        """Return the first line of each row, where the row after the column names has the number 0."""
+        """Return the position of each row as text, such as ``line 7``; row 0 follows the column names."""
         lines = [line for line, _ in islice(self.records(), 1, max(rows, default=-1) + 2)]
         return [f"line {lines[row]}" for row in rows]
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield all records, beginning with the column names, each with the number of its first line."""
+        """Yield all records (first the column names), each after the number of its first line."""
         allow_long_fields()
         text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8", newline="")
         reader = csv.reader(text, delimiter=self.separator, strict=strict)
@@ -72,7 +72,7 @@ class _DelimitedText:
                 line = reader.line_num + 1
         except csv.Error as error:
             raise InputError(
-                f"{self.path}: the quotes in the record that begins in line {line} do not match ({error}); "
+                f"{self.path}: the quotes in the record that begins on line {line} do not match ({error}); "
                 'close each quote, and write a quote inside a quoted value twice: ""'
             ) from error
 
@@ -118,7 +118,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
 
 
 def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
-    """Read a file as text, or raise ``InputError`` with the line if the file has another encoding."""
+    """Read a file as text; raise ``InputError`` with the line if the file has another encoding."""
     with open_stream(path) as stream:
         content = bytes(stream.read())
     found = next((name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8")
@@ -127,20 +127,20 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
         text = content.decode(encoding).removeprefix("\ufeff")
         content = text.encode()
     except UnicodeError as error:
-        place = "it"
+        place = "the file"
         if isinstance(error, UnicodeDecodeError):
             line = content[: error.start].decode(encoding, "replace").count("\n") + 1
             place = f"line {line}, with the byte 0x{content[error.start]:02x},"
         raise InputError(
-            f"{path}: {place} is not {encoding.upper()}; save the file as UTF-8, or give its encoding with --encoding "
-            "(reading.encoding in a workspace), such as cp1252"
+            f"{path}: {place} is not valid {encoding.upper()}; save the file as UTF-8, or give its encoding, such as "
+            "cp1252, with --encoding (reading.encoding in a workspace)"
         ) from error
     sample = text[:_SAMPLE_CHARACTERS]
     if not sample.strip():
         raise InputError(f"{path}: the file is empty; it needs a header line and at least one row")
     if "\0" in sample:
         raise InputError(
-            f"{path}: holds NUL characters, so the file is perhaps UTF-16 and not {encoding.upper()}; save it as "
+            f"{path}: contains NUL characters, so its encoding may be UTF-16, not {encoding.upper()}; save it as "
             "UTF-8, or give its encoding with --encoding (reading.encoding in a workspace)"
         )
     separator = options.separator or _separator(sample, sample_is_file=len(sample) == len(text), kind=kind)
@@ -148,7 +148,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that splits the first records into equally many values, and into as many as possible."""
+    """Return the separator that splits all first records into the same number of values, as large as possible."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}
@@ -163,22 +163,22 @@ def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
 def _refuse_misread(text: _DelimitedText, width: int, rows: int | None = None) -> None:
     """Raise ``InputError`` if a record does not have ``width`` values, or a quote is not closed.
 
-    pyarrow reads all text after an open quote as one value, so its number of ``rows`` differs from ``csv``.
+    pyarrow reads all text after an unclosed quote as one value, so its number of ``rows`` differs from that of ``csv``.
     """
     count, uneven = -1, list[str]()
     for line, record in text.records(strict=True):
         count += 1
         if len(record) != width:
-            uneven.append(f"{len(record)} values in line {line}")
+            uneven.append(f"{len(record)} on line {line}")
     if uneven:
         raise InputError(
-            f"{text.path}: the header line has {width}, but there are {listed(uneven, 10)}; give the whole file, "
-            "with the names of all columns in its first line; quote values that contain the separator, or give the "
-            "separator with --separator (reading.separator in a workspace)"
+            f"{text.path}: the number of values differs: {width} in the header line, {listed(uneven, 10)}; give the "
+            "complete file, with the names of all columns in the first line; quote values that contain the separator, "
+            "or give the separator with --separator (reading.separator in a workspace)"
         )
     if rows is not None and count != rows:
         raise InputError(
-            f"{text.path}: the quotes are ambiguous, with {rows:,} rows or with {count:,} rows; "
+            f"{text.path}: the quotes are ambiguous: the file has {rows:,} or {count:,} rows; "
             'close each quote, and write a quote inside a quoted value twice: ""'
         )
 
@@ -190,5 +190,5 @@ def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def allow_long_fields() -> None:
-    """Make Python's ``csv`` module accept values of more than 128 KiB, in the whole process."""
+    """Raise the limit of Python's ``csv`` module for the length of a value, in the whole process."""
     csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

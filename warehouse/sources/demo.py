@@ -1,7 +1,7 @@
 """Items of the demo: simulated answers to questions about countries, with known quality and style confounders.
 
-A simulated answer has a random share of correct facts, and four style confounders (padding, list formatting, false
-citations, emoji) that are independent of quality. No constant was tuned to the results of an aggregator.
+A simulated answer has a random share of correct facts. Four style confounders (padding, list formatting, false
+citations, emoji) are independent of quality. No constant was tuned to the results of an aggregator.
 """
 
 import numpy as np
@@ -62,11 +62,11 @@ _EMOJI = ("🌍", "✨", "🎉", "⭐")
 
 
 def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) -> list[ItemRecord]:
-    """Generate twelve answers to one question per country, with gold labels and the style of each answer as metadata.
+    """Generate twelve answers to one question per country, with gold labels, and with each answer's style as metadata.
 
-    The gold label is ten times the F1 score of the facts. Precision is the share of the stated facts that are right,
-    and recall is the share of the requested facts that are stated and right. With ``complete``, each answer states all
-    four facts, and the length of an answer does not depend on its quality.
+    The gold label is ten times the F1 score of the facts: precision is the share of stated facts that are right, and
+    recall is the share of requested facts that are stated and right. With ``complete``, each answer states all four
+    facts, and its length does not depend on its quality.
     """
     rng = np.random.default_rng(seed)
     lowest = 1.0 if complete else 0.3

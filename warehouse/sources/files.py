@@ -1,7 +1,7 @@
 """Readers of items, scores, labels and families from tables.
 
-Every reader accepts a file or a frame (``tables.read_input_table``), finds its columns by their names (``columns``),
-and calls ``report`` with a record of the role of each column.
+Every reader accepts a file or a frame (``tables.read_input_table``), determines the role of each column (``columns``),
+and calls ``report`` with a record of the roles.
 """
 
 import json
@@ -51,10 +51,10 @@ Report = Callable[[Reading], object]
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """Scores from a file, with items in the order of their first row.
+    """Scores from a file, with items in the order of their first rows.
 
-    ``responses`` holds the texts that were scored, by judge and item, and may be empty. ``item_values`` holds values of
-    other columns by item, and may be empty.
+    ``responses`` contains the texts that were scored, by judge and item, if the file has them. ``item_values`` contains
+    the values of other columns by item, if there are any.
     """
 
     scores: ScoreMatrix
@@ -67,7 +67,7 @@ class RecordedTable:
         return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
     def scores_of(self, judge: str, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return the (m,) array of a judge's scores of the given items, where NaN marks a missing score."""
+        """Return a judge's scores of the given items as (m,) array, with NaN for a missing score."""
         if judge not in self.scores.judges:
             return np.full(len(item_ids), np.nan)
         row = np.fromiter((self.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
@@ -75,7 +75,7 @@ class RecordedTable:
 
 
 def ignore_reading(reading: Reading) -> None:
-    """Ignore the record of how a table was read (default of ``report``)."""
+    """Ignore the record of how a table was read; this is the default of ``report``."""
 
 
 @guarded_reader
@@ -85,11 +85,11 @@ def read_scores(
     options: ReadingOptions = AS_FOUND,
     report: Report = ignore_reading,
 ) -> RecordedTable:
-    """Read recorded scores from a long table (item, judge, score) or a wide table (item, and one column per judge).
+    """Read scores from a long table (item, judge, score) or a wide table (item, and one column per judge).
 
-    Columns that ``columns`` does not name are found by their usual names. Raises ``InputError`` with the columns and
-    lines if there is no item column, an id is empty, a score is not a finite number, an item and judge have two rows,
-    or all scores are missing.
+    Columns that ``columns`` does not name are found by their usual names. Raises ``InputError`` with columns and lines
+    if there is no item column, an id is empty, a score is not a finite number, several rows have the same item and
+    judge, or all scores are missing.
     """
     columns = columns or ScoreColumns()
     input_table, (item, judge, score) = _open_scores(source, columns, options)
@@ -101,7 +101,7 @@ def read_scores(
     item_values = values_of_items(input_table, item, judge)
     if kept := next(iter(item_values.values()), {}):
         left_out = tuple(left for left in reading.left_out if left.column not in kept)
-        reading = replace(reading, left_out=left_out).noting([f"kept with them: {listed([*map(repr, kept)])}"])
+        reading = replace(reading, left_out=left_out).noting([f"kept with the items: {listed([*map(repr, kept)])}"])
     report(reading)
     return replace(recorded, item_values=item_values)
 
@@ -110,7 +110,7 @@ def read_scores(
 def recorded_judges(
     source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions = AS_FOUND
 ) -> list[str]:
-    """Return the names of the judges in a score file, without checking the scores."""
+    """Return the names of the judges in a score file; the scores are not checked."""
     columns = columns or ScoreColumns()
     input_table, (item, judge, _) = _open_scores(source, columns, options)
     if judge is not None:
@@ -131,9 +131,9 @@ def read_items(
     """Read items from a table, in the order of the rows.
 
     A field that ``columns`` does not name is read from the column of the same name, if it exists. Only rows with the
-    values in ``where`` are kept, and the columns in ``drop`` are not read. ``item`` is a further usual name of the item
-    column, such as its name in the table of scores. Raises ``InputError`` if a named column is missing, an id is empty
-    or occurs twice, or a gold label is not finite.
+    values in ``where`` are read, without the columns in ``drop``. ``item`` is an additional name of the item column,
+    such as its name in the table of scores. Raises ``InputError`` if a named column is missing, an id is empty or
+    occurs twice, or a gold label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
 
@@ -163,7 +163,7 @@ def read_items(
         raise InputError(f"{input_table.name}: no row matches `where` ({where}); correct its columns or values")
     refuse_repeated_items(input_table, item, ids, rows=chosen)
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
-    notes += [f"kept with them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
+    notes += [f"kept with the items: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
     notes += misspelt(metadata, [f for f in ("prompt", "response", "gold", "split_unit") if f not in fields])
     roles = {"item": item, **fields}
     report(_reading(input_table, roles, left_out=[LeftOut(column, "as you asked") for column in drop], notes=notes))
@@ -180,7 +180,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """Return the texts of an item; the beginning of a conversation is the prompt if the item has no prompt."""
+    """Return the texts of an item; if it has no prompt, the beginning of a conversation is the prompt."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -190,7 +190,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Return items with their values in the table of scores as metadata; the first item column is the split unit."""
+    """Build items from the table of scores, with other columns as metadata; the first item column is the split unit."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()
@@ -200,7 +200,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """Return items with the texts in a wide table of scores, and the record of how the table was read."""
+    """Read items from the columns of texts in a wide table of scores; return them and the updated ``reading``."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
     if reading.layout != "wide" or not texts:
         return [], reading
@@ -215,7 +215,7 @@ def texts_in_scores(
 
 
 class LabelCells(NamedTuple):
-    """Row of a table of labels, where None marks a cell that is empty or has no column."""
+    """Row of a table of labels; None means an empty cell or a missing column."""
 
     item_id: str
     value: float
@@ -230,8 +230,8 @@ def read_label_cells(
 ) -> tuple[list[LabelCells], Reading]:
     """Read all rows with a label from a table of labels.
 
-    An item may have several rows. ``item`` is a further usual name of the item column. Raises ``InputError`` if a
-    column is missing, or a label or a probability is not a number.
+    An item may have several rows. ``item`` is an additional name of the item column. Raises ``InputError`` if a column
+    is missing, or a label or probability is not a number.
     """
     table = of_mapping(source, "labels", "item_id", "label")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
@@ -257,7 +257,7 @@ def read_label_cells(
 
 
 def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
-    """Return a column as trimmed texts, where None marks an empty cell or a missing column."""
+    """Return a column as texts without surrounding spaces; None means an empty cell or a missing column."""
     if column is None:
         return [None] * input_table.table.num_rows
     values = input_table.table.column(column).to_pylist()
@@ -269,10 +269,10 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
 def read_families(
     source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, report: Report = ignore_reading
 ) -> dict[str, str]:
-    """Read the family of each judge from a table of judges and families, without judges that have no family."""
+    """Read the family of each judge from a table of judges and families; omit judges without a family."""
     table = of_mapping(source, "families", "judge", "family")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
-    shape = "judges are a table of judge, family"
+    shape = "families are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, FAMILY, shape)
     judges = identifiers(input_table, judge)
     refuse_repeated_items(input_table, judge, judges)
@@ -282,13 +282,13 @@ def read_families(
 
 
 def _item_column(where: str, names: Sequence[str], wanted: str | None, usual: str | None) -> str | None:
-    """Return the item column: ``wanted``, otherwise ``usual`` if it exists, otherwise a column with a usual name."""
+    """Return the item column: ``wanted``; by default ``usual`` if it exists, or a column with a usual name."""
     is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
     return item_column(where, names, usual if is_usual else wanted)
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """Return the columns that are read as text because they may hold item ids: the item columns or all indexes."""
+    """Return the columns to read as text because they may contain item ids: the item columns, or all indexes."""
     return frozenset([name for name in names if is_index(name)] if item is None else split_item(names, item))
 
 
@@ -318,8 +318,8 @@ def _long(
         "several rows",
         cells,
         lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
-        "keep one row or the mean, fit each criterion separately, or, if several columns identify an item, name all "
-        f"of them: --item {item},COLUMN",
+        "keep one row or the mean of the rows, fit each criterion separately, or, if several columns identify an "
+        f"item, name all these columns: --item {item},COLUMN",
     )
     matrix = np.full(shape, np.nan)
     matrix[items.codes, judges.codes] = values[:, 0]
@@ -347,8 +347,8 @@ def _wide(
         input_table,
         item,
         items,
-        "a wide table has one row per item: keep one row, or name all columns that name an item (--item "
-        "id,COLUMN); of a long table, name the columns of judges and scores (--judge, --score)"
+        "a wide table has one row per item: keep one row, or name all columns that identify an item (--item "
+        "id,COLUMN); for a long table, name the columns of judges and scores (--judge, --score)"
         + "".join(f"; {question}" for question in misspelt(input_table.names, ("judge", "score"))),
     )
     no_judge = "; exclude a column that is not a judge with --drop"

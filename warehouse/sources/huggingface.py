@@ -1,4 +1,4 @@
-"""Reader of test sets from the Hugging Face hub, at a pinned revision."""
+"""Reader of items from data sets on the Hugging Face hub, at a pinned revision."""
 
 import hashlib
 import importlib
@@ -22,7 +22,7 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
     """Read the items of a data set from the Hugging Face hub or from a local folder, relative to ``base``.
 
-    ``further`` names columns, or paths into columns, that become metadata; ``gold.values`` also converts their words.
+    ``further`` lists columns, or paths into columns, that become metadata; ``gold.values`` also converts their words.
     Raises ``InputError`` if ``datasets`` is not installed, the data set cannot be loaded, a repository has no
     revision, a column is missing, or a gold label is not a number.
     """
@@ -38,13 +38,13 @@ def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = (
 
     chosen = [(k, row) for k, row in enumerate(rows) if wanted(row)]
     if not chosen:
-        raise InputError(f"{name}: no row matches where: {source.where}; correct its columns or values")
+        raise InputError(f"{name}: no row matches `where` ({source.where}); correct its columns or values")
     if source.sample is not None and source.sample < len(chosen):
         draw = np.random.default_rng(source.seed).permutation(len(chosen))[: source.sample]
         chosen = [chosen[k] for k in sorted(draw)]
     records = [_record(source, number, row, classes, name, further) for number, row in chosen]
     if len({record.item_id for record in records}) != len(records):
-        raise InputError(f"{name}: two rows share a {source.columns.item_id!r}; leave item_id out to use row numbers")
+        raise InputError(f"{name}: two rows have the same {source.columns.item_id!r}; omit item_id to use row numbers")
     return records
 
 
@@ -52,11 +52,11 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
-        raise InputError(f"{name}: CARE cannot read it; {how_to_install('huggingface')} ({error})") from error
+        raise InputError(f"{name}: `datasets` is not installed ({error}); {how_to_install('huggingface')}") from error
     folder = resolve(source.dataset, base)
     if not folder.is_dir() and source.revision is None:
         raise InputError(
-            f"{name}: a repository needs a pinned commit; add revision: with the commit's 40 hexadecimal digits"
+            f"{name}: a repository needs a pinned commit; add revision: COMMIT (40 hexadecimal digits) to the source"
         )
     try:
         if source.files is not None:
@@ -68,7 +68,7 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
         return datasets.load_dataset(where, source.config, split=source.split, revision=source.revision)
     except (OSError, ValueError, RuntimeError) as error:  # ConnectionError and DatasetNotFoundError are OSErrors
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{name}, split {source.split!r}: cannot be loaded ({first})") from error
+        raise InputError(f"{name}, split {source.split!r}: cannot be loaded ({first}); correct the source") from error
 
 
 def _record(
@@ -121,12 +121,12 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
         return float(value)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name}: gold {path!r} holds {value!r}, which is not a number; convert words with gold.values"
+            f"{name}: gold {path!r} contains {value!r}, which is not a number; convert words with gold.values"
         ) from error
 
 
 def _first(row: Any, paths: str, name: str) -> Any:
-    """Return the value at the first path that has a value, for paths such as ``a.b | a.c``."""
+    """Return the first value that is not empty at the paths, which are separated by ``|``: ``a.b | a.c``."""
     values = [_at(row, path.strip(), name) for path in paths.split("|")]
     return next((value for value in values if value not in (None, "")), None)
 
@@ -139,12 +139,12 @@ def _at(row: Any, path: str, name: str) -> Any:
             value = value[int(position)] if position else value[key]
         except (KeyError, IndexError, TypeError) as error:
             columns = ", ".join(row) if isinstance(row, Mapping) else "nothing"
-            raise InputError(f"{name}: a row has no {path!r}; choose one of its columns: {columns}") from error
+            raise InputError(f"{name}: a row has no {path!r}; choose from the columns {columns}") from error
     return value
 
 
 def _text(value: Any, *, last: bool = False) -> str | None:
-    """Return a value as text; of a conversation, return all messages or only the ``last`` answer."""
+    """Convert a value to text: for a conversation, all messages or only the ``last`` answer."""
     messages = messages_of(value) if isinstance(value, list) else []
     if messages:
         return split_answer(messages)[1] if last else transcript(messages)

@@ -1,4 +1,4 @@
-"""Table from a file or a data frame, with the position of each row in the file."""
+"""Table that was read from a file or a data frame, with the position of each row in the file."""
 
 import codecs
 import io
@@ -13,17 +13,17 @@ from care_ops.errors import InputError
 from warehouse.sources.reading import listed
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-"""Compression of a file, keyed by the file name extension."""
+"""Compression of a file by the extension of its name."""
 
 _LISTED_CELLS = 5
 
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """Columns of a table that a parser should read.
+    """Columns that a parser should read from a table.
 
     Columns in ``as_text`` are read as text even if they look like numbers: the id ``007`` keeps its zeros. If ``only``
-    is given, parsers of some formats read no other columns.
+    is given, the parsers of some formats read no other columns.
     """
 
     as_text: frozenset[str] = frozenset()
@@ -38,9 +38,9 @@ Plan = Callable[[Sequence[str]], WantedColumns]
 class InputTable:
     """Table with unique, non-empty column names, and a description of how it was parsed.
 
-    Every message begins with ``name``, the path of the file or the kind of frame. ``parser`` holds the parser's name
-    and settings, and ``notes`` its further decisions. ``locate`` converts row numbers, counted from 0, into places such
-    as ``line 7``. ``unread`` holds unwanted columns that were skipped.
+    Every message begins with ``name``: the path of the file or the kind of frame. ``parser`` is the parser's name and
+    settings, and ``notes`` are its decisions. ``locate`` converts row numbers, counted from 0, to positions in the file
+    such as ``line 7``. ``unread`` lists the columns that were not read.
     """
 
     name: str
@@ -56,7 +56,7 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Return text for a message: the first five distinct values, their positions, and how many others there are."""
+        """Describe cells for a message: the first five distinct values with positions, and the number of others."""
         first: dict[str, int] = {}
         times = Counter[str]()
         for row, value in zip(rows, values, strict=True):
@@ -73,7 +73,7 @@ class InputTable:
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """Open a file, which may be compressed, as text; raise ``InputError`` if the encoding is unknown."""
+    """Open a file as text, compressed or not; raise ``InputError`` if the encoding is unknown."""
     return io.TextIOWrapper(open_stream(path), encoding_of(path, encoding))
 
 
@@ -83,7 +83,7 @@ def encoding_of(path: Path, name: str) -> str:
         with io.TextIOWrapper(io.BytesIO(), name) as text:  # accepts encodings of text only
             return codecs.lookup(text.encoding).name
     except (LookupError, ValueError) as error:
-        raise InputError(f"{path}: there is no encoding {name!r}; give a name such as cp1252 or utf-16") from error
+        raise InputError(f"{path}: the encoding {name!r} is unknown; give a name such as cp1252 or utf-16") from error
 
 
 def open_stream(path: Path) -> pa.NativeFile:
@@ -92,7 +92,7 @@ def open_stream(path: Path) -> pa.NativeFile:
 
 
 def unique_names(where: object, names: Sequence[str]) -> list[str]:
-    """Return column names, where an empty name becomes a name such as ``unnamed column 3``.
+    """Replace empty column names by names such as ``unnamed column 3``, and return all names.
 
     Raises ``InputError`` if two columns have the same name.
     """
@@ -103,5 +103,5 @@ def unique_names(where: object, names: Sequence[str]) -> list[str]:
             f"{name!r} (columns {', '.join(str(k + 1) for k, other in enumerate(names) if other == name)})"
             for name in repeated
         ]
-        raise InputError(f"{where}: columns share a name: {listed(positions)}; rename or remove all but one of each")
+        raise InputError(f"{where}: columns have the same name: {listed(positions)}; rename or remove columns")
     return names

@@ -1,4 +1,4 @@
-"""Separate process for a parser that may exceed limits of memory or time."""
+"""Function that runs code in a separate process, with limits on memory and time, for untrusted files."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ resource.setrlimit(resource.RLIMIT_CPU, (seconds,) * 2)
 
 
 class IsolatedError(Exception):
-    """Error of a separate process that failed; the message is the last line of its standard error."""
+    """Error raised when a separate process failed; the message is the last line of its standard error."""
 
 
 def run_isolated(
@@ -30,12 +30,12 @@ def run_isolated(
     gigabytes: int = 0,
     seconds: int,
 ) -> bytes:
-    """Run Python code in another process without environment variables, and return its standard output.
+    """Run Python code in a separate process without environment variables; return its standard output.
 
-    ``code`` receives ``arguments`` as ``sys.argv[3:]`` and ``sent`` as standard input; it runs in ``folder``.
-    ``seconds`` limits its elapsed time and its processor time, and ``gigabytes`` limits its memory. Raises
-    ``InputError`` with the message ``too_large`` if a limit is exceeded, and ``IsolatedError`` if the code fails
-    otherwise.
+    ``code`` runs in ``folder`` and receives ``arguments`` as ``sys.argv[3:]`` and ``sent`` as standard input.
+    ``seconds`` limits the elapsed time and the processor time, and ``gigabytes`` limits the memory. Raises
+    ``InputError`` with the message ``too_large`` if a limit is exceeded, and ``IsolatedError`` if the code fails for
+    another reason.
     """
     command = [sys.executable, "-I", "-c", _LIMITS + code, str(gigabytes), str(seconds), *arguments]
     try:

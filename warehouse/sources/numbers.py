@@ -1,7 +1,7 @@
-"""Parser that converts columns into numbers, including words that stand for numbers and missing values.
+"""Parser that converts columns to numbers, including words for numbers, and missing values.
 
 Each distinct value of a column is parsed once. A value is a number, a missing value, a word with a known meaning
-(``pass``), or a grade whose order the user gives. Any other value is refused.
+(``pass``), or a grade in the user's order of grades. Any other value is an error.
 """
 
 import re
@@ -25,22 +25,22 @@ _OF_ONE = {
     **{"pass": "fail", "passed": "failed", "yes": "no", "y": "n", "true": "false", "good": "bad"},
     **{"correct": "incorrect"},
 }
-"""Pairs of words about one answer: the first word stands for 1, the second word for 0."""
+"""Pairs of words about one answer: the first word means 1, the second word means 0."""
 
 _OF_TWO = {
     **{"a": "b", "left": "right", "win": "lose", "won": "lost", "wins": "loses", "first": "second"},
     **{f"{what}_{a}": f"{what}_{b}" for what in ("model", "response", "answer") for a, b in ("ab", "12")},
 }
-"""Pairs of words about two answers: 1 if the first answer is better, 0 if the second answer is better."""
+"""Pairs of words about two answers: the first word means 1 (first answer better), the second word means 0."""
 
 _TIES = ("tie", "tied", "draw", "tie (bothbad)", "bothbad", "both_bad")
 _WORDS = _OF_ONE | _OF_TWO
 _MEANINGS = dict.fromkeys(_WORDS, 1.0) | dict.fromkeys(_WORDS.values(), 0.0) | dict.fromkeys(_TIES, 0.5)
-"""Number that each word stands for, in lower case."""
+"""Number for each word in lower case."""
 
 WORD_EXAMPLES = "pass, fail, yes, no, A, B, tie"
-HOW_TO_ORDER = "if words are grades, give their order, the lowest first, as --grades poor,fair,good (reading.grades)"
-"""Remedy in messages about words whose order is not known."""
+HOW_TO_ORDER = "if words are grades, give them in ascending order: --grades poor,fair,good (reading.grades)"
+"""Remedy in messages about words whose order is unknown."""
 
 _POINT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?([iI]nf(inity)?|INF)", re.ASCII)
 _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
@@ -62,12 +62,12 @@ def numbers(
     judges: Identifiers | None = None,
     order: Sequence[str] = (),
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """Convert columns into numbers, including words such as ``pass`` and grades.
+    """Convert columns to numbers, including words such as ``pass`` and grades.
 
     Returns the (rows, columns) array of numbers, with NaN for an empty cell, and the decisions as sentences. ``judges``
-    names the judge of each row if a column holds the scores of several judges. ``order`` holds the grades, the lowest
-    first; if the table has one of them, no other word is read. Raises ``InputError`` if a cell cannot be read, or a
-    judge mixes words with numbers on another scale; the message names the cells.
+    is the judge of each row, for a column with the scores of several judges. ``order`` lists the grades in ascending
+    order; if the table contains a grade, other words are errors. Raises ``InputError`` with the cells if a cell cannot
+    be read, or a judge's column mixes words with numbers on another scale.
     """
     given = {name: _different_cells(input_table, name) for name in columns}
     grades = {_plain_word(word): float(number) for number, word in enumerate(order, start=1)}
@@ -93,13 +93,13 @@ def numbers(
         values.append(found)
         if len(rows := np.flatnonzero(np.isinf(found)).tolist()):
             of_rows = column.take(pa.array(rows)).to_pylist()
-            refused.append(f"column {name!r} holds {input_table.cells(rows, of_rows)}")
+            refused.append(f"column {name!r} contains {input_table.cells(rows, of_rows)}")
             order_helps |= all(str(cell).replace(" ", "").isalpha() for cell in of_rows)
     if refused:
         raise InputError(
-            f"{input_table.name}: {'; '.join(refused)}, but a finite number is needed, or a word such as "
-            f"{WORD_EXAMPLES}; correct that, or leave it empty if it is "
-            f"missing{remedy}{f'; {HOW_TO_ORDER}' if order_helps else ''}"
+            f"{input_table.name}: {'; '.join(refused)}, but each cell must be a finite number or a word such as "
+            f"{WORD_EXAMPLES}; correct these cells, or empty the cells of missing "
+            f"values{remedy}{f'; {HOW_TO_ORDER}' if order_helps else ''}"
         )
     taken = [
         f"{(word.upper() if len(word) == 1 else word)!r} as {value:g} ({counted(times[word], 'time')})"
@@ -108,13 +108,13 @@ def numbers(
     ]
     if taken:
         is_pair = not is_graded and any(times[word] for pair in _OF_TWO.items() for word in pair)
-        meaning = "; 1 means that the first of two answers is better" if is_pair else ""
+        meaning = "; 1 means that the first answer is better" if is_pair else ""
         notes = [f"words are read as numbers: {', '.join(taken)}{meaning}", *notes]
     return np.column_stack(values), notes
 
 
 def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the distinct cells of a column and the index of each row's cell, or no cells for a column of numbers."""
+    """Return the distinct cells of a column and each row's index; return no cells for a column of numbers."""
     column = input_table.table.column(name)
     if is_text(column.type) or pa.types.is_boolean(column.type):
         names, codes = distinct(column)
@@ -122,26 +122,26 @@ def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDA
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if any(is_kind(kind) for is_kind in _NUMERIC):
         return [], np.empty(0, np.int32)
-    raise InputError(f"{input_table.name}: column {name!r} holds {kind}, not numbers; name another, or leave it out")
+    raise InputError(f"{input_table.name}: column {name!r} contains {kind}, not numbers; choose another column")
 
 
 def _with_points(
     input_table: InputTable, name: str, cells: Sequence[str], codes: NDArray[np.int32], decimal: Decimal
 ) -> tuple[Sequence[str], str | None]:
-    """Return the cells with decimal points, and a sentence if this changes any cell.
+    """Convert decimal commas to points; return the cells, and a sentence if this changed any cell.
 
     Commas are decimal commas only if no cell contradicts this.
     """
     if decimal == ".":
         spelled = [cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell for cell in cells]
-        return spelled, f"{name!r} is read with a comma between thousands" if spelled != cells else None
+        return spelled, f"{name!r} is read with a comma as thousands separator" if spelled != cells else None
     commas = {cell for cell in cells if _COMMA.fullmatch(cell)}
     has_point = any("." in cell and _POINT.fullmatch(cell) for cell in cells)
     if decimal is None and commas and (has_point or all(map(_THOUSANDS.fullmatch, commas))):
         rows = [row for row, code in enumerate(codes.tolist()) if cells[code] in commas]
         shown = input_table.cells(rows, [cells[codes[row]] for row in rows])
         raise InputError(
-            f"{input_table.name}: column {name!r} holds {shown}, where the comma may stand before decimals "
+            f"{input_table.name}: column {name!r} contains {shown}, where the comma may separate decimals "
             "or thousands; choose with --decimal (reading.decimal in a workspace)"
         )
     if decimal is None and not commas:
@@ -150,7 +150,7 @@ def _with_points(
 
 
 def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
-    """Return the cells without their unit (``85%``, ``8/10``) and the unit, or all unchanged if the units differ."""
+    """Remove the unit from cells such as ``85%`` or ``8/10`` if all have the same; return the cells and the unit."""
     found = {cell: _UNIT.fullmatch(cell) for cell in cells if cell not in _EMPTY}
     units = {"" if match is None else match[2].replace(" ", "") for match in found.values()}
     unit = units.pop() if len(units) == 1 else ""
@@ -158,7 +158,7 @@ def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
 
 
 def _number(cell: str) -> float:
-    """Return the number in a cell, NaN for a missing value, or infinity for a cell that is not a number."""
+    """Parse a cell; return NaN for a missing value, and infinity for a cell that is not a number."""
     return np.nan if cell in _EMPTY else float(cell) if _POINT.fullmatch(cell) else np.inf
 
 
@@ -177,23 +177,22 @@ def _refuse_mixed(
         rows = [int(np.flatnonzero(each & (codes == code))[0]) for each in (is_word, others)]
         cells = input_table.table.column(name).take(pa.array(rows)).to_pylist()
         who = repr(name) if judges is None else f"judge {judges.names[code]!r}"
-        meaning = "a grade is a place in the order" if is_graded else "a word is a score from 0 to 1"
+        meaning = "a grade's score is its place in the order" if is_graded else "a word means a score from 0 to 1"
         raise InputError(
-            f"{input_table.name}: column {name!r} holds {input_table.cells(rows, cells)}, so {who} mixes words and "
-            f"numbers; {meaning}: write words only, or numbers only"
+            f"{input_table.name}: column {name!r} contains {input_table.cells(rows, cells)}, so {who} mixes words and "
+            f"numbers, but {meaning}; write only words, or only numbers"
         )
 
 
 def _plain_word(word: str) -> str:
-    """Return the normalized form of a word: ``Very_Good`` becomes ``very good``."""
+    """Normalize a word: ``Very_Good`` becomes ``very good``."""
     return _BETWEEN_WORDS.sub(" ", word.strip()).casefold()
 
 
 def holds_numbers(column: pa.ChunkedArray) -> bool:
-    """Return whether any value of a text column represents a number.
+    """Return whether a value of a text column is a number, or text with digits but no letters (``40%``, ``1.250,5``).
 
-    Such a value is a number, or a text with digits and without letters, such as ``40%`` and ``1.250,5``. Dates and
-    times do not count.
+    Dates and times do not count.
     """
 
     def is_meant(cell: str) -> bool:
@@ -204,7 +203,7 @@ def holds_numbers(column: pa.ChunkedArray) -> bool:
 
 
 def holds_words(column: pa.ChunkedArray) -> bool:
-    """Return whether most values of a text column are words that stand for numbers."""
+    """Return whether most values of a text column are words with a known meaning, such as ``pass``."""
     names, codes = distinct(column)
     filled = [name.strip() not in _EMPTY for name in names]
     words = [name.strip().lower() in _MEANINGS for name in names]

@@ -1,6 +1,6 @@
 """Reader of the result of a DuckDB query, from a ``.sql`` file with one SELECT.
 
-A query may be untrusted. DuckDB restricts the files that a query may open, by the resolved paths of the files.
+The query may be untrusted. DuckDB restricts the files that it may open, by their resolved paths.
 """
 
 import importlib.metadata
@@ -38,26 +38,26 @@ with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
 
 
 def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Run the SELECT in a ``.sql`` file, which may read files in its own folder and below, and return the result.
+    """Run the SELECT in a ``.sql`` file, and return the result; the query may read files in its folder and below.
 
-    DuckDB refuses every other file. Home expansion, extensions and network are off, links are resolved before the
-    check, and the query cannot change these settings. The working directory is the folder, so a relative name means
-    the same file for the check and for the reader. Raises ``InputError`` if DuckDB is not installed,
+    DuckDB refuses all other files. Home expansion, extensions and network are off, links are resolved before the
+    check, and the query cannot change these settings. The folder is the working directory, so a relative name means
+    the same file in the check and in the query. Raises ``InputError`` if DuckDB is not installed,
     the file is not a single SELECT, or the query fails.
     """
     if importlib.util.find_spec("duckdb") is None:
-        raise InputError(f"{path}: CARE cannot run the query; {how_to_install('sql')}, or save its result")
+        raise InputError(f"{path}: DuckDB is not installed; {how_to_install('sql')}, or give a file with the result")
     folder = path.absolute().parent.resolve()
-    too_large = f"{path}: the query takes more than {_MAX_S} s, or more memory than is free; save its result"
+    too_large = f"{path}: the query needs more than {_MAX_S} s or the free memory; give a file with its result"
     try:
         answer = run_isolated(_RUNS_QUERY, too_large, folder=folder, sent=path.read_bytes(), seconds=_MAX_S)
     except IsolatedError as error:
         if str(error) == _NO_TABLE:
             raise InputError(
-                f"{path}: the file must have exactly one statement that returns a table; write one SELECT"
+                f"{path}: the file must contain exactly one statement that returns a table; write one SELECT"
             ) from error
         hint = "; a query may only read files in its own folder or below" if "Permission Error" in str(error) else ""
-        raise InputError(f"{path}: the query fails: {error}{hint}") from error
+        raise InputError(f"{path}: the query fails: {error}{hint}; correct the query") from error
     table = pa.ipc.open_stream(answer).read_all()
     table.validate(full=True)
     return InputTable(str(path), table, f"DuckDB {importlib.metadata.version('duckdb')} as a query")

@@ -1,4 +1,4 @@
-"""Record of how a table was read: the parser, and the role of each column."""
+"""Record of how a table was read: the parser, the role of each column, and other decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from care_ops.errors import listed as listed
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Column that was not used, and the reason why."""
+    """Column of a table that was not used, with the reason."""
 
     column: str
     why: str
@@ -21,8 +21,8 @@ class LeftOut:
 class Reading:
     """Record of how a table was read.
 
-    ``source`` is the path of the file, or the kind of frame; ``columns`` maps roles to columns, such as ``item`` ->
-    ``id``; ``notes`` holds further decisions, as sentences.
+    ``source`` is the path of the file, or the kind of frame. ``columns`` maps roles to columns, such as ``item`` to
+    ``id``. ``notes`` lists other decisions as sentences.
     """
 
     source: str
@@ -35,11 +35,11 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def noting(self, sentences: Iterable[str]) -> Reading:
-        """Return a copy of the record with further decisions."""
+        """Return a copy of the record with additional decisions."""
         return replace(self, notes=(*self.notes, *sentences))
 
     def sentences(self) -> list[str]:
-        """Return sentences that describe the parser, the roles of the columns and the decisions."""
+        """Describe the parser, the roles of the columns and the decisions, as sentences for the user."""
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":

@@ -1,6 +1,6 @@
-"""Parsers of JSON, JSON lines and the sheets of a workbook.
+"""Parsers of JSON, JSON lines and the sheets of workbooks.
 
-A column whose values have one type keeps that type. A column with several types, such as numbers and words,
+If the values of a column have one type, the column has this type. A column of several types, such as numbers and words,
 becomes text.
 """
 
@@ -21,7 +21,7 @@ from warehouse.sources.isolated import IsolatedError, run_isolated
 from warehouse.testsets import ReadingOptions
 
 _MAX_CELLS, _MAX_TIMES_FILLED = 2**24, 200
-"""Maximum size of a table: a number of cells that is always allowed, or a multiple of the filled cells."""
+"""Maximum number of cells in a table: the larger of a fixed number and a multiple of the filled cells."""
 
 _MAX_GB, _MAX_S = 4, 300
 _READS_SHEETS = """
@@ -39,13 +39,13 @@ Record = dict[str, Any]
 def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """Read a table from lines of JSON objects, or from a JSON document that is a list of objects.
 
-    Raises ``InputError`` if a line is not a JSON object, an object has a key twice, or a document is not such a list.
+    Raises ``InputError`` if the file has neither form, or an object has a key twice.
     """
     encoding = options.encoding or "utf-8-sig"
     with open_text(path, encoding) as text:
         first, second = [*islice(filter(None, map(str.strip, text)), 2), "", ""][:2]
     if not first:
-        raise InputError(f"{path}: the file is empty; it needs at least one record")
+        raise InputError(f"{path}: the file is empty; give a file with at least one record")
     if ".json" not in path.suffixes or (second and first.startswith("{") and first.endswith("}")):
         parser, place, records = "Python's json, one object a line", "line", json_lines(path, encoding)
     else:
@@ -55,22 +55,22 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _list_in(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
-    """Return the values in a JSON document that is a list, with their numbers."""
+    """Read a JSON document that is a list; return its values, each after its number, counted from 1."""
     with open_text(path, encoding) as text:
         try:
             document = parse_json(text.read())
         except json.JSONDecodeError as error:
-            raise InputError(f"{path}: is neither one JSON document nor one object per line: {error}") from error
+            raise InputError(f"{path}: is not JSON ({error}); write one document, or one object per line") from error
     if not (isinstance(document, list) and document):
         raise InputError(
-            f"{path}: holds {type(document).__name__}, not a list of objects; write one list of objects, one for each "
-            "row (pandas: orient='records')"
+            f"{path}: contains {type(document).__name__}, not a list of objects; write a list with one object for each "
+            "row (in pandas: orient='records')"
         )
     return enumerate(document, start=1)
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON, with U+FFFD for each lone surrogate, which UTF-8 cannot hold.
+    """Parse JSON; replace each lone surrogate, which UTF-8 cannot encode, by U+FFFD.
 
     Raises ``ValueError`` if the text is not JSON, or an object has a key twice.
     """
@@ -82,7 +82,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, Any]]:
-    """Yield the line number and the JSON value of each line that is not empty.
+    """Yield the number and the JSON value of each line that is not empty.
 
     Raises ``InputError`` if a line is not JSON.
     """
@@ -92,23 +92,23 @@ def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, A
                 try:
                     value = parse_json(line)
                 except (ValueError, RecursionError) as error:
-                    raise InputError(f"{path}: line {number} is not valid JSON ({error}); correct it") from error
+                    raise InputError(f"{path}: line {number} is not valid JSON ({error}); correct the line") from error
                 yield number, value
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read a table from one sheet of an Excel or OpenDocument workbook; the first non-empty row holds the names.
+    """Read a table from a sheet of an Excel or OpenDocument workbook; its first non-empty row contains column names.
 
     Raises ``InputError`` if ``python-calamine`` is not installed, the file is not a workbook, the sheet is empty, or
-    several sheets are not empty and the user has named no sheet.
+    several sheets are not empty and the user has not chosen a sheet.
     """
     if importlib.util.find_spec("python_calamine") is None:
-        raise InputError(f"{path}: CARE cannot read workbooks; {how_to_install('excel')}, or save the sheet as CSV")
+        raise InputError(f"{path}: python-calamine is not installed; {how_to_install('excel')}, or save it as CSV")
     sheets = _sheets(path)
     name = _chosen_sheet(path, sheets, options.sheet)
     rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]
     if not rows:
-        raise InputError(f"{path}: sheet {name!r} is empty; it needs a header row and at least one more row")
+        raise InputError(f"{path}: sheet {name!r} is empty; write column names and at least one row into it")
     numbers = [number for number, _ in rows[1:]]
     names = [str(cell) for cell in rows[0][1]]
     columns = [array_of([None if row[k] == "" else row[k] for _, row in rows[1:]]) for k in range(len(names))]
@@ -118,10 +118,10 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
 
 
 def _sheets(path: Path) -> dict[str, list[list[Any]]]:
-    """Read the cells of all sheets in a separate process, because a small workbook can need much memory."""
+    """Read the cells of all sheets, in a separate process, because even a small workbook can need much memory."""
     too_large = (
-        f"{path}: reading it takes more than {_MAX_GB} GB or {_MAX_S} s, perhaps because one cell is far from the "
-        "others; save the sheet as CSV"
+        f"{path}: the workbook needs more than {_MAX_GB} GB or {_MAX_S} s to be read, perhaps because one cell is far "
+        "from the others; save the sheet as CSV"
     )
     try:
         cells = run_isolated(_READS_SHEETS, too_large, [str(path.absolute())], gigabytes=_MAX_GB, seconds=_MAX_S)
@@ -133,18 +133,18 @@ def _sheets(path: Path) -> dict[str, list[list[Any]]]:
 
 def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | None) -> str:
     if wanted is not None and wanted not in sheets:
-        raise InputError(f"{path}: there is no sheet {wanted!r}; choose one of {', '.join(map(repr, sheets))}")
+        raise InputError(f"{path}: the workbook has no sheet {wanted!r}; choose one of {', '.join(map(repr, sheets))}")
     filled = [name for name, rows in sheets.items() if any(cell != "" for row in rows for cell in row)]
     if wanted is None and len(filled) > 1:
         raise InputError(
-            f"{path}: {len(filled)} sheets have content, {', '.join(map(repr, filled))}; name one with --sheet "
+            f"{path}: {len(filled)} sheets have content ({', '.join(map(repr, filled))}); choose a sheet with --sheet "
             "(reading.sheet in a workspace)"
         )
     return wanted or (filled or list(sheets))[0]
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
-    """Convert a column of whole numbers into integers, because a workbook stores the id 7 as 7.0."""
+    """Convert a column of whole numbers to integers, because a workbook stores the id 7 as 7.0."""
     try:
         return column.cast(pa.int64()) if pa.types.is_floating(column.type) else column
     except pa.ArrowInvalid:
@@ -160,13 +160,13 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
 
 
 def _table_of(path: Path, place: str, records: Iterable[tuple[int, Any]]) -> tuple[pa.Table, list[int]]:
-    """Convert numbered records into a table, without keeping them in memory; return the table and the numbers."""
+    """Build a table from numbered records, one record at a time; return the table and the numbers."""
     columns, numbers = dict[str, list[Any]](), list[int]()
     rows = filled = 0
     for number, record in records:
         if not isinstance(record, dict):
             raise InputError(
-                f"{path}: {place} {number} holds {type(record).__name__}, not an object; write one JSON object for "
+                f"{path}: {place} {number} contains {type(record).__name__}, not an object; write one JSON object for "
                 "each row"
             )
         numbers.append(number)
@@ -177,15 +177,15 @@ def _table_of(path: Path, place: str, records: Iterable[tuple[int, Any]]) -> tup
         rows, filled = rows + 1, filled + len(record)
         if rows * len(columns) > max(_MAX_CELLS, _MAX_TIMES_FILLED * filled):
             raise InputError(
-                f"{path}: {rows:,} objects have {len(columns):,} different keys, but each has only a few of them; "
-                "write a row for each item, judge and score"
+                f"{path}: {rows:,} objects have {len(columns):,} different keys, but each object has only a few keys; "
+                "write a long table, with one row for each item and judge"
             )
     arrays = {name: array_of(column + [None] * (rows - len(column))) for name, column in columns.items()}
     return pa.table(arrays), numbers
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Return values as an Arrow array, which has text if the values have several types (true does not become 1)."""
+    """Convert values to an Arrow array; values of several types become text, so that true does not become 1."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)

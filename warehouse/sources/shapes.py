@@ -1,7 +1,7 @@
 """Functions for tables in which several columns together identify an item.
 
-A table of answers has columns for the question and for the system that answered; a table of pairs has two systems.
-These columns together identify the item: ``q7 / gpt-4o``.
+A table of answers has a column for the question and a column for the system that answered; a table of pairs has two
+columns of systems. All these columns identify the item: ``q7 / gpt-4o``.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ _SYSTEM = (
 
 
 def system_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that name systems, which may identify an item together with another column."""
+    """Return the columns of systems, which may identify an item together with another column."""
     return [name for name in names if is_called(name, _SYSTEM)]
 
 
 def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
     """Return the table with a single column that identifies items, and the name of this column.
 
-    ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If an item (and
-    ``judge``) has several rows, its column is joined with columns of systems if this distinguishes more rows. A table
-    of scores without a judge column is not changed, because a column of systems may then hold the judges.
+    ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If several rows have
+    the same item (and ``judge``), the item column is joined with the columns of systems, provided that this
+    distinguishes more rows. A table of scores without a judge column is not changed: its systems may be the judges.
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)
@@ -45,7 +45,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
 
 
 def values_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
-    """Return the values of item and system columns by item, or an empty mapping if the values of an item vary."""
+    """Return the values of item and system columns by item; return an empty mapping if an item has several values."""
     parts = [name for name in item.split(",") if name in input_table.names]
     systems = [name for name in system_columns(input_table.names) if name not in (*parts, item, judge)]
     columns = [item, *(parts if len(parts) > 1 else []), *systems]

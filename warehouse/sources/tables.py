@@ -1,6 +1,6 @@
-"""Reader that returns a file, a query result or a data frame as one Arrow table.
+"""Reader that converts a file, a query result or a data frame to one Arrow table.
 
-The file name extension determines the parser, and the first bytes of the file must agree with the extension.
+The extension of the file name determines the parser; the first bytes of the file must agree with the extension.
 """
 
 import json
@@ -33,7 +33,7 @@ _FIRST_BYTES = {
 }
 _REMEDY = "save it in UTF-8, name its encoding with --encoding, or save it as Parquet"
 _MIN_CELL_BYTES = 4
-_OF_FRAMES = "give each column one kind of value, numbers (pandas.to_numeric) or text"
+_OF_FRAMES = "convert each column to one type, numbers (pandas.to_numeric) or text"
 
 
 @runtime_checkable
@@ -50,7 +50,7 @@ R = TypeVar("R")
 
 
 def guarded_reader(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a reader of tables: limit its memory, and raise its unexpected errors as ``InputError``."""
+    """Decorate a reader of tables: limit its memory, and convert its unexpected errors to ``InputError``."""
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -70,18 +70,19 @@ def read_input_table(
 
     A file may be CSV or similar text, JSON, JSON lines, Parquet, a workbook, or a ``.sql`` file with a query for
     DuckDB; text and JSON may be compressed. A frame is any object with ``__arrow_c_stream__``. ``plan`` receives the
-    names of the columns before values are parsed, and returns the columns to read. ``options`` take precedence over the
-    content. Raises ``InputError`` if the file is missing, unknown, unreadable or empty, or two columns share a name.
+    column names before values are parsed, and returns the columns to read. ``options`` have precedence over the
+    content. Raises ``InputError`` if the file is missing, unreadable, empty or of an unknown kind, or two columns have
+    the same name.
     """
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
     names = unique_names(input_table.name, input_table.names)
     if input_table.table.num_rows == 0:
-        raise InputError(f"{input_table.name}: the table is empty; it needs at least one row")
+        raise InputError(f"{input_table.name}: the table is empty; give a table with at least one row")
     return replace(input_table, table=pa.table([*map(_of_usual_type, input_table.table.columns)], names))
 
 
 def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Decode dictionaries unless they hold texts, and convert string views and bytes that are valid text into text."""
+    """Decode dictionaries that do not contain texts; convert string views, and bytes that are valid text, to text."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         inner, chunks = kind.value_type, column.chunks
@@ -100,14 +101,14 @@ def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     if not path.exists():
         raise InputError(f"{path}: no such file; correct the path")
     if not path.is_file():
-        raise InputError(f"{path}: is not a file; give the path of a file")
+        raise InputError(f"{path}: the path is not a file; give the path of a file")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = bool(suffixes) and suffixes[-1] in COMPRESSED
     kind = (suffixes[-2] if len(suffixes) > 1 else "") if compressed else (suffixes or [""])[-1]
     if kind not in _PARSERS or (compressed and kind not in (*_DELIMITED, *_JSON)):
         raise InputError(
             f"{path}: unknown kind of file {''.join(suffixes[-2:]) if compressed else kind!r}; use "
-            f"{', '.join(_PARSERS)}; {', '.join((*_DELIMITED, *_JSON))} may end in {', '.join(COMPRESSED)}"
+            f"{', '.join(_PARSERS)} (only {', '.join((*_DELIMITED, *_JSON))} may end in {', '.join(COMPRESSED)})"
         )
     _refuse_another_kind(path, suffixes[-1])
     try:
@@ -116,16 +117,16 @@ def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
         return _PARSERS[kind](path, plan, options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path}: cannot be read as {kind[1:]}: {first}") from error
+        raise InputError(f"{path}: cannot be read as {kind[1:]} ({first}); correct the file or its name") from error
 
 
 def _refuse_another_kind(path: Path, suffix: str) -> None:
-    """Raise ``InputError`` if the first bytes of a file contradict the ending of its name."""
+    """Raise ``InputError`` if the first bytes of a file contradict the extension of its name."""
     with path.open("rb") as file:
         start = file.read(8)
     for first, (what, suffixes) in _FIRST_BYTES.items():
         if start.startswith(first) and suffix not in suffixes:
-            raise InputError(f"{path} is {what}, but its name ends in {suffix}; change the ending to {suffixes[0]}")
+            raise InputError(f"{path} is {what}, but its name ends in {suffix}; change the extension to {suffixes[0]}")
 
 
 def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
@@ -158,13 +159,13 @@ _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
     **dict.fromkeys(EXCEL, read_workbook),
     ".sql": read_query,
 }
-"""Parser of each file name extension."""
+"""Parser for each extension of a file name."""
 
 
 def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, values: str) -> TableSource:
-    """Return a mapping or pandas series as a table of two columns, and any other source unchanged.
+    """Convert a mapping or pandas series to a table of two columns; return any other source unchanged.
 
-    The keys become text, as all ids do. Messages call the table ``what``.
+    The keys become text, like all ids. ``what`` is the name of the table in messages.
     """
     given: Any = source
     if isinstance(source, Mapping):
@@ -177,7 +178,7 @@ def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, v
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    """Convert a frame into an Arrow table, with JSON for lists of values of several types, such as messages."""
+    """Convert a frame to an Arrow table; lists of values of several types, such as messages, become JSON text."""
     try:
         return pa.table(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -192,7 +193,7 @@ def _from_frame(frame: object) -> InputTable:
     package = kind.__module__.partition(".")[0].lstrip("_")
     if not isinstance(frame, ArrowStream) or len(getattr(frame, "shape", "of two")) == 1:
         raise InputError(
-            f"CARE cannot read a {package} {kind.__name__}: give the path of a file, or a frame with "
+            f"CARE cannot read a {package} {kind.__name__}; give the path of a file, or a frame with "
             "__arrow_c_stream__, such as a frame of pandas, polars, pyarrow or DuckDB"
         )
     name = f"{package} {kind.__name__}"

@@ -1,4 +1,4 @@
-"""Encoding of columns of names, such as ids and judges, as distinct names and the index of each row's name."""
+"""Encoding of columns of names, such as ids and judges: the distinct names, and each row's index in them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,21 +12,21 @@ from warehouse.sources.input_table import InputTable
 
 
 class Identifiers(NamedTuple):
-    """Distinct names of a column in the order of their first row, and the (rows,) array of each row's index."""
+    """Distinct names of a column in order of first occurrence, and the (rows,) array of each row's index in them."""
 
     names: list[str]
     codes: NDArray[np.int32]
 
 
 def identifiers(input_table: InputTable, column: str) -> Identifiers:
-    """Return the distinct names in a column and the index of each row's name.
+    """Return the distinct names in a column, and the index of each row's name.
 
-    Names are trimmed if the column name has spaces around it. Raises ``InputError`` if a row has no name, or two names
-    differ only in the spaces around them.
+    If the column's name has surrounding spaces, surrounding spaces of its values are removed. Raises ``InputError`` if
+    a row has no name, or two names differ only in surrounding spaces.
     """
     kind = input_table.table.column(column).type
     if pa.types.is_nested(kind):
-        raise InputError(f"{input_table.name}: {column} holds {kind}, but must hold names; make it a column of text")
+        raise InputError(f"{input_table.name}: column {column} contains {kind}, not names; convert the column to text")
     names, codes = distinct(input_table.table.column(column))
     if column != column.strip():
         names = [name.strip() for name in names]
@@ -34,7 +34,7 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
     if empty.any():
         rows = np.flatnonzero(empty[codes]).tolist()
         places = ", ".join(input_table.locate(rows[:10])) + (f" and {len(rows) - 10:,} more" if len(rows) > 10 else "")
-        raise InputError(f"{input_table.name}: {column} is empty in {places}; fill the column in every row")
+        raise InputError(f"{input_table.name}: {column} is empty in {places}; write a name into each of these cells")
     refuse_spaces(input_table, column, names)
     if len(set(names)) == len(names):
         return Identifiers(names, codes)
@@ -44,9 +44,9 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
 
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the distinct values of a column as names, in order of first occurrence, and the index of each row's name.
+    """Return the distinct values of a column as names, in order of first occurrence, and each row's index in them.
 
-    A dictionary column is not expanded, because a long table names each item and judge many times.
+    A dictionary column is not decoded, because a long table contains each item and judge many times.
     """
     encoded = column.dictionary_encode().unify_dictionaries().combine_chunks()
     names = [_name(value) for value in (*encoded.dictionary.to_pylist(), None)]
@@ -55,7 +55,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def as_texts(values: Identifiers) -> list[str]:
-    """Return the name in each row."""
+    """Return the list of the names in all rows."""
     return [values.names[code] for code in values.codes]
 
 
@@ -79,7 +79,7 @@ def refuse_repeated(
     remedy: str,
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` with up to five examples if a code occurs twice; ``described`` names the value in a row."""
+    """Raise ``InputError`` with up to five examples if a code occurs twice; ``described`` describes a row's value."""
     rows = np.arange(len(codes)) if rows is None else rows
     repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
     if not repeated:
@@ -102,7 +102,7 @@ def _name(value: Any) -> str:
 
 
 def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) -> None:
-    """Raise ``InputError`` if two names differ only in the spaces around them."""
+    """Raise ``InputError`` if two names differ only in surrounding spaces."""
     if all(map(str.__eq__, map(str.strip, names), names)):
         return  # distinct names without spaces around them
     plain: dict[str, str] = {}
@@ -110,5 +110,5 @@ def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) ->
         other = plain.setdefault(name.strip(), name)
         if other != name:
             raise InputError(
-                f"{input_table.name}: {column} is {other!r} and {name!r}, which differ only in spaces; use one spelling"
+                f"{input_table.name}: {column} contains {other!r} and {name!r}, which differ only in spaces; use one"
             )
