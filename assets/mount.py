@@ -32,7 +32,7 @@ class Mount:
         return "__".join([*self.prefix, what])
 
     def asset(self, name: str) -> str | None:
-        """Return the asset of a Dagster key or step by its name; None for a name with another prefix."""
+        """Return the asset to which the name of a Dagster key or step belongs; None if it has another prefix."""
         for separator in ("/", "__"):
             prefix = "".join(part + separator for part in self.prefix)
             if name.startswith(prefix) and "/" not in name.removeprefix(prefix):

@@ -236,10 +236,7 @@ class Workspace:
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
             return self.two_directions(testset)
-        return (
-            f"families names {unknown[0]!r}, but the judges of test set {testset!r} are {listed(known)}; correct the "
-            "name in the test set's file"
-        )
+        return f"families names {unknown[0]!r}, but the judges of test set {testset!r} are {listed(known)}; correct it"
 
     def two_directions(self, testset: str) -> str | None:
         """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""

@@ -90,8 +90,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
         return ExperimentFindings([f"{panel.testset}: the items have no responses and no declared features."])
     by_unit = mean_by_unit(features, panel.units)
     if len(by_unit) < MIN_ITEMS:
-        too_few = f"{panel.testset}: {len(by_unit)} split units are too few; at least {MIN_ITEMS} are needed."
-        return ExperimentFindings([too_few])
+        return ExperimentFindings([f"{panel.testset}: {len(by_unit)} split units; at least {MIN_ITEMS} are needed."])
     parts = list[ExperimentFindings]()
     for rows, latent, way in _latents(panel):
         r = feature_correlations(mean_by_unit(latent, panel.units), by_unit)
@@ -131,7 +130,6 @@ def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
 
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
-    """Return the names and values, (n, f), of the items' text features and declared columns."""
     features: dict[str, Array] = {}
     if any(panel.responses):
         text_columns = text_features(panel.responses)

@@ -128,7 +128,6 @@ _SCORING, _CLASSES = "tab:results_scoring", "tab:results_mix"
 
 
 def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
-    """Compute the reduction of MAE by CARE-SVD against a baseline, in percent, on each scoring set."""
     table = numbers.table(_SCORING)
     return {s: 100 * (1 - table["CARE-SVD"][s] / value) for s, value in table[against].items()}
 

@@ -31,7 +31,7 @@ _LITERAL = "subtracted as written"
 
 
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
-    """Return 1 - R^2 of Q for each choice of weights.
+    """Simulate scores, and return 1 - R^2 of predicting Q for each choice of weights.
 
     ``overlap`` is the inner product of the unit loadings of the confounder and of quality, u. Given the scores, Q is
     Gaussian with variance one around sqrt(strength) u'J, whatever the overlap, and the best weights are u. 1 - R^2 does
@@ -136,7 +136,6 @@ def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) 
 
 
 def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
-    """Return the state means, (4, p), and state weights, (4,), of ``care_tensor``."""
     fitted = fit_panel(named(values), FitConfig(aggregators=("care_tensor",)))
     details = read_details(fitted.aggregates["care_tensor"], CareTensorDetails)
     return np.array(details.state_means), np.array(details.state_weights)

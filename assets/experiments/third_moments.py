@@ -34,7 +34,6 @@ def matched(means: Array, truth: Array) -> tuple[float, list[int]]:
 
 
 def _rotated(means: Array, truth: Array) -> float:
-    """Return the relative error of estimated state means under the best orthogonal matrix."""
     u, _, vt = np.linalg.svd(truth @ means.T)
     return float(np.linalg.norm(u @ vt @ means - truth)) / float(np.linalg.norm(truth))
 

@@ -43,7 +43,7 @@ class Versions:
     config: FitConfig
 
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
-        """Fit original and changed answers in one panel without constant judges, to put them on one scale."""
+        """Fit original and changed answers together, which puts the estimates on one scale; drop constant judges."""
         values = np.vstack([self.originals, self.changed[change][1]])
         kept = [k for k, column in enumerate(values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
         names = tuple(self.judges[k] for k in kept)
@@ -53,7 +53,7 @@ class Versions:
 
 
 def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
-    """Read the scores of each test set that has answers with a wanted change."""
+    """Read the scores of original and changed answers from each test set that has a wanted change."""
     read: list[Versions] = []
     for panel in every_panel(workspace):
         columns = workspace.testset(panel.testset).version_columns
@@ -66,7 +66,6 @@ def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[V
 def _of_panel(
     workspace: Workspace, panel: ExperimentPanel, columns: VersionColumns, wanted: Callable[[str], bool]
 ) -> Versions:
-    """Separate the scores of a panel into those of original answers and those of changed answers."""
     scores_of = dict(zip(panel.scores.item_ids, panel.scores.values, strict=True))
     originals: dict[str, Array] = {}
     versions: list[tuple[str, str, Array]] = []
@@ -119,7 +118,7 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Return the change in standard deviations, the rank correlation and the MAE in points, by aggregator.
+    """Measure each aggregator's change in standard deviations, rank correlation, and MAE in points.
 
     The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the paper's
     literal weights.

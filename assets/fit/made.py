@@ -32,7 +32,7 @@ FIT = (*STAGES, "review", *RESULTS, "report")
 
 @dataclass(frozen=True)
 class MadeDocument:
-    """Version of a result's inputs, and hash of its content.
+    """Version of the inputs of a result, and hash of the result's content.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None
 
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
-    """Return a decorator that defines an asset with a partition for each test set, and stores its inputs' version."""
+    """Return a decorator for assets with a partition per test set; these assets store the version of their inputs."""
     import dagster as dg  # half of the time of `care status`
 
     from assets.partitions import TESTSETS

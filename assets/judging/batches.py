@@ -31,7 +31,7 @@ def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) ->
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str) -> list[Batch]:
-    """Return the open batches of a judge on a test set."""
+    """Return the batches that a judge has open at its endpoint for a test set."""
     if not workspace.judge(judge).engine.needs.endpoint:
         return []
     return _batches_in(workspace.parts.scores_folder(judge, testset))

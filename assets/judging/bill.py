@@ -119,7 +119,7 @@ class Account(Ledger):
                 self._write()
 
     def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
-        """Append answers that are not yet in a score part, and the costs up to now, to the journal."""
+        """Append new answers and the costs so far to the journal, before a score part contains the answers."""
         with self._writing:
             row = self._row()
             self._unrecorded += len(scores)

@@ -51,7 +51,7 @@ class IncompleteScores:
 
     @property
     def only_waits(self) -> bool:
-        """Whether all missing scores wait for a batch at the endpoint."""
+        """Whether all missing scores are in an open batch at the endpoint."""
         return not self.why and self.in_batch > 0 and self.unscored + self.to_ask <= self.in_batch
 
     @property
@@ -66,9 +66,7 @@ def why_no_score(
     """Return the reason why a judge has no score at all; ``statuses`` counts its items by status."""
     items = sum(statuses.values())
     if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
-        return (
-            f"its score file has no score for any of the {items:,} items; compare the ids of the items and of the file"
-        )
+        return f"its score file has no score for any of the {items:,} items; compare the item ids of both"
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
     words = Counter(row["raw"] for row in answers(workspace, judge, testset, "raw") if row["raw"])
     message = f"its most frequent message: {words.most_common(1)[0][0]}" if words else "it gave no message"
@@ -104,7 +102,7 @@ def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> li
 def incomplete_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str
 ) -> list[IncompleteScores]:
-    """Return the judges of a test set whose scores are incomplete or partly failed, sorted."""
+    """Return the judges of a test set whose scores are incomplete or partly failed, sorted by name."""
     from warehouse.parts import Attempts
 
     known = connection.execute(

@@ -147,7 +147,7 @@ def check_template(workspace: Workspace, judge: str, testset: str, available: Co
 
 
 def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return a warning if a judge's scale differs from its test set's and scores are not converted; otherwise empty.
+    """Return a warning if a judge has another scale than the test set and its scores are not converted; else empty.
 
     The test set's scale comes from its file or from recorded grades.
     """
@@ -185,7 +185,7 @@ def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
 
 
 def sample_of(items: ItemSource) -> list[Item]:
-    """Read an evenly spread sample of items."""
+    """Read an evenly spaced sample of items."""
     return items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
 
 

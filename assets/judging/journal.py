@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Journal of one judge in one run.
+    """Journal of the paid answers of one judge in one run.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def append(self, line: Mapping[str, Any], items: Iterable[str]) -> None:
-        """Append a line with the answers about the items with the given keys."""
+        """Append a line of answers; ``items`` are the keys of the items that these answers are about."""
         text = json.dumps(line, default=str) + "\n"
         with self._lock:
             if not self._files or self._lines >= _LINES:

@@ -54,7 +54,7 @@ def latest(workspace: Workspace, testset: str) -> FitVersion | None:
 
 @dataclass(frozen=True)
 class BlockedFit:
-    """Latest fit of a test set, which failed checks block, and the published fit.
+    """Latest fit of a test set, blocked by failed checks, and the published fit.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the version that was published before ``fit_version``; the last one if ``fit_version`` never was."""
+    """Return the published version before ``fit_version``, or the last one if ``fit_version`` was not published."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -108,7 +108,7 @@ def published_before(workspace: Workspace, testset: str, fit_version: str) -> Fi
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
-    """List the stored versions of a test set's fit, newest first; each row states the changes since the one before."""
+    """List the stored versions of a test set's fit, newest first, each with the changes since the previous version."""
     rows: list[dict[str, Any]] = []
     before: FitVersion | None = None
     state_of = _states(workspace, testset)

@@ -31,10 +31,10 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Return the two rival estimates of ``care`` (with labels: its estimate and the plain average); none without care.
+    """Return the two rival estimates of ``care``, or, with labels, its estimate and the plain average.
 
-    The values are in the order of ``data.scores``. If a page shows only a sample of many items (``sampled``), the
-    estimates are computed on the sample and are NaN for all other items.
+    The values are in the order of ``data.scores``. If the page shows a sample of the items, other items are NaN. The
+    result is empty if ``care`` gave no estimate.
     """
     if data.care is None:
         return {}

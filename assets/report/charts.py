@@ -124,7 +124,7 @@ def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) 
 
 
 def domain(rows: Sequence[Ranked]) -> Ends:
-    """Return the ends of a scale that covers all rows, and zero if the values are near zero."""
+    """Return the ends of an axis that covers all values and intervals, and zero if the values are near zero."""
     values = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if 0 < low < high - low:
@@ -151,7 +151,7 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return about ``about`` round numbers between two ends, as ticks of an axis."""
+    """Return round numbers between two ends as ticks of an axis; ``about`` is their approximate number."""
     if high <= low:
         return [low]
     raw = (high - low) / about
@@ -166,7 +166,6 @@ def shortened(words: str, most: int) -> str:
 
 
 def _scale(values: Iterable[float], begin: float, end: float) -> tuple[_Map, list[float]]:
-    """Return the function that maps values of an axis to pixels, and the ticks of the axis."""
     known = [value for value in values if isfinite(value)]
     low, high = min(known, default=1.0), max(known, default=10.0)
     margin = 0.04 * (high - low) or max(abs(low), 1.0) / 2
@@ -175,7 +174,6 @@ def _scale(values: Iterable[float], begin: float, end: float) -> tuple[_Map, lis
 
 
 def _axes(series: Sequence[Series], x_label: str, y_label: str, top: float) -> tuple[_Map, _Map, list[str]]:
-    """Return the functions that map x and y to pixels, and the shapes of grid, ticks and labels."""
     bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
     x, x_ticks = _scale((v for s in series for v in s.x), _LEFT, right)
     y, y_ticks = _scale((v for s in series for v in (*s.y, *s.low, *s.high)), bottom, top)

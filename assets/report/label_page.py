@@ -14,7 +14,7 @@ _SIDES = {"response": "Left answer", "response_2": "Right answer"}
 
 
 def returned(path: Path) -> Path:
-    """Return the path of the CSV file that the page at ``path`` saves."""
+    """Return the path of the CSV file of labels that people download from the page at ``path``."""
     return path.with_name(f"{path.stem}-labelled.csv")
 
 

@@ -20,7 +20,7 @@ from judges.spec import OpenAIEngine
 
 
 def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNTED) -> Retest | None:
-    """Return the last retest of a judge, or None without a retest."""
+    """Read the last retest of a judge from Dagster's events; return None if there is none."""
     records = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=mount.key("canary"), asset_partitions=[judge]), limit=1
     ).records

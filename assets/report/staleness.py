@@ -82,7 +82,7 @@ class StalePartition:
 
 @dataclass(frozen=True)
 class State:
-    """Stored state of a test set.
+    """Stale partitions and incomplete scores of a test set.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class State:
 
 
 def states(workspace: Workspace) -> dict[str, State]:
-    """Read the state of each test set; without a usable database, only the items of each test set are stale."""
+    """Read the state of each test set; without a usable database, only ``items`` and ``gold`` can be stale."""
     names = sorted(workspace.testsets)
     if not workspace.warehouse.usable():
         return {testset: State(tuple(_stale_items(workspace, testset, None))) for testset in names}
@@ -109,7 +109,7 @@ def states(workspace: Workspace) -> dict[str, State]:
 
 
 def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> State:
-    """Read the state of a test set."""
+    """Read the stale partitions and incomplete scores of a test set."""
     row = connection.execute("SELECT source_version, items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
     incomplete, found = incomplete_scores(workspace, connection, testset), [*_stale_items(workspace, testset, row)]
     if row is None or not workspace.parts.items_file(testset).is_file():  # there is nothing to score
@@ -136,8 +136,7 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
         missing = [entry for testset in testsets for entry in known[testset].incomplete if entry.judge == judge]
         waits = all(entry.only_waits for entry in missing)
         version = content_hash([judge_version(workspace, judge), items, *([int(time.time() / LOOK_EVERY_S)] * waits)])
-        of_testsets = ", ".join(testsets)
-        reason = f"the batch of {of_testsets} is open" if waits else f"scores of {of_testsets} are missing"
+        reason = f"{'an open batch' if waits else 'missing scores'} of {', '.join(testsets)}"
         entry = StalePartition(
             "judge_inference", judge, version, reason=reason, testsets=tuple(testsets), only_waits=waits
         )

@@ -97,10 +97,7 @@ def write_items_to_label(
 
 
 def _sampling_columns(item_id: str, labels: FitLabels) -> dict[str, str]:
-    """Return the columns ``drawn`` and ``probability`` for a labelled item.
-
-    The probability is omitted for a simple random sample, because every item has the same probability.
-    """
+    """Return the columns ``drawn`` and ``probability`` of a label; a simple random sample needs no probability."""
     chance = labels.chance_of(item_id)
     if chance is None or not _equal_probabilities(labels):
         return {"drawn": "chosen", "probability": "" if chance is None else f"{chance:.6g}"}

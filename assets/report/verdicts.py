@@ -54,7 +54,7 @@ def shown(workspace: Workspace) -> list[str]:
 
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
-    """Return the current verdict on a test set."""
+    """Compute the current verdict on a test set from the stored state and facts."""
     folder, held = workspace.fit_folder(testset), blocked_fit(workspace, testset)
     first = held is not None and held.published is None
     document, published = folder.find(FactsDocument), workspace.fits.published(testset)
@@ -246,7 +246,7 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Return whether the index is missing or stale; with ``steps``, also because of changed next steps."""
+    """Return whether the index is missing or stale; changed next steps make it stale only with ``steps``."""
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):

@@ -119,7 +119,7 @@ def compared_in(
 def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
     """Fit ``care`` and return the estimate in the order of the panel's items.
 
-    ``fit_labels`` must not include labels that later correct the estimate, because it would be too close to them.
+    ``fit_labels`` must not include labels that later correct the estimate, which would then already depend on them.
     """
     fit = fit_panel(panel, replace(config, aggregators=(CORRECTED,)), fit_labels, solve="not")
     return fit.aggregates[CORRECTED].estimate

@@ -90,7 +90,7 @@ LOG_ODDS = "log odds of winning"
 
 @dataclass(frozen=True)
 class SystemsDocument:
-    """Comparison of systems; empty if the test set declares none.
+    """Comparison of systems; empty if the test set declares no systems.
 
     Attributes
     ----------

@@ -15,10 +15,7 @@ from warehouse.items import ItemColumnsRead
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) -> ItemColumnsRead:
-    """Return the items in the order of the panel, without the gold of items whose label a fit has used.
-
-    The gold of other items in the same split units is removed, too.
-    """
+    """Return the items in the order of the panel, with the gold of ``held_out_gold``."""
     gold = held_out_gold(items, labels)
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=gold)

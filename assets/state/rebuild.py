@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether there are parts but no usable database; raise ``WarehouseError`` for a later release's one."""
+    """Return whether stored parts lack a usable database; raise ``WarehouseError`` if a later release wrote it."""
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 

@@ -118,13 +118,13 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
 
 
 def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
-    """Count the parts of each judge and test set that has too many parts."""
+    """Count the score parts of each pair of judge and test set with too many parts."""
     slices = [(judge, testset) for judge in workspace.parts.judges() for testset in workspace.parts.testsets()]
     return {slice_: count for slice_ in slices if (count := workspace.parts.has_many(*slice_))}
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the parts of each judge and test set without loss; return by how many the files became fewer."""
+    """Merge the score parts of each judge and test set without loss; return the reduction in the number of files."""
     recover(workspace)
     return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 

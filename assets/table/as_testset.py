@@ -22,8 +22,7 @@ def testset_name(scores: Path, wanted: str | None) -> str:
     try:
         return TestsetSpec.model_validate({"name": name, "source": {"kind": "demo"}}).name
     except ValueError as error:
-        message = f"{scores}: {name!r} is not a valid name of a test set; rename the file, or give a valid name"
-        raise InputError(message) from error
+        raise InputError(f"{scores}: {name!r} is not a valid name of a test set; give another name") from error
 
 
 def testset_yaml(

@@ -170,7 +170,7 @@ class LabelFile:
 
 
 def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]) -> bytes:
-    """Return the unlabelled rows and their texts as a CSV in which a person fills in ``label``.
+    """Return the unlabelled rows and their texts as a CSV file in which a person fills in ``label``.
 
     Raises ``InputError`` if the name of the file does not end in .csv.
     """

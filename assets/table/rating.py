@@ -227,8 +227,7 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     unknown = [item for item in labels.values if item not in scored]
     if unknown:
         called = f"; use the ids of items with scores, such as {table.scores.item_ids[0]!r}"
-        count = counted(len(unknown), "label")
-        raise InputError(f"the table has no scores for the items of {count}, such as {unknown[0]!r}{called}")
+        raise InputError(f"no scores for the items of {counted(len(unknown), 'label')}, such as {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.labels.labels]
     if twice:
         raise InputError(
