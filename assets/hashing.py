@@ -59,6 +59,10 @@ class FileHashes:
             self._changed = True
         return value
 
+    def former(self, file: Path, about: object) -> Any:
+        """Return the value last computed from a file, even if the file has changed since; None without one."""
+        return self._entries.get(content_hash([str(file), about]), {}).get("value")
+
     def of_bytes(self, file: Path) -> str:
         """Return the hash of a file's bytes; raise ``InputError`` if the file cannot be read."""
         from warehouse.testsets import hash_of_file

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -108,16 +110,21 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
 def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, str]:
     from judges.engines.recorded import fingerprints
 
-    def revisions() -> dict[str, str]:
+    def revisions(former: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """Return bytes' hash and revision of each judge; a revision is copied where the bytes are as before."""
         table = recorded_table(workspace, judge, testset)
-        return fingerprints(table.scores, table.responses)
+        contents = _bytes_of_judges(table)
+        found = {name: former[name] for name, content in contents.items() if former.get(name, [""])[0] == content}
+        changed = table.scores.select_judges([name for name in table.scores.judges if name not in found])
+        fresh = fingerprints(changed, table.responses)
+        return found | {name: [contents.get(name, "?"), revision] for name, revision in fresh.items()}
 
     source = workspace.testset(testset).source
     if not isinstance(source, FilesSource) or source.scores is None:
-        return revisions()
+        return {name: revision for name, (_, revision) in revisions({}).items()}
     declared = source.scores
     # Another release may read other values from the same file.
-    read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version()]
+    read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version(), "with bytes of judges"]
     read_as += [workspace.testset(testset).scale, declared.scales | recorded_scales(workspace, testset)]
     file, items = resolve(declared.path, workspace.root), resolve(source.items, workspace.root)
     hashes = workspace.file_hashes
@@ -125,7 +132,17 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
         file, [*read_as, "ids"], lambda: content_hash(recorded_table(workspace, judge, testset).scores.item_ids)
     )
     hashes.of(items, [testset, source.where, scored], lambda: has_all_scored(workspace, testset))
-    return hashes.of(file, read_as, revisions)
+    found = hashes.of(file, read_as, lambda: revisions(hashes.former(file, read_as) or {}))
+    return {name: revision for name, (_, revision) in found.items()}
+
+
+def _bytes_of_judges(table: RecordedTable) -> dict[str, str]:
+    """Hash the bytes of each judge's recorded scores, which costs less than a revision; leave out judges with texts."""
+    from care_ops.blocks import columns
+
+    ids = hashlib.sha256("\x1f".join(table.scores.item_ids).encode("utf-8", "surrogatepass")).digest()
+    by_judge = zip(table.scores.judges, columns(table.scores.values), strict=True)
+    return {j: hashlib.sha256(ids + c.tobytes()).hexdigest() for j, c in by_judge if j not in table.responses}
 
 
 @cache

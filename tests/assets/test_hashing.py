@@ -116,8 +116,14 @@ def test_unchanged_recordings_and_sources_are_not_read_and_keys_stay(recorded, s
     scores = recorded / "scores.csv"
     scores.write_text(scores.read_text().replace("i3,b,3", "i3,b,4"))
     third = load_workspace(recorded)
+    hashed = []
+    monkeypatch.setattr(
+        "judges.engines.recorded.fingerprints",
+        lambda scores, texts: hashed.append(scores.judges) or fingerprints(scores, texts),
+    )
     changed = {judge for judge in third.judges if judge_key(third, judge, "one") != keys[judge]}
     assert changed == {"b"}
+    assert hashed == [("b",)], "the key of a judge whose bytes have not changed is copied"
 
 
 def test_items_with_stored_scores_are_not_read_again(recorded, settled, monkeypatch):

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import dagster as dg
 import numpy as np
@@ -14,6 +15,7 @@ from assets.fit import made as made_module
 from assets.fit import panel
 from assets.fit.made import RESULTS
 from care_ops.metrics import evaluate
+from judges.engines import recorded
 from orchestration.cli.run import results
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
@@ -29,6 +31,10 @@ from tests.support.workspaces import (
     write_judge,
     write_testset,
 )
+from warehouse import panel_rows
+from warehouse.fits import FitStore
+from warehouse.parts import PartStore
+from warehouse.sources import files
 
 FIT = ("panel", "moments", "structure", "aggregates", "evaluation", "intervals", "systems", "factors", "report")
 
@@ -158,27 +164,70 @@ def test_a_killed_run_continues_and_scores_no_item_twice(tmp_path):
     assert run(folder).materialised == []
 
 
-@pytest.mark.slow
-def test_only_changed_recorded_scores_are_read_again(tmp_path):
-    folder = make(tmp_path / "ws", judges=())
+def with_recordings(folder, changed=()):
+    """Create a workspace of four recorded judges, or replace the scores of judge b on the ``changed`` items."""
+    if not folder.exists():
+        make(folder, judges=(), care="fit: {resamples: 20}\nreview: {hold: false}\n")
+        testset = folder / "testsets" / "one.yaml"
+        source = "scale:", "  scores: {path: scores.csv, families: {a: x}}\nscale:"
+        testset.write_text(testset.read_text().replace(*source))
     lines = ["item_id,judge,score"]
-    lines += [f"i{k},{judge},{(k * step) % 11}" for judge, step in (("a", 1), ("b", 3), ("c", 7)) for k in range(40)]
+    for judge, step in (("a", 1), ("b", 3), ("c", 7), ("d", 5)):
+        given = [10 if (judge, k) in {("b", other) for other in changed} else (k * step) % 11 for k in range(40)]
+        lines += [f"i{k},{judge},{score}" for k, score in enumerate(given)]
     (folder / "scores.csv").write_text("\n".join(lines) + "\n")
-    testset = folder / "testsets" / "one.yaml"
-    testset.write_text(testset.read_text().replace("scale:", "  scores: {path: scores.csv, families: {a: x}}\nscale:"))
+    return folder
+
+
+def count_rows(monkeypatch):
+    """Return a list to which every read or written row count and every hashed judge is appended."""
+    done = []
+
+    def counted(target, name, count):
+        before = getattr(target, name)
+
+        def counting(*given, **more):
+            done.append((name, count(*given, **more)))
+            return before(*given, **more)
+
+        monkeypatch.setattr(target, name, counting)
+
+    counted(recorded, "fingerprints", lambda scores, *_: scores.judges)
+    counted(files, "read_items", lambda *_, **__: "all")
+    counted(PartStore, "write_score_columns", lambda *given: len(given[-1]["item_id"]))
+    counted(panel_rows, "_insert", lambda _, table, rows: (table, rows.num_rows))
+    counted(FitStore, "read_fit", lambda *given, with_items=True: with_items)
+    return done
+
+
+@pytest.mark.slow
+def test_a_run_with_changed_recorded_scores_works_in_proportion_and_equals_a_full_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("warehouse.storage._SETTLED_S", 0.0)
+    folder = with_recordings(tmp_path / "ws")
     outcome = run(folder)
-    assert ran(outcome, "judge_inference") == ["a", "b", "c"]
+    assert ran(outcome, "judge_inference") == ["a", "b", "c", "d"]
     assert not outcome.failures
     assert query(folder, "SELECT family FROM judges WHERE judge = 'a'") == [("x",)]
-    lines[41] = "i0,b,10"
-    (folder / "scores.csv").write_text("\n".join(lines) + "\n")
-    outcome = run(folder)
+    with_recordings(folder, changed=(0, 7))
+    with monkeypatch.context() as patch:
+        done = count_rows(patch)
+        outcome = run(folder)
     assert ran(outcome, "judge_inference") == ["b"]
-    assert query(
-        folder,
-        "SELECT value FROM scores JOIN judges USING (judge_ix) JOIN items USING (item_ix) "
-        "WHERE judge = 'b' AND item_id = 'i0'",
-    ) == [(10.0,)]
+    count = Counter(done)
+    assert count["fingerprints", ("b",)] == 1
+    assert [rows for name, rows in done if name == "write_score_columns"] == [40], "of one judge of four"
+    assert [rows for name, rows in done if name == "_insert"] == [("scores", 40)]
+    assert count["read_items", "all"] == 0, "the texts are as before"
+    fits = query(folder, "SELECT fit_id FROM latest_fits")
+    assert count["read_fit", True] <= len(fits) + 4, "evaluation reads each; review and report read the recommended"
+    full = with_recordings(tmp_path / "full", changed=(0, 7))
+    assert not run(full).failures
+    panels = [load_workspace(each).fit_folder("one").read_panel() for each in (folder, full)]
+    assert panels[0].fingerprint() == panels[1].fingerprint()
+    assert estimates(folder) == estimates(full)
+    weights = "SELECT aggregator, judge, weight, lo, hi FROM weights JOIN latest_fits "
+    weights += "USING (fit_id) ORDER BY ALL"
+    assert query(folder, weights) == query(full, weights)
 
 
 @pytest.mark.slow
