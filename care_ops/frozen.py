@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from care_ops.blocks import blocks, by_rows, columns
 from care_ops.errors import FitError, listed
 from care_ops.records import Array
+from care_ops.samples import MOST_ITEMS, spread_rows
 from care_ops.scores import ScoreMatrix, varies
 
 _MOST_KNOTS = 101
@@ -85,7 +86,8 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
     """Approximate each aggregate of a panel by a function of the scores, by least squares.
 
     A QR decomposition reduces the rows of each fold to a triangular factor (Golub and Van Loan, Matrix Computations,
-    5.3). The five factors give the fit on all items and its cross-validation.
+    5.3). The five factors give the fit on all items and its cross-validation. With many items, evenly spaced ones are
+    used (``care_ops.samples``).
 
     Parameters
     ----------
@@ -107,7 +109,8 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
     for names in by_items.values():
         scored = ~np.isnan(estimates[names[0]])
         target = np.column_stack([estimates[name][scored] for name in names])
-        solution, fidelity = _least_squares(blank.features, values, np.flatnonzero(scored), target)
+        rows = spread_rows(len(target), MOST_ITEMS)
+        solution, fidelity = _least_squares(blank.features, values, np.flatnonzero(scored)[rows], target[rows])
         for name, x, explained in zip(names, solution.T, fidelity, strict=True):
             frozen[name] = replace(
                 blank, coefficients=_array(x[:-1]), intercept=float(x[-1]), fidelity=float(explained)

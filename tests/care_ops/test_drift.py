@@ -75,6 +75,18 @@ def test_a_linear_aggregate_freezes_exactly_and_scores_items_it_has_not_seen():
     assert np.isnan(again.apply(matrix(np.full((1, 3), np.nan)))).all()
 
 
+def test_an_aggregate_of_many_items_freezes_from_some_of_them(monkeypatch):
+    monkeypatch.setattr("care_ops.frozen.MOST_ITEMS", 300)
+    rows_read = []
+    monkeypatch.setattr("care_ops.frozen.blocks", lambda items: rows_read.append(items) or iter([slice(0, items)]))
+    rng = np.random.default_rng(6)
+    values = rng.integers(0, 9, (5_000, 3)) + rng.normal(size=(5_000, 1))
+    frozen = freeze(matrix(values), values @ [0.2, 0.5, 0.3] + 7)
+    assert rows_read == [300]
+    assert frozen.fidelity == pytest.approx(1, abs=1e-9)
+    np.testing.assert_allclose(frozen.apply(matrix(values)), values @ [0.2, 0.5, 0.3] + 7, atol=1e-8)
+
+
 @pytest.mark.parametrize("alike", [False, True], ids=["judges of their own", "two judges alike"])
 def test_aggregates_frozen_together_are_those_of_least_squares_with_items_left_out(monkeypatch, alike):
     monkeypatch.setattr("care_ops.blocks.BLOCK_ROWS", 70)  # so that the items are several blocks
