@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from assets.fit.documents import FitDocument, PanelDocument, SolutionRecord, StructureDocument
+from assets.fit.stages import recommended
 from assets.workspace import Workspace
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments
@@ -32,9 +33,12 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
 
 
 def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument") -> dict[str, Aggregate]:
-    """Read the aggregates of a fit, in the order of the panel's items and judges."""
-    kept = {name: workspace.fits.read_fit(testset, fit_id) for name, fit_id in fit.fit_ids}
-    return {name: record.in_order(scores.item_ids, scores.judges) for name, record in kept.items()}
+    """Read the aggregates of a fit in the order of the panel; only the recommended one has its estimates."""
+    lead, answers = recommended(fit.by_aggregator), dict[str, Aggregate]()
+    for name, fit_id in fit.fit_ids:
+        record = workspace.fits.read_fit(testset, fit_id, with_items=name == lead)
+        answers[name] = record.in_order(scores.item_ids if name == lead else (), scores.judges)
+    return answers
 
 
 def write_moments(folder: FitFolder, state: Moments) -> None:

@@ -100,7 +100,7 @@ def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "t
     before, features = folder.find(PanelDocument), None
     if before is not None and (before.code, before.source) == (fit_code(), source):
         former = find_sound(folder.panel_file, panel_of)
-        if former is not None and (former.item_ids, former.fingerprint()) == (item_ids, before.panel):
+        if former is not None and (former.item_ids, folder.panel_summary().fingerprint) == (item_ids, before.panel):
             features = former.features
     features = _count(workspace, testset, item_ids) if features is None else features
     check_declared(spec.not_quality, features, f"test set {testset!r}")

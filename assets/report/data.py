@@ -82,6 +82,8 @@ class ReportData:
 
     Attributes
     ----------
+    aggregates : dict name -> Aggregate
+        Only the recommended aggregate needs its estimates.
     gold : (n,) array
         Gold of each item; NaN if unknown or held out.
     labels_seen : int
@@ -167,6 +169,25 @@ class ReportData:
         """Items whose ranks differ most between the two rival estimates."""
         return () if self.care is None else self.care.items_to_label
 
+    @cached_property
+    def drawn(self) -> "ReportData":
+        """The same data over a sample of the items, or unchanged if there are few items.
+
+        Counts, weights, intervals, evaluations and systems still cover all items.
+        """
+        if not samples.is_sampled(self.scores.shape[0]):
+            return self
+        rows = rows_shown(self)
+        lead = {name: self.aggregates[name].mapped(lambda values: values[rows]) for name in filter(None, [self.lead])}
+        return replace(
+            self,
+            scores=self.scores.select_items(rows),
+            aggregates={**self.aggregates, **lead},
+            gold=self.gold[rows],
+            responses=[self.responses[row] for row in rows.tolist()],
+            rivals={name: answer[rows] for name, answer in self.rivals.items()},
+        )
+
     def system_rows(self) -> list[SystemRow]:
         """Return a row for each system, best first, with a comparison to the best system."""
         systems = self.systems.systems
@@ -217,21 +238,3 @@ def rows_shown(data: ReportData) -> NDArray[np.intp]:
     named = np.array([row for row, item in enumerate(data.scores.item_ids) if item in first], dtype=np.intp)
     kept = labelled if not samples.is_sampled(len(labelled)) else labelled[:0]
     return np.unique(np.concatenate([drawn, named, kept]))
-
-
-def over_sample(data: ReportData) -> ReportData:
-    """Return a page's data over a sample of the items, or the same data if there are few items.
-
-    Counts, weights, intervals, evaluations and systems still cover all items.
-    """
-    if not samples.is_sampled(data.scores.shape[0]):
-        return data
-    rows = rows_shown(data)
-    return replace(
-        data,
-        scores=data.scores.select_items(rows),
-        aggregates={name: aggregate.mapped(lambda values: values[rows]) for name, aggregate in data.aggregates.items()},
-        gold=data.gold[rows],
-        responses=[data.responses[int(row)] for row in rows],
-        rivals={name: answer[rows] for name, answer in data.rivals.items()},
-    )

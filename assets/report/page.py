@@ -13,7 +13,7 @@ from uuid import uuid4
 from markupsafe import Markup, escape
 
 from assets.report.cards import judge_cards, retest
-from assets.report.data import ReportData, over_sample
+from assets.report.data import ReportData
 from assets.report.figures import correlation_map, judge_weights, ranked_items, system_list
 from assets.report.items import item_count, item_rows, label_rows
 from assets.report.names import items_name
@@ -37,7 +37,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     """
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
-    drawn = over_sample(data)
+    drawn = data.drawn
     cards = judge_cards(drawn)
     values = {
         "data": drawn,
@@ -65,7 +65,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
 
 def card(data: ReportData, verdict: Verdict) -> str:
     """Render a short page for a notebook: the verdict, its reasons, the items by rank, and the judge weights."""
-    drawn = over_sample(data)
+    drawn = data.drawn
     shown = ranked_items(drawn, item_rows(data))
     values = {"data": data, "verdict": verdict, "picture": shown, "weights": judge_weights(judge_cards(drawn))}
     return _rendered("card.html", **values, counted=counted).decode()

@@ -8,7 +8,7 @@ import numpy as np
 
 from assets.fit.details import CareDetails, read_details
 from assets.fit.made import note, result_version
-from assets.report.data import ReportData, over_sample
+from assets.report.data import ReportData
 from assets.report.documents import BLOCKED, HeldDocument
 from assets.workspace import Workspace
 from care_ops.admission import outside_scale
@@ -59,7 +59,7 @@ def fit_facts(
     except FitError as error:
         return replace(facts, failure=str(error))
     details = read_details(care, CareDetails)
-    gates, gate_needs = over_sample(data).gates
+    gates, gate_needs = data.drawn.gates
     nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,
@@ -93,7 +93,7 @@ def _labels(count: int, details: CareDetails) -> LabelEvidence | None:
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:
-    items, data = data.scores.shape[0], over_sample(data)
+    items, data = data.scores.shape[0], data.drawn
     copies = set(copies_of_gold(data.scores.values, data.gold, data.scores.judges)) - set(declared)
     position, sizes = {judge: j for j, judge in enumerate(data.scores.judges)}, _sizes(data)
     judges: list[JudgeFacts] = []

@@ -9,7 +9,6 @@ import pytest
 
 from assets.report.cards import judge_cards
 from assets.report.charts import Series, line_chart, ticks
-from assets.report.data import over_sample
 from assets.report.gather import gather
 from assets.report.items import item_rows
 from assets.report.page import write_page
@@ -124,8 +123,9 @@ def test_a_chart_leaves_out_undefined_values_and_escapes_names():
 def test_a_page_with_many_items_states_that_it_uses_a_sample(data, tmp_path, monkeypatch):
     whole = {row.item_id: row for row in item_rows(data)}
     monkeypatch.setattr(samples, "MOST_ITEMS", 40)
+    data = replace(data)  # without the sample that another test has drawn
     monkeypatch.setattr("assets.report.items.MOST_ROWS", 40)
-    drawn = over_sample(data)
+    drawn = data.drawn
     kept = set(drawn.scores.item_ids)
     assert 40 <= len(kept) < 80
     assert kept >= {*data.care.items_to_label}
@@ -139,6 +139,6 @@ def test_a_page_with_many_items_states_that_it_uses_a_sample(data, tmp_path, mon
     assert all(whole[row.item_id] == row for row in shown)
     write_page(data, tmp_path / "report.html", VERDICT)
     page, items = (path.read_text() for path in (tmp_path / "report.html", tmp_path / "items.html"))
-    assert f"use a sample of {len(over_sample(data).scores.item_ids)}:" in page
+    assert f"use a sample of {len(data.drawn.scores.item_ids)}:" in page
     assert "The 40 best and worst of 80 items" in items
     assert "80 items, 5 judges" in page
