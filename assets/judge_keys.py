@@ -108,20 +108,22 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
 
 
 def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, str]:
+    from care_ops.blocks import columns
     from judges.engines.recorded import fingerprints
 
-    def revisions(former: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-        """Return bytes' hash and revision of each judge; a revision is copied where the bytes are as before."""
+    def versions(former: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+        """Return the hash of each judge's bytes, and its version, which is copied if the bytes are as before."""
         table = recorded_table(workspace, judge, testset)
-        contents = _bytes_of_judges(table)
-        found = {name: former[name] for name, content in contents.items() if former.get(name, [""])[0] == content}
-        changed = table.scores.select_judges([name for name in table.scores.judges if name not in found])
-        fresh = fingerprints(changed, table.responses)
-        return found | {name: [contents.get(name, "?"), revision] for name, revision in fresh.items()}
+        ids = hashlib.sha256("\x1f".join(table.scores.item_ids).encode("utf-8", "surrogatepass")).digest()
+        by_judge = zip(table.scores.judges, columns(table.scores.values), strict=True)
+        now = {j: hashlib.sha256(ids + c.tobytes()).hexdigest() for j, c in by_judge if j not in table.responses}
+        same = {name: former[name] for name in now if former.get(name, [""])[0] == now[name]}
+        changed = table.scores.select_judges([name for name in table.scores.judges if name not in same])
+        return same | {n: [now.get(n, "?"), version] for n, version in fingerprints(changed, table.responses).items()}
 
     source = workspace.testset(testset).source
     if not isinstance(source, FilesSource) or source.scores is None:
-        return {name: revision for name, (_, revision) in revisions({}).items()}
+        return {name: version for name, (_, version) in versions({}).items()}
     declared = source.scores
     # Another release may read other values from the same file.
     read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version(), "with bytes of judges"]
@@ -132,17 +134,8 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
         file, [*read_as, "ids"], lambda: content_hash(recorded_table(workspace, judge, testset).scores.item_ids)
     )
     hashes.of(items, [testset, source.where, scored], lambda: has_all_scored(workspace, testset))
-    found = hashes.of(file, read_as, lambda: revisions(hashes.former(file, read_as) or {}))
-    return {name: revision for name, (_, revision) in found.items()}
-
-
-def _bytes_of_judges(table: RecordedTable) -> dict[str, str]:
-    """Hash the bytes of each judge's recorded scores, which costs less than a revision; leave out judges with texts."""
-    from care_ops.blocks import columns
-
-    ids = hashlib.sha256("\x1f".join(table.scores.item_ids).encode("utf-8", "surrogatepass")).digest()
-    by_judge = zip(table.scores.judges, columns(table.scores.values), strict=True)
-    return {j: hashlib.sha256(ids + c.tobytes()).hexdigest() for j, c in by_judge if j not in table.responses}
+    found = hashes.of(file, read_as, lambda: versions(hashes.former(file, read_as) or {}))
+    return {name: version for name, (_, version) in found.items()}
 
 
 @cache

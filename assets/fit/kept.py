@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from assets.fit.documents import FitDocument, PanelDocument, SolutionRecord, StructureDocument
-from assets.fit.stages import recommended
 from assets.workspace import Workspace
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments
@@ -32,13 +31,13 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
     return folder.read_panel(), folder.read(FitDocument)
 
 
-def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument") -> dict[str, Aggregate]:
-    """Read the aggregates of a fit in the order of the panel; only the recommended one has its estimates."""
-    lead, answers = recommended(fit.by_aggregator), dict[str, Aggregate]()
-    for name, fit_id in fit.fit_ids:
-        record = workspace.fits.read_fit(testset, fit_id, with_items=name == lead)
-        answers[name] = record.in_order(scores.item_ids if name == lead else (), scores.judges)
-    return answers
+def read_answers(
+    workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument", lead: str = ""
+) -> dict[str, Aggregate]:
+    """Read the aggregates of a fit in the order of the panel; only the aggregate ``lead`` has its estimates."""
+    kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=name == lead) for name, fit_id in fit.fit_ids}
+    ids = {lead: scores.item_ids}
+    return {name: record.in_order(ids.get(name, ()), scores.judges) for name, record in kept.items()}
 
 
 def write_moments(folder: FitFolder, state: Moments) -> None:

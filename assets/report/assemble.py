@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from assets.report.data import ReportData, rows_shown
+from assets.report.data import ReportData
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.label_free import label_free
 from care_ops.config import FitConfig
@@ -33,23 +33,18 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
     """Return the two rival estimates of ``care``, or, with labels, its estimate and the plain average.
 
-    The values are in the order of ``data.scores``. If the page shows a sample of the items, other items are NaN. The
-    result is empty if ``care`` gave no estimate.
+    The values are in the order of ``data.drawn.scores``; the result is empty if ``care`` gave no estimate.
     """
     if data.care is None:
         return {}
-    rows = rows_shown(data)
-    count = data.scores.shape[0]
-    shown = data.scores if len(rows) == count else data.scores.select_items(rows)
+    shown, labelled = data.drawn.scores, data.drawn.aggregates["care"]
     problem = Problem(shown.canonical(), moments, None, np.random.default_rng(0), config)
     with one_blas_thread():
         found = label_free(problem)
     order = canonical_order(shown.item_ids)
-    labelled = data.aggregates["care"]
     out = {"CARE with labels": labelled.estimate} if labelled.labels_used else {}
     for name, estimate in ({"plain average": found.plain} if labelled.labels_used else found.rivals).items():
-        out[name] = np.full(count, np.nan)
-        out[name][rows] = restore(np.where(found.scored, estimate, np.nan), order)
+        out[name] = restore(np.where(found.scored, estimate, np.nan), order)
     return out
 
 

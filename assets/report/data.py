@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assets.fit.details import CareDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
@@ -92,8 +91,9 @@ class ReportData:
         None for a page without a workspace; ``changes`` is also None if no other version was published before.
     correlation : (p, p) array or None
         Correlation of the judges' scores; None if it is undefined.
-    rivals : dict name -> (n,) array
-        The two rival estimates, between which labels can decide; empty if ``care`` gave no estimate.
+    rivals : dict name -> (m,) array
+        The two rival estimates in the order of ``drawn.scores``, between which labels can decide; empty if ``care``
+        gave no estimate.
     retests : dict judge -> Retest
         The last retest of each judge that was retested.
     flips : dict judge -> str
@@ -173,11 +173,17 @@ class ReportData:
     def drawn(self) -> "ReportData":
         """The same data over a sample of the items, or unchanged if there are few items.
 
-        Counts, weights, intervals, evaluations and systems still cover all items.
+        The sample includes the items to label, and all items with gold if they fit. Counts, weights, intervals,
+        evaluations and systems still cover all items.
         """
-        if not samples.is_sampled(self.scores.shape[0]):
+        n, first = len(self.scores.item_ids), {*self.items_to_label}
+        if not samples.is_sampled(n):
             return self
-        rows = rows_shown(self)
+        sample = samples.sampled_rows(n, np.random.default_rng(content_seed(self.scores)))
+        labelled = np.flatnonzero(~np.isnan(self.gold))
+        named = np.array([row for row, item in enumerate(self.scores.item_ids) if item in first], dtype=np.intp)
+        kept = labelled if not samples.is_sampled(len(labelled)) else labelled[:0]
+        rows = np.unique(np.concatenate([sample, named, kept]))
         lead = {name: self.aggregates[name].mapped(lambda values: values[rows]) for name in filter(None, [self.lead])}
         return replace(
             self,
@@ -185,7 +191,6 @@ class ReportData:
             aggregates={**self.aggregates, **lead},
             gold=self.gold[rows],
             responses=[self.responses[row] for row in rows.tolist()],
-            rivals={name: answer[rows] for name, answer in self.rivals.items()},
         )
 
     def system_rows(self) -> list[SystemRow]:
@@ -223,18 +228,3 @@ class ReportData:
             if certificate is not None and not certificate.converged:
                 return f"The structure that {name} uses has not converged (relative gap {certificate.gap:.1e})."
         return None
-
-
-def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """Return the rows that a page shows: all rows, or a sample if there are many.
-
-    The sample includes the items to label, and all items with gold if they fit.
-    """
-    n, first = len(data.scores.item_ids), {*data.items_to_label}
-    if not samples.is_sampled(n):
-        return np.arange(n)
-    drawn = samples.sampled_rows(n, np.random.default_rng(content_seed(data.scores)))
-    labelled = np.flatnonzero(~np.isnan(data.gold))
-    named = np.array([row for row, item in enumerate(data.scores.item_ids) if item in first], dtype=np.intp)
-    kept = labelled if not samples.is_sampled(len(labelled)) else labelled[:0]
-    return np.unique(np.concatenate([drawn, named, kept]))

@@ -30,7 +30,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
         checks = read_admission(connection, testset)
-    aggregates = read_answers(workspace, testset, scores, fit)
+    aggregates = read_answers(workspace, testset, scores, fit, recommended(fit.by_aggregator))
     log, kept = workspace.fits.publications(testset), workspace.fits.find_fit_version(testset, fit.fit_version)
     shown = FitVersionShown(fit.fit_version, log[-1].fit_version if log else None, kept.made_at if kept else "")
     items = panel_items(scores, workspace.parts.read_gold(testset), labels)

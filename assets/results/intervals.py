@@ -15,7 +15,7 @@ from care_ops.errors import InputError
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compute bootstrap intervals of the judge weights by resampling split units, and store them."""
-    from assets.fit.kept import read_fitted
+    from assets.fit.kept import read_answers, read_fitted
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_intervals
     from warehouse.items import units_of
@@ -26,8 +26,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     scores, fit = read_fitted(folder)
     fit_ids = fit.by_aggregator
-    kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=False) for name, fit_id in fit_ids.items()}
-    whole = {name: record.in_order((), scores.judges) for name, record in kept.items()}
+    whole = read_answers(workspace, testset, scores, fit)
     declared = workspace.parts.read_items_of(testset, scores.item_ids, ("split_unit",))[0]
     units = units_of(declared.to_pylist(), scores.item_ids)
     try:

@@ -123,13 +123,13 @@ def test_a_chart_leaves_out_undefined_values_and_escapes_names():
 def test_a_page_with_many_items_states_that_it_uses_a_sample(data, tmp_path, monkeypatch):
     whole = {row.item_id: row for row in item_rows(data)}
     monkeypatch.setattr(samples, "MOST_ITEMS", 40)
-    data = replace(data)  # without the sample that another test has drawn
     monkeypatch.setattr("assets.report.items.MOST_ROWS", 40)
-    drawn = data.drawn
+    drawn = replace(data).drawn  # which another test may have drawn otherwise
     kept = set(drawn.scores.item_ids)
     assert 40 <= len(kept) < 80
     assert kept >= {*data.care.items_to_label}
     rows = [data.scores.item_ids.index(item) for item in drawn.scores.item_ids]
+    data = replace(data, rivals={name: estimate[rows] for name, estimate in data.rivals.items()})
     assert np.array_equal(drawn.aggregates["care"].estimate, data.aggregates["care"].estimate[rows])
     assert np.array_equal(drawn.scores.values, data.scores.values[rows], equal_nan=True)
     assert drawn.missing_share == data.missing_share
