@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -104,14 +104,14 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
     versions = workspace.memory.recorded_versions
     if testset not in versions:
         versions[testset] = _recorded_versions(workspace, spec.name, testset)
-    return versions[testset].get(spec.engine.recorded_as, NOTHING_RECORDED)
+    return versions[testset].get(spec.engine.recorded_as, ["", NOTHING_RECORDED])[1]
 
 
-def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, str]:
+def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, list[str]]:
     from care_ops.blocks import columns
     from judges.engines.recorded import fingerprints
 
-    def versions(former: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    def versions(former: Mapping[str, list[str]]) -> dict[str, list[str]]:
         """Return the hash of each judge's bytes, and its version, which is copied if the bytes are as before."""
         table = recorded_table(workspace, judge, testset)
         ids = hashlib.sha256("\x1f".join(table.scores.item_ids).encode("utf-8", "surrogatepass")).digest()
@@ -123,7 +123,7 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
 
     source = workspace.testset(testset).source
     if not isinstance(source, FilesSource) or source.scores is None:
-        return {name: version for name, (_, version) in versions({}).items()}
+        return versions({})
     declared = source.scores
     # Another release may read other values from the same file.
     read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version(), "with bytes of judges"]
@@ -134,8 +134,7 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
         file, [*read_as, "ids"], lambda: content_hash(recorded_table(workspace, judge, testset).scores.item_ids)
     )
     hashes.of(items, [testset, source.where, scored], lambda: has_all_scored(workspace, testset))
-    found = hashes.of(file, read_as, lambda: versions(hashes.former(file, read_as) or {}))
-    return {name: version for name, (_, version) in found.items()}
+    return hashes.of(file, read_as, lambda: versions(hashes.former(file, read_as) or {}))
 
 
 @cache

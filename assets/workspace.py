@@ -52,7 +52,7 @@ class Memory:
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
     recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
-    recorded_versions: dict[str, dict[str, str]] = field(default_factory=dict[str, "dict[str, str]"])
+    recorded_versions: dict[str, dict[str, list[str]]] = field(default_factory=dict[str, "dict[str, list[str]]"])
     labels: dict[str, FitLabels] = field(default_factory=dict[str, FitLabels])
     judge_keys: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 

@@ -76,12 +76,11 @@ def share_of_duplicates(workspace: Workspace, testset: str) -> float:
     seen: dict[tuple[str | None, ...], str | None] = {}
     again = 0
     for *text, unit in zip(*(column.to_pylist() for column in items.columns), strict=True):
-        if text[0] is None and text[1] is None:
-            continue
         key = tuple(text)
-        if key in seen and (unit is None or seen[key] != unit):
+        if key not in seen:
+            seen[key] = unit
+        elif key[:2] != (None, None) and (unit is None or seen[key] != unit):
             again += 1
-        seen.setdefault(key, unit)
     return again / items.num_rows
 
 

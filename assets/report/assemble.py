@@ -53,6 +53,5 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
         canonical = moments.correlation()
     except FitError:
         return None
-    position = {judge: k for k, judge in enumerate(sorted(scores.judges))}
-    order = [position[judge] for judge in scores.judges]
-    return canonical[np.ix_(order, order)]
+    places = np.argsort(canonical_order(scores.judges))
+    return canonical[np.ix_(places, places)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import heapq
 import io
 from collections.abc import Collection, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,11 +46,8 @@ def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
 
 def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
     """Return the first ``labelled + TO_LABEL`` items of a random order that new items do not change."""
-
-    def place(item_id: str) -> bytes:
-        return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
-
-    return heapq.nsmallest(labelled + TO_LABEL, item_ids, key=place)
+    order = ((sha256(item.encode("utf-8", "surrogatepass")).digest(), item) for item in item_ids)
+    return [item for _, item in heapq.nsmallest(labelled + TO_LABEL, order)]
 
 
 def _equal_probabilities(labels: FitLabels) -> bool:
