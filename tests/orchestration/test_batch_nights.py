@@ -43,7 +43,7 @@ def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
     assert page.is_file(), "the fit goes on with the judges that are there"
     state = {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"]
     assert state.endswith(" in a batch")
-    assert f"({batch['id']}), 0 of {lines} done" in " ".join(care(folder, "status").split())
+    assert f"({batch['id']}), 0 of {lines} requests done" in " ".join(care(folder, "status").split())
     assert [row for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"] == []
 
     made = page.stat().st_mtime_ns

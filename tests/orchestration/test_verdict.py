@@ -193,8 +193,8 @@ def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
         f"The published fit is {first['fit_version']}",
     ):
         assert message in " ".join(printed.split())
-    by_itself = [r["sentence"] for r in verdict["reasons"] if "by itself: " in r["sentence"]]
-    assert [s.partition(" fit ")[0] for s in by_itself] == ["The new", "The published"]
+    by_itself = [r["sentence"] for r in verdict["reasons"] if r["sentence"].startswith("Verdict on the ")]
+    assert [s.partition(" fit: ")[0] for s in by_itself] == ["Verdict on the new", "Verdict on the published"]
     assert "b0" in str([r["judges"] for r in verdict["reasons"]]), "the reasons are the new fit's own"
     for place in (printed, care(folder, "status"), care(folder, "fits", "list", "one")):
         assert verdict["sentence"] in " ".join(place.split())
