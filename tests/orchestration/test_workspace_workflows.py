@@ -149,7 +149,7 @@ def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_
         printed = care(folder, "run", code=1)
         assert (
             "failed: scores api|own: none of its 40 items has a score (40 refused); its most frequent message: "
-            "template answer_rating needs prompt" in printed
+            "the item has no prompt for the prompt" in printed
         )
         assert re.search(
             r"^own: DON'T USE YET\. .*\n  - Judge 'api' is left out: it gave no score at all", printed, re.M
