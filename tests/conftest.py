@@ -73,7 +73,7 @@ def quiet_again():
 
 @pytest.fixture(autouse=True)
 def _no_closed_instance():
-    """Keep Dagster from asking the storage of an instance that another test has left open and lost."""
+    """Keep Dagster from using the storage of an instance that another test did not close."""
     storage = sys.modules.get("dagster._core.storage.defs_state.base")
     with nullcontext() if storage is None else storage.set_defs_state_storage(None):
         yield
@@ -115,7 +115,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
-    """Return ``made_once(name, make)``: a read-only folder that ``make`` fills once for all test processes."""
+    """Return ``made_once(name, make)``, which returns a read-only folder that ``make`` fills for all processes."""
     mine = tmp_path_factory.getbasetemp()
     shared = mine.parent if os.environ.get("PYTEST_XDIST_WORKER") else mine
 
@@ -135,7 +135,7 @@ def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pat
 
 @pytest.fixture(scope="session")
 def one_run(made_once) -> Path:
-    """Return a toy workspace after one run."""
+    """Return a small workspace after one run."""
     from tests.support.workspaces import make, run
 
     def nightly_run(folder: Path) -> None:
@@ -146,5 +146,5 @@ def one_run(made_once) -> Path:
 
 @pytest.fixture
 def workspace_after_run(one_run, tmp_path) -> Path:
-    """Return a copy of a toy workspace (``tests.support.workspaces.make``) after one run."""
+    """Return a copy of a small workspace (``tests.support.workspaces.make``) after one run."""
     return shutil.copytree(one_run, tmp_path / "ws", symlinks=True)

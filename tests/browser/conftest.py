@@ -1,4 +1,4 @@
-"""A real Chromium, and a workspace of twelve programs that has been run."""
+"""Fixtures for tests in a browser: Chromium, and a workspace of twelve programs after a run."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ from tests.support.workspaces import make_programs
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Closed with the module: while it is open, its event loop runs in this thread."""
+    """Yield a browser, closed after each module, because its event loop runs in this thread."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("install Debian's package `chromium` to run the tests in a browser")

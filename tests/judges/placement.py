@@ -1,4 +1,4 @@
-"""Judges on declared GPUs: real Ray actors, and a vLLM that sleeps instead of computing (``stub_vllm``)."""
+"""Judges on declared GPUs, with real Ray actors and a vLLM that sleeps instead of computing (``stub_vllm``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH = 10
 
 @dataclass(frozen=True)
 class Load:
-    """One load of a model: arguments, process, GPUs and time."""
+    """Load of a model: arguments, process, GPUs and time."""
 
     model: str
     options: dict[str, Any]
@@ -42,7 +42,7 @@ class Placed:
 
 
 def judge(name: str, folder: Path, scale: tuple[float, float] = (1, 5), **engine: Any) -> JudgeSpec:
-    """Return a judge whose model is its own folder."""
+    """Return a judge with a separate folder as its model."""
     model = folder / name
     model.mkdir(exist_ok=True)
     settings = {"kind": "vllm", "model": str(model), "template": "quality", "min_valid_mass": 0.0, **engine}
@@ -51,7 +51,7 @@ def judge(name: str, folder: Path, scale: tuple[float, float] = (1, 5), **engine
 
 @contextmanager
 def declared_gpus(count: int, log: Path, *, load_s: float = 1.0, score_s: float = 0.1) -> Iterator[None]:
-    """Run an embedded Ray with so many declared GPUs, whose actors import the stand-in for vLLM."""
+    """Run an embedded Ray with declared GPUs, whose actors import the stand-in for vLLM."""
     import ray
 
     kept = dict(os.environ)
@@ -73,7 +73,7 @@ def declared_gpus(count: int, log: Path, *, load_s: float = 1.0, score_s: float 
 
 
 def loads_in(log: Path) -> list[Load]:
-    """Read the lines that the stand-in has written."""
+    """Return the loads that the stand-in has logged."""
     loads: list[Load] = []
     for line in log.read_text().splitlines() if log.exists() else ():
         options = json.loads(line)
@@ -83,7 +83,7 @@ def loads_in(log: Path) -> list[Load]:
 
 
 def place(judges: Sequence[Sequence[JudgeSpec]], config: PoolConfig, log: Path) -> Placed:
-    """Run judges side by side, each over its test sets (one specification a test set) in one session."""
+    """Run judges together in one session; each judge has a specification for each test set."""
     scores: dict[str, list[Score]] = {}
 
     def one(specs: Sequence[JudgeSpec]) -> None:

@@ -1,4 +1,4 @@
-"""What vLLM wants to know on a machine without a GPU and without a network."""
+"""Settings of vLLM for a machine without a GPU and without a network."""
 
 import os
 

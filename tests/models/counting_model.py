@@ -1,8 +1,8 @@
-"""Language models of half a megabyte that count words of ``paper_sets`` and answer with a grade that all scales have.
+"""Language models of half a megabyte that count words of ``paper_sets`` and answer with a grade on any scale.
 
-One layer attends to all tokens alike, so that the last position holds their mean; the rows of the output layer are the
-least-squares readers of that mean. Judges are one body with readers that see quality through noise of their own, and
-through the length of the text, which some of them like.
+One layer attends equally to all tokens, so the last position has their mean. The rows of the output layer are
+least-squares readers of that mean. All judges share the layer; their readers see quality with different noise, and with
+the length of the text, which some judges reward.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from warehouse.versions import TRIGGERS
 
 HIDDEN, ATTENTION = 128, 12.0
 GRADES = {"1": -1.2, "2": -0.4, "4": 0.4, "5": 1.2}
-"""Legal on every numeric scale of the paper's prompts, and where each stands on the standardised quality."""
+"""Grades that are valid on all numeric scales of the paper's prompts, with their standardised quality."""
 
 SCALES = ((0, 9), (0, 10), (1, 5), (0, 100), (1, 10))
 
@@ -27,7 +27,7 @@ VERDICTS = {" no": -0.8, " yes": 0.8}
 
 
 def prompts(rng: np.random.Generator, each: int) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
-    """Prompts as the profile paper asks them, (n,), with their quality, words, and whether a verdict is asked."""
+    """Return prompts of the profile paper (n,), with their quality, words, and whether each asks for a verdict."""
     from judges.items import Item
     from judges.prompts import find, names
 
@@ -49,7 +49,7 @@ def prompts(rng: np.random.Generator, each: int) -> tuple[list[str], np.ndarray,
 
 
 def build(folder: Path, repositories: Sequence[str], each: int = 24) -> None:
-    """Write a model for each repository, ``folder/OWNER/NAME``."""
+    """Write a model for each repository to ``folder/OWNER/NAME``."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -97,7 +97,7 @@ def build(folder: Path, repositories: Sequence[str], each: int = 24) -> None:
     both = np.vstack([asking, after])
 
     def reader(target: np.ndarray) -> np.ndarray:
-        """The weights by which the last state tells a number."""
+        """Return the weights with which the last state predicts a number."""
         return np.linalg.solve(both.T @ both + 1e-2 * np.eye(HIDDEN), both.T @ target)
 
     def standard(values: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
-"""How fast a chip reads prompts: its rate of multiplications, one engine, the pool, two judges side by side.
+"""Rates of a chip that reads prompts: multiplications, one engine, the pool, and two judges together.
 
-Belongs here: models with random weights and the measurements, on a GPU or, with a tiny model, on the CPU. Belongs
-elsewhere: what a rate has to be (``tests.models.test_gpu``).
+The measurements run on a GPU or, with a tiny model, on the CPU. ``tests.models.test_gpu`` has the required rates.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ WORDS = "answer question rating quality whole number correct complete clear styl
 
 @dataclass(frozen=True)
 class Setup:
-    """A model on some hardware, and how much it is asked.
+    """Model on some hardware, and the number and size of its questions.
 
     Attributes
     ----------
     folder : Path
-        The model.
+        Folder of the model.
     parameters : int
         Number of its weights.
     gpus : float
@@ -39,7 +38,7 @@ class Setup:
     dtype : str
         Number format of the weights.
     batches, batch_size, words : int
-        How many batches are asked, of how many items of how many words.
+        Number of batches, of items in a batch, and of words in an item.
     """
 
     folder: Path
@@ -52,13 +51,13 @@ class Setup:
 
     @property
     def items(self) -> list[Item]:
-        """As many items as are asked, no two with the same text, of the same length each."""
+        """Items with different texts of the same length."""
         draw = random.Random(0)
         texts = [" ".join(draw.choices(WORDS, k=self.words)) for _ in range(self.batches * self.batch_size)]
         return [Item(f"i{k}", f"question {k}", text) for k, text in enumerate(texts)]
 
     def judge(self, name: str = "judge", share: float = 1.0) -> JudgeSpec:
-        """A judge of the model, on this share of its GPUs."""
+        """Return a judge of the model that uses this share of the GPUs."""
         engine: dict[str, Any] = {
             "kind": "vllm",
             "model": str(self.folder),
@@ -72,7 +71,7 @@ class Setup:
 
 
 def eight_billion(folder: Path) -> tuple[Path, int]:
-    """Qwen3-8B's shape with random weights, written on the GPU; returns its folder and number of parameters."""
+    """Write a model with the shape of Qwen3-8B and random weights; return its folder and number of parameters."""
     import torch
     from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
@@ -100,7 +99,7 @@ def eight_billion(folder: Path) -> tuple[Path, int]:
 
 
 def multiplication_rate(device: str, size: int = 8192, rounds: int = 20) -> float:
-    """Measured rate of a chip for bfloat16 matrices, FLOP/s: the best of some multiplications."""
+    """Measure the rate of a chip for bfloat16 matrices in FLOP/s: the best of several multiplications."""
     import torch
 
     a = torch.randn(size, size, device=device, dtype=torch.bfloat16)
@@ -116,7 +115,7 @@ def multiplication_rate(device: str, size: int = 8192, rounds: int = 20) -> floa
 
 
 def scores(setup: Setup) -> list[float]:
-    """Return the scores of the items, in a process of its own on the GPU, or on the CPU where the setup has none."""
+    """Return the scores of the items from another process, on the GPU or, without GPUs in the setup, on the CPU."""
     import ray
 
     def scored() -> list[float]:
@@ -131,7 +130,7 @@ def scores(setup: Setup) -> list[float]:
 
 
 def engine_rate(setup: Setup) -> float:
-    """Prompt tokens a second of the engine called directly, in a process of its own, which frees its memory."""
+    """Return prompt tokens per second of the engine in another process, whose end frees the memory."""
     import ray
 
     remote: Any = ray.remote(num_gpus=setup.gpus, num_cpus=0, max_calls=1)(_engine_rate)
@@ -148,10 +147,10 @@ def _engine_rate(setup: Setup) -> float:
 
 
 def pool_rate(setup: Setup, judges: Sequence[JudgeSpec]) -> float:
-    """Prompt tokens a second of judges side by side, each in a Ray actor, while all of them are at work.
+    """Return prompt tokens per second of judges that run together, each in a Ray actor.
 
-    Each judge waits after its first batch until all have loaded. Its second one is made meanwhile, so the time begins
-    with the third.
+    Each judge waits after its first batch until all models are loaded. Its second batch is computed during this time,
+    so the measurement begins with the third.
     """
     batches: dict[str, list[tuple[float, int]]] = {judge.name: [] for judge in judges}
     all_have_loaded = threading.Barrier(len(judges))

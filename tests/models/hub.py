@@ -1,6 +1,6 @@
-"""A server that answers as the hub of models and data sets does, about repositories that lie in a folder.
+"""Server that imitates the hub of models and data sets, with repositories in a folder.
 
-``folder/models/OWNER/NAME`` and ``folder/datasets/OWNER/NAME`` are repositories; each is at the one commit ``SHA``.
+``folder/models/OWNER/NAME`` and ``folder/datasets/OWNER/NAME`` are repositories; each has the single commit ``SHA``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """What `huggingface_hub` and `datasets` ask: repositories, their trees, and their files."""
+    """Handler of the requests of `huggingface_hub` and `datasets`: repositories, their trees, and their files."""
 
     protocol_version = "HTTP/1.1"
     folder: Path
@@ -36,7 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_POST(self) -> None:
-        """Which of some paths there are: form fields, or JSON."""
+        """Return which of the requested paths exist; the request has form fields or JSON."""
         text = self.rfile.read(int(self.headers["content-length"])).decode()
         fields = (
             json.loads(text)
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _entry(repository: Path, path: Path) -> dict[str, Any]:
-    """A file or folder as the hub lists it."""
+    """Return a file or folder as the hub lists it."""
     name = str(path.relative_to(repository))
     if path.is_dir():
         return {"type": "directory", "path": name, "oid": SHA}
@@ -93,7 +93,7 @@ def _entry(repository: Path, path: Path) -> dict[str, Any]:
 
 @contextmanager
 def hub(folder: Path) -> Iterator[str]:
-    """The server's address, for ``HF_ENDPOINT``, until the block ends."""
+    """Yield the server's address, for ``HF_ENDPOINT``."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"folder": folder}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

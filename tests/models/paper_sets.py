@@ -1,7 +1,7 @@
-"""Tiny data sets in the shape in which the paper's twelve are published, and the two of its experiments.
+"""Small data sets in the shapes of the paper's twelve, and of the two in its experiments.
 
-Quality is the number of the word "splendid" less that of "dreadful", so that a model that counts words can see it. Of a
-pair the number in both answers together follows which of the two is better.
+Quality is the number of words "splendid" minus the number of "dreadful", so a model that counts words can measure it.
+In a pair, the numbers of both answers together show which answer is better.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 
 GOOD, BAD = "splendid", "dreadful"
 DRESSES = ("", " ✨ **Splendid** ✨", " (Weisstein, 2019).")
-"""What is added to an answer of the bias set: nothing, beauty, authority."""
+"""Additions to an answer of the bias set: nothing, beauty, authority."""
 
 _PLAIN = "the answer says where it is and why people go there in the winter or in the summer".split()
 
 
 def text(rng: np.random.Generator, quality: float, words: int = 24) -> str:
-    """Words in a random order, of which more are good the higher the quality, in [0, 1], is."""
+    """Return words in a random order, with more good words for a higher quality in [0, 1]."""
     good = int(rng.binomial(words // 2, quality))
     chosen = [*[GOOD] * good, *[BAD] * (words // 2 - good), *rng.choice(_PLAIN, rng.integers(words // 2, words))]
     rng.shuffle(chosen)
@@ -33,7 +33,7 @@ def text(rng: np.random.Generator, quality: float, words: int = 24) -> str:
 
 
 def _pair(rng: np.random.Generator, second: bool) -> tuple[str, str]:
-    """A better and a worse answer, the better one shown second if so wanted; the source draws that from the texts."""
+    """Return a better and a worse answer; the better one is shown second if ``second``."""
     while True:
         better, worse = (text(rng, 0.85 if second else 0.25) for _ in range(2))
         if hashlib.sha256(f"0\x1f{better}\x1f{worse}".encode()).digest()[0] % 2 == second:
@@ -45,9 +45,9 @@ def _messages(*contents: str) -> list[dict[str, str]]:
 
 
 def write(folder: Path, scored: int, paired: int) -> None:
-    """Write the repositories to ``folder/datasets``, and a clone of the bias set's to ``folder/bias``.
+    """Write the repositories to ``folder/datasets``, and a clone of the bias set's repository to ``folder/bias``.
 
-    ``scored`` items of each scoring set, and ``paired`` of each set of classes and preferences.
+    Each scoring set has ``scored`` items, and each set of classes or preferences has ``paired``.
     """
     rng = np.random.default_rng(0)
     quality = rng.uniform(size=max(scored, paired))
@@ -67,7 +67,7 @@ def write(folder: Path, scored: int, paired: int) -> None:
 
 
 def _scoring(folder: Path, rng: np.random.Generator, quality: Any, ask: Sequence[str], rows: range) -> None:
-    """The six scoring sets."""
+    """Write the six scoring sets."""
     import datasets
 
     q, answers = quality, [text(rng, quality[k]) for k in rows]
@@ -116,7 +116,7 @@ def _scoring(folder: Path, rng: np.random.Generator, quality: Any, ask: Sequence
 
 
 def _classes(folder: Path, rng: np.random.Generator, quality: Any, ask: Sequence[str], rows: range) -> None:
-    """The six sets of classes and preferences."""
+    """Write the six sets of classes and preferences."""
     second = [bool(quality[k] > 0.5) for k in rows]
     comments = [{"text": text(rng, quality[k]), "toxicity": float(quality[k])} for k in rows]
     _rows(folder / "google" / "civil_comments", {"test": comments})
@@ -135,7 +135,7 @@ def _classes(folder: Path, rng: np.random.Generator, quality: Any, ask: Sequence
 
 
 def _bias(folder: Path, rng: np.random.Generator, ask: Sequence[str], quality: Any) -> None:
-    """Files of the repository of the bias set; one of the two answers is dressed up."""
+    """Write the files of the bias set's repository; one of the two answers is restyled."""
     folder.mkdir(parents=True)
     raw = [
         {"question": ask[k], "answers": {f"answer{n}": {"answer": text(rng, q)} for n in (1, 2)}}
@@ -153,7 +153,7 @@ def _rows(repository: Path, splits: dict[str, list[dict[str, Any]]], config: str
 
 
 def _config(repository: Path, splits: dict[str, Any], config: str = "default") -> None:
-    """Parquet files of a configuration, and the card that names them."""
+    """Write the Parquet files of a configuration, and the card that names the files."""
     (repository / "data").mkdir(parents=True)
     files = []
     for split, rows in splits.items():

@@ -1,6 +1,6 @@
-"""A language model of half a megabyte, made on the spot: random weights, a tokenizer trained on a few prompts.
+"""Language model of half a megabyte with random weights, and a tokenizer trained on a few prompts.
 
-It knows nothing; what it is for is that engines, tokens and probabilities are real.
+Its answers have no meaning, but it gives engines real tokens and probabilities.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from judges.prompts import find, names
 
 
 def build(folder: Path, seed: int, *, chat: bool = False) -> Path:
-    """Write a Llama of two layers with a byte-level BPE of its own."""
+    """Write a Llama model of two layers with a byte-level BPE tokenizer."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -48,7 +48,7 @@ def build(folder: Path, seed: int, *, chat: bool = False) -> Path:
 
 
 def tokenizer(texts: Iterable[str]) -> Any:
-    """A byte-level BPE that is trained on these texts, with <s> and </s>."""
+    """Train a byte-level BPE tokenizer on these texts, with <s> and </s>."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 

@@ -1,7 +1,7 @@
-"""Record what other libraries make of the planted votes, in rivals.json beside this file.
+"""Record other libraries' results on simulated votes in rivals.json: ``make rivals``.
 
-They need torch and transformers, so they live in an environment of their own: `make rivals`.
-Of real panels only accuracies are recorded.
+The libraries need torch and transformers, so they have a separate environment. For real panels, only accuracies are
+recorded.
 """
 
 import json
@@ -24,7 +24,7 @@ LIBRARIES = ("crowd-kit", "snorkel", "krippendorff", "choix", "scikit-learn", "n
 
 
 def crowd(grades: np.ndarray, classes: int) -> dict[str, tuple[np.ndarray, float]]:
-    """Labels of each model and the CPU seconds it took."""
+    """Return the labels of each model, and its CPU seconds."""
     task, worker = np.nonzero(grades >= 0)
     frame = pd.DataFrame({"task": task, "worker": worker, "label": grades[task, worker]})
     found = {}
@@ -40,7 +40,7 @@ def crowd(grades: np.ndarray, classes: int) -> dict[str, tuple[np.ndarray, float
 
 
 def civilcomments() -> tuple[np.ndarray, np.ndarray]:
-    """(gold, votes above 4.5) of care_civilcomments."""
+    """Return gold and the votes above 4.5 of care_civilcomments."""
     folder = Path(os.environ["CARE_DATA_DIR"]) / "care_civilcomments"
     items = pq.read_table(folder / "items.parquet", columns=["item_id", "gold"]).to_pandas().set_index("item_id")
     long = pq.read_table(folder / "scores.parquet", columns=["item_id", "judge", "score"]).to_pandas()
@@ -50,7 +50,7 @@ def civilcomments() -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    """Run every rival once."""
+    """Run each library once, and write the results."""
     out: dict[str, object] = {"versions": {name: version(name) for name in LIBRARIES}}
     for name, settings in PANELS.items():
         truth, grades, _ = votes(**settings)

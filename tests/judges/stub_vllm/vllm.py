@@ -1,7 +1,7 @@
-"""A stand-in for vLLM that sleeps instead of computing, for tests of placement and loading on declared GPUs.
+"""Stand-in for vLLM that sleeps instead of computing, for tests of placement and loading on declared GPUs.
 
-Its folder is put on the path of Ray's actors. Each model that is loaded is a line in the file that VLLM_STUB_LOG names,
-with the arguments, the process, and the GPUs that Ray has given to it.
+Its folder is on the path of Ray's actors. For each loaded model, it writes a line with the arguments, the process and
+the process's GPUs to the file in VLLM_STUB_LOG.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __version__ = "stub"
 
 
 class SamplingParams(SimpleNamespace):
-    """The parameters of a request."""
+    """Parameters of a request."""
 
 
 class _Tokenizer:
@@ -29,7 +29,7 @@ class _Tokenizer:
 
 
 class LLM:
-    """A model that takes a second to load and gives every token the same probability."""
+    """Model that takes a second to load and gives all tokens the same probability."""
 
     def __init__(self, **options: Any) -> None:
         line = {**options, "pid": os.getpid(), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES", ""), "at": time.time()}

@@ -1,8 +1,8 @@
-"""Build the golden workspace by commit b8b031e: ``python tests/warehouse/golden/build.py b8b031e.tar.xz``.
+"""Build the golden workspace with commit b8b031e: ``python tests/warehouse/golden/build.py b8b031e.tar.xz``.
 
-Run it with the environment of that commit, from a checkout of it that comes first on ``PYTHONPATH``. The workspace has
-two test sets. Three programs and one model behind an endpoint judge ``one``, of which labels are given; the scores of
-``recorded`` come from its file. One night publishes a fit of each. Dagster's record of runs is left out.
+Run it with the environment of that commit, and with its checkout first on ``PYTHONPATH``. The workspace has two test
+sets. Three programs and a model behind an endpoint judge ``one``, which has labels; the scores of ``recorded`` are in
+its file. One run publishes a fit of each. Dagster's record of runs is left out.
 """
 
 import lzma
@@ -20,12 +20,12 @@ ANSWERS = ("the capital is old", "and large", "Rome", "what else is there", "it 
 
 
 def draw(*of: object) -> int:
-    """A number that looks random and depends on the arguments alone."""
+    """Return a pseudo-random number that depends only on the arguments."""
     return zlib.crc32(repr(of).encode())
 
 
 def write(folder: Path, base_url: str) -> None:
-    """Write what a person writes: settings, judges, test sets, items, scores and labels."""
+    """Write a user's files: settings, judges, test sets, items, scores and labels."""
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True)
     (folder / "care.yaml").write_text("anchors: {one: labels.csv}\n")
