@@ -73,7 +73,7 @@ def test_a_blocked_fit_is_accepted_pinned_and_rolled_back(nightly_runs):
     rows = care_json(folder, "fits", "list", "one")
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
         ("held back", len(JUDGES) + 1, "1 judge added: readability"),
-        ("published", len(JUDGES), "the first"),
+        ("published", len(JUDGES), "the first fit"),
     ]
     second, first = (row["fit_version"] for row in rows)
     assert published(folder) == [(first, "review", False)]
