@@ -106,7 +106,7 @@ class FitResult:
 
     @property
     def certificate(self) -> Certificate | None:
-        """Bound on the duality gap of the sparse + low-rank structure; None if the fit has no structure."""
+        """Duality gap of the sparse + low-rank structure; None if the fit has no structure."""
         structure = self.table.fit.structure
         return None if structure is None else structure.certificate
 

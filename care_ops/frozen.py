@@ -62,10 +62,7 @@ class Frozen:
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:
-            raise FitError(
-                f"new items cannot be scored: the fit needs scores of {listed(lost)}, but there are none; run these "
-                "judges, or promote another fit"
-            )
+            raise FitError(f"the fit needs scores of {listed(lost)}; run these judges on the new items, or fit again")
         values = scores.select_judges(self.judges).values
         estimate = by_rows(lambda some: self.features(some) @ self.coefficients + self.intercept, values)
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)

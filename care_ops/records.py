@@ -187,8 +187,7 @@ class Evaluation:
     mae_filled : float
         Mean absolute error after the estimates are mapped to fill the scale uniformly (order alone).
     accuracy, balanced_accuracy : float
-        Share of correct decisions at the aggregate's threshold, over all items and as the mean of the shares in the two
-        classes (binary gold).
+        Share of correct decisions at the aggregate's threshold, and the mean of this share over both classes (binary).
     risk_coverage : float
         Gain from ranking the decisions by uncertainty (``metrics.risk_coverage_gain``).
     calibration_error : float

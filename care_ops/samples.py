@@ -13,7 +13,7 @@ than half a unit of the second decimal, to which it is printed."""
 
 
 def is_sampled(items: int) -> bool:
-    """Return whether descriptions use a sample, because there are too many items."""
+    """Return whether there are so many items that descriptions use a sample."""
     return items > MOST_ITEMS
 
 

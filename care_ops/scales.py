@@ -168,7 +168,7 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """Return a judge's own scale by its range, if it clearly differs in kind from the panel's; else None.
+    """Infer a judge's own scale from its range, if it clearly differs in kind from the panel's; else None.
 
     A smaller scale needs ``MIN_SCORES_TO_DESCRIBE`` scores. If most of these lie on the declared scale, as those of a
     severe judge do, some must not be whole numbers.

@@ -146,9 +146,9 @@ def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.
 
 
 def varies(values: Array) -> NDArray[np.bool_]:
-    """Return whether each judge gave different scores, by minimum and maximum.
+    """Return whether the scores of each judge vary.
 
-    The variance is not a reliable test, because the mean of equal numbers may be rounded.
+    The test compares minimum and maximum; the variance is unreliable, because the mean of equal numbers may be rounded.
 
     Parameters
     ----------

@@ -14,5 +14,5 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
 @cache
 def _controller(_with_scipy: bool) -> ThreadpoolController:
-    """Search the loaded BLAS libraries, for milliseconds, and return their controller; scipy loads its own BLAS."""
+    """Return a cached controller of the loaded BLAS libraries, separately with and without the BLAS of scipy."""
     return ThreadpoolController()

@@ -133,7 +133,7 @@ class LabelFree:
 
 
 def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern, ...]:
-    """List the concerns for which the estimate includes no common factor and leaves out no weak judge."""
+    """List the concerns that prevent CARE from using the common factor and from leaving out weak judges."""
     found: list[Concern] = []
     if judges < MIN_DISTINCT_JUDGES:
         found.append("few judges")

@@ -83,7 +83,7 @@ class Problem:
 
     @cached_property
     def standardised(self) -> Array:
-        """Standardised scores, shape (n, p), with NaN for missing scores; on a sparse panel, ``comparable`` scores."""
+        """Standardised scores (n, p), with NaN for missing scores; see ``sparsity.comparable`` for sparse panels."""
         return comparable(self.scores.values) if self.sparse else self.moments.standardise(self.scores.values)
 
     @cached_property

@@ -15,12 +15,7 @@ from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 from care_ops.structure.conic import sharpen
-from care_ops.structure.factors import (
-    choose_by_labels,
-    effective_judges,
-    extract,
-    posterior,
-)
+from care_ops.structure.factors import choose_by_labels, effective_judges, extract, posterior
 from care_ops.structure.program import Structure, solve
 from care_ops.threads import one_blas_thread
 
@@ -90,7 +85,7 @@ def fit_structure(
 
 
 def penalty_rate(correlation: Array, n: int) -> float:
-    """Return the penalty, before the factor ``gamma``, by the paper's theorem on sample complexity.
+    """Compute the penalty for ``gamma`` = 1 from the paper's theorem on sample complexity.
 
     It is sqrt(log p / n) times the median diagonal entry of the inverse correlation.
 

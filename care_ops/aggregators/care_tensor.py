@@ -201,7 +201,7 @@ def _k_means_starts(values: Array, rng: np.random.Generator) -> list[tuple[str, 
 
 
 def _two_agree(fits: list[Mixture]) -> bool:
-    """Return whether the two highest likelihoods agree, because a single round may end at a local maximum."""
+    """Return whether the two highest likelihoods agree; a single round may end at a local maximum."""
     likelihoods = sorted(fit.log_likelihood for fit in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 

@@ -229,8 +229,7 @@ def _in_units(problem: Problem, standardised: Array) -> Array:
 def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFactor]:
     """Find the duplicates of a panel, merge their scores, and fit the common factor.
 
-    Nothing is merged if the judges form two groups. The agreement of two accurate judges is then unknown, because it
-    does not follow from a common factor.
+    Nothing is merged if the judges form two groups, because their agreement does not follow from a common factor then.
     """
     panel = _panel(_in_units(problem, cleaned), cleaned)
     duplicates, p = find_duplicates(panel.correlation, panel.items, _families(problem)), len(panel.correlation)
@@ -273,7 +272,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to sum to one, and cap each at ``most`` equal weights, or at one where ``equal`` is true."""
+    """Scale weights to sum to one, and cap each at ``most`` times an equal weight (once where ``equal``)."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

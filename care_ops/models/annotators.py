@@ -112,7 +112,7 @@ def _mace_from(answers: Answers, start: tuple[Array, Array]) -> tuple[Crowd, tup
 
 
 def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
-    """Fit GLAD: P(right) = sigmoid(ability of the judge x ease of the item) (Whitehill et al., NIPS 2009).
+    """Fit GLAD: P(correct) = sigmoid(ability of the judge x ease of the item) (Whitehill et al., NIPS 2009).
 
     L-BFGS maximises the marginal posterior with N(1, 1) priors on ability and on log ease. Its gradient is that of EM's
     expected log likelihood.

@@ -38,7 +38,7 @@ _DIGITS = 9
 def remove_feature_effects(
     standardised: Array, features: Mapping[str, Array], families: NDArray[np.intp]
 ) -> tuple[Array, tuple[str, ...]]:
-    """Remove the part of each judge's feature effects that exceeds the effect of all judges.
+    """Remove the part of each judge's feature effects that exceeds the effect common to all judges.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def remove_feature_effects(
 
 
 def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
-    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if they must be kept."""
+    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if they are small."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -121,7 +121,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
-    """Estimate the common factor's loadings from pairs of different families, or from all pairs of fewer than three."""
+    """Estimate the common factor's loadings from pairs of different families, or from all pairs if families are few."""
     several = len(np.unique(families)) >= 3
     return common_loadings(
         correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)

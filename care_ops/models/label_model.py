@@ -103,7 +103,7 @@ def fit_labels(
     counts: Array,
     plain: Array | None,
 ) -> LabelledFit | None:
-    """Fit quality to the labels of some items; return None if the labels do not differ.
+    """Estimate the quality of all items from the labels of some items; return None if the labels do not differ.
 
     Parameters
     ----------

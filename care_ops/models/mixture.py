@@ -110,8 +110,7 @@ def expectation_maximisation(
 def _step_of(values: Array) -> _Step:
     """Return a function that performs one step of EM on the given scores; missing scores are left out of its sums.
 
-    The variance is common to all states, so the squares of the scores are the same in each state and enter as column
-    sums.
+    The variance is common to all states, so the squares of the scores do not depend on the state: they enter as sums.
     """
     absent, n = np.isnan(values), len(values)
     mask = (~absent).astype(np.float64) if absent.any() else None

@@ -95,7 +95,7 @@ def _grid(system: System) -> _Grid:
 
 
 def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
-    """Find the posterior mode of intercept and slope under Jeffreys' prior, and its covariance, by Firth's score.
+    """Find the posterior mode of intercept and slope, and its covariance, under Jeffreys' prior by Firth's score.
 
     Steps are halved until the posterior rises, because full steps may fail for separated labels and skewed scores. If
     scores do not vary over the labelled items, the slope is 0 with variance 0.

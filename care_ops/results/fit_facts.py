@@ -38,7 +38,7 @@ class JudgeFacts(JudgeCheck):
 
     @property
     def dead(self) -> str | None:
-        """Reason why the judge's scores contain no information; None if they contain some."""
+        """Reason why the judge's scores contain no information; None if they contain information."""
         if self.admitted or self.entropy > 0.0:  # on a sparse panel one score is enough
             return None
         same = "it gave no score at all" if self.missing_rate >= 1.0 else "it gave the same score to every item"
@@ -165,7 +165,7 @@ class FitFacts(CareSummary):
 
     @property
     def rests_on_removal(self) -> bool:
-        """Whether the removal of effects changes the estimate noticeably."""
+        """Whether the removal of feature effects changes the estimate noticeably."""
         return self.kept is not None and self.kept.correlation < MOVED
 
     @property

@@ -118,8 +118,7 @@ class GateAdvice:
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
     """Decide whether a judge may gate a release by comparing its agreement with people to a bar.
 
-    The number of further labels is computed for an interval whose width shrinks with the square root of the number of
-    labels.
+    The number of further labels assumes that the interval's width shrinks with the square root of the number of labels.
 
     Raises
     ------

@@ -107,8 +107,7 @@ class Labelled:
 def labels_needed(rate: Rate, half_width: float) -> int:
     """Return the number of labels needed for an interval of +- ``half_width``.
 
-    The variance with m labels of N items is proportional to 1/m - 1/N. Raises ``InputError`` if ``half_width`` is not
-    positive.
+    The variance with m labels of N items is proportional to 1/m - 1/N. Raises ``InputError`` if the width is not > 0.
     """
     if half_width <= 0:
         raise InputError(f"rates: the half width of an interval must be above 0, got {half_width:g}")

@@ -18,8 +18,7 @@ _PLAIN = 0.05
 class Sides:
     """Share of left choices over all judges, and the shares of the judges that significantly prefer a side.
 
-    ``plain`` states whether ``share`` differs significantly from one half, and ``known`` whether the systems of the
-    pairs are known.
+    ``plain`` states whether ``share`` differs significantly from one half, and ``known`` whether systems are known.
     """
 
     share: float
