@@ -1,7 +1,7 @@
 """Samples of items for descriptions and for starting points of iterations.
 
-Estimates, weights and decisions use all items. If there are more than ``MOST_ITEMS``, descriptions that people read and
-the search for starting points use a sample.
+Estimates, weights and decisions use all items. If there are more than ``MOST_ITEMS``, descriptions that people read,
+the search for starting points and the function that scores new items (``frozen``) use a sample.
 """
 
 import numpy as np

@@ -9,13 +9,14 @@ standard deviations.
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from assets.fit.documents import FitDocument
 from assets.publication.documents import ReviewDocument
 from assets.report.data import ReportData
 from assets.report.gather import gather
@@ -117,7 +118,11 @@ def workspace(tmp_path_factory, truth):
 
 @pytest.fixture(scope="module")
 def page(workspace) -> ReportData:
-    return gather(workspace, "planted")
+    """Return the page's data, with the estimates of all aggregates, of which a page needs only the recommended one."""
+    page = gather(workspace, "planted")
+    fits, order = workspace.fit_folder("planted").read(FitDocument).fit_ids, (page.scores.item_ids, page.scores.judges)
+    read = {name: workspace.fits.read_fit("planted", fit_id).in_order(*order) for name, fit_id in fits}
+    return replace(page, aggregates=read)
 
 
 def like_other_draws(shown, statistic, others):
