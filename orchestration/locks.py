@@ -29,6 +29,7 @@ from care_ops.errors import InputError, WarehouseError
 from orchestration.stores import store_lease
 from orchestration.workspace import load_workspace
 from warehouse.remote.address import locks_at_once
+from warehouse.storage import temporary_of
 
 PATIENCE = "CARE_LOCK_WAIT"
 """Environment variable: the seconds for which a command waits until other processes release the workspace."""
@@ -147,7 +148,7 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
-    with path.with_suffix(".new").open("w") as file, ExitStack() as until_end:
+    with temporary_of(path).open("w") as file, ExitStack() as until_end:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(json.dumps({"who": text, "run": run_id}))
         file.flush()

@@ -168,7 +168,8 @@ def _steps(
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
         stale = find_stale(workspace, outcome.known, canaries=True)
-        unreported = outcome.failures.keys() - stale.keys() - repeated
+        incomplete = {entry.judge for state in outcome.known.values() for entry in state.incomplete}
+        unreported = {key for key in outcome.failures.keys() - stale.keys() - repeated if key[1] not in incomplete}
         repeated |= unreported
         tried.forget(unreported)
         left |= _requested(unreported, "its run failed after it was written")

@@ -193,7 +193,7 @@ def sweep(workspace: Workspace) -> int:
     """
     # Only the top of Dagster's folder has files by CARE; the folders below belong to Dagster.
     temporary_files = [*leftovers(workspace.data, deep=False), *leftovers(workspace.data / "dagster", deep=False)]
-    for folder in ("parts", "fits", "report", "experiments"):
+    for folder in ("parts", "fits", "report", "experiments", "dagster/locks"):
         temporary_files += leftovers(workspace.data / folder)
     gone = [path for path, process in temporary_files if process == os.getpid() or not _alive(process)]
     for path in gone:
