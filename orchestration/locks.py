@@ -29,7 +29,6 @@ from care_ops.errors import InputError, WarehouseError
 from orchestration.stores import store_lease
 from orchestration.workspace import load_workspace
 from warehouse.remote.address import locks_at_once
-from warehouse.storage import temporary_of
 
 PATIENCE = "CARE_LOCK_WAIT"
 """Environment variable: the seconds for which a command waits until other processes release the workspace."""
@@ -145,6 +144,8 @@ def _holders(folder: Path) -> str:
 
 @contextmanager
 def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
+    from warehouse.storage import temporary_of
+
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
