@@ -12,7 +12,7 @@ from care_ops.minimum_sizes import MIN_SCORES, MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, ScoreMatrix
 
 Scale = tuple[float, float]
-"""Lowest and highest score that a judge can give."""
+"""Lowest and highest score that a judge can give; the highest first if a low score is good."""
 
 SIZES = (1.0, 10.0, 100.0)
 """Highest scores of the three scales that a range can identify: shares, grades and per cent."""
@@ -28,7 +28,7 @@ _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 
 def on_scale(values: Array, scale: Scale) -> Array:
     """Return scores with NaN outside a scale; a score beyond an end by a rounding error becomes the end."""
-    low, high = scale
+    low, high = sorted(scale)
     beyond = _ROUNDING * (high - low)
     return np.where((values < low - beyond) | (values > high + beyond), np.nan, np.clip(values, low, high))
 
@@ -141,7 +141,8 @@ def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scal
             f"the scales of {listed(sorted(declared), 5)} are declared, but the ranges of the other judges do not "
             "identify theirs; declare the panel's scale too, as --scale 1 10 (`scale` of a test set)"
         )
-    return Counter(declared.values()).most_common(1)[0][0]
+    low, high = sorted(Counter(declared.values()).most_common(1)[0][0])
+    return low, high
 
 
 def _kind(column: Array) -> float | None:

@@ -24,6 +24,11 @@ def _ordered(scale: tuple[float, float]) -> tuple[float, float]:
     return scale
 
 
+def _with_range(scale: tuple[float, float]) -> tuple[float, float]:
+    _ordered((min(scale), max(scale)))
+    return scale
+
+
 Scale = Annotated[tuple[float, float], AfterValidator(_ordered)]
 
 
@@ -100,8 +105,9 @@ class RecordedJudges(_Declared):
         default=None, description="regular expression for the judge's name; its first group is the family"
     )
     families: dict[str, str] = {}
-    scales: dict[str, Scale] = Field(
-        default={}, description="lowest and highest score of each judge whose scale is not the test set's"
+    scales: dict[str, Annotated[tuple[float, float], AfterValidator(_with_range)]] = Field(
+        default={},
+        description="lowest and highest score of each judge on another scale",
     )
 
     def accepts(self, judge: str) -> bool:
@@ -167,15 +173,25 @@ class DemoSource(_Declared):
 class GoldRule(_Declared):
     """Rule that computes gold as the mean of the columns or paths in ``mean_of``; ``values`` maps words to numbers.
 
-    With ``at_least``, gold is 1 if the mean is at least this number, and 0 otherwise.
+    With ``above``, gold is 1 if the mean is greater than this number and 0 otherwise. With ``at_least``, gold is also 1
+    if the mean equals the number.
     """
 
     mean_of: tuple[str, ...] = Field(min_length=1)
     values: dict[str, float] = {}
+    above: float | None = None
     at_least: float | None = None
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> GoldRule:
+        if self.above is not None and self.at_least is not None:
+            raise ValueError("gold has both above and at_least; remove one of them")
+        return self
 
     def of(self, mean: float) -> float:
         """Return the gold label of an item for the mean of its numbers."""
+        if self.above is not None:
+            return float(mean > self.above)
         return mean if self.at_least is None else float(mean >= self.at_least)
 
 

@@ -103,7 +103,7 @@ class TableConfig:
     Raises
     ------
     InputError
-        A scale is reversed.
+        The panel's scale is reversed, or the ends of a scale are equal or infinite.
     """
 
     fit: FitConfig = field(default_factory=FitConfig)
@@ -113,7 +113,7 @@ class TableConfig:
     features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for low, high in (*self.scales.values(), *([self.fit.scale] if self.fit.scale else [])):
+        for low, high in (*map(sorted, self.scales.values()), *([self.fit.scale] if self.fit.scale else [])):
             if not -np.inf < low < high < np.inf:
                 raise InputError(f"the scale is {low} to {high}; give two numbers, the lowest score first")
 

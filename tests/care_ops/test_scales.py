@@ -111,3 +111,13 @@ def test_continuous_scores_that_pass_ten_now_and_then_are_on_no_scale(rng):
     found, rescaled = to_common_scale(matrix(values))
     assert rescaled == ()
     np.testing.assert_array_equal(found.values, values)
+
+
+def test_a_scale_in_reverse_order_reverses_the_scores_of_a_judge(rng):
+    good = rng.integers(1, 11, size=40).astype(float)
+    columns = np.column_stack([good, good, 11 - good])
+    scores, rescaled = to_common_scale(matrix(columns), (1.0, 10.0), {"j002": (10.0, 1.0)})
+    np.testing.assert_allclose(scores.values[:, 2], good)
+    assert [each.sentence for each in rescaled] == [
+        "judge 'j002' scores from 10 to 1, as declared: its scores are rescaled to the panel's scale, 1 to 10"
+    ]

@@ -184,7 +184,8 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
             "a scale is declared for 'rewad', which is not a judge; the judges are a, b, c, ",
         ),
         (("--scale", "reward=100"), "--scale 'reward=100' is not a scale; give the lowest and the highest score"),
-        (("--scale", "reward=100:0"), "the scale is 100.0 to 0.0; give two numbers, the lowest score first"),
+        (("--scale", "100:0"), "the scale is 100.0 to 0.0; give two numbers, the lowest score first"),
+        (("--scale", "reward=7:7"), "the scale is 7.0 to 7.0; give two numbers, the lowest score first"),
         (("--scale", "1", "10", "--scale", "0", "9"), "--scale is given twice; give it once"),
     ],
 )
