@@ -1,5 +1,6 @@
 """State of a fit and its reasons, as sentences whose details contain the numbers."""
 
+import shlex
 from collections.abc import Sequence
 
 from care_ops.admission import why_left_out
@@ -28,6 +29,9 @@ _UNCHANGED = 0.98
 
 _UNRELATED = 0.2
 """Probability that labels are unrelated to the scores (prior .05) at which labels do not confirm the judges."""
+
+_REVERSED = -0.2
+"""Agreement with the other judges at or below which a judge of weight 0 is reported as reversed."""
 
 _NAMED = 4
 """Maximum number of judges that a sentence names; its detail names all of them."""
@@ -253,7 +257,7 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     elif facts.labels is not None:
         missing, remedy = "compare the judges with your labels", capital(remedies.report)
     else:
-        too_few, none = "too few items have labels of people", "there are no pass or fail labels"
+        too_few, none = "too few items have human labels", "there are no pass or fail labels"
         missing = too_few if facts.gate_needs == "labels" else none
         remedy = f"Label random items with 1 (pass) and 0 (fail), then {remedies.report}"
     value = "VALUE is the score above which an item passes"
@@ -266,9 +270,18 @@ def _departures(facts: FitFacts) -> list[Reason]:
         message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
         reasons.append(Reason("duplicates", message, names))
     if facts.weak:
-        agree, whose = ("agrees", "its") if len(facts.weak) == 1 else ("agree", "their")
-        message = f"{listed(facts.weak, _NAMED)} {agree} with no other judge"
-        reasons.append(Reason("weak judges", f"{message}; without labels {whose} weight is 0.", facts.weak))
+        agreement = {judge.judge: judge.agreement or 0.0 for judge in facts.judges}
+        in_reverse = tuple(name for name in facts.weak if agreement[name] <= _REVERSED)
+        unrelated = tuple(name for name in facts.weak if name not in in_reverse)
+        weight = "the weight is 0" if facts.labels is None else "without labels the weight would be 0"
+        if in_reverse:
+            message = f"{listed(in_reverse, _NAMED)}: the ranking is the reverse of the other judges'; {weight}."
+            detail = f"If a low score is good, declare it: `--scale {shlex.quote(in_reverse[0])}=HIGHEST:LOWEST`."
+            reasons.append(Reason("weak judges", f"{message} {detail}", in_reverse))
+        if unrelated:
+            agree = "agrees" if len(unrelated) == 1 else "agree"
+            message = f"{listed(unrelated, _NAMED)} {agree} with no other judge; {weight}."
+            reasons.append(Reason("weak judges", message, unrelated))
     if facts.near_average:
         are, whose = ("is", "its") if len(facts.near_average) == 1 else ("are", "their")
         message = f"{listed(facts.near_average, _NAMED)} {are} nearly the average of the other judges: check that"

@@ -265,8 +265,14 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
         (replace(CLEAR, concerns=("no common signal",)), "independent judges", None),
         (replace(CLEAR, near_average=("a",)), "suspect judge", "a is nearly the average"),
         (replace(CLEAR, near_average=("a", "b")), "suspect judge", "a, b are nearly the average"),
-        (replace(CLEAR, weak=("a",)), "weak judges", "a agrees with no other judge; without labels its"),
-        (replace(CLEAR, weak=("a", "b")), "weak judges", "a, b agree with no other judge; without labels their"),
+        (replace(CLEAR, weak=("a",)), "weak judges", "a agrees with no other judge; the weight is 0."),
+        (replace(CLEAR, weak=("a", "b")), "weak judges", "a, b agree with no other judge; the weight is 0."),
+        (
+            replace(CLEAR, weak=("a",), judges=(replace(JUDGES[0], agreement=-0.2), *JUDGES[1:])),
+            "weak judges",
+            "a: the ranking is the reverse of the other judges'; the weight is 0. If a low score is good, declare it: "
+            "`--scale a=HIGHEST:LOWEST`.",
+        ),
         (followed(0.5), "condition", "The estimate follows the number of emoji"),
         (followed(-0.5), "condition", "The estimate follows the number of emoji"),
         (followed(0.49), "condition", None),
