@@ -15,7 +15,7 @@ The design was fixed before the results:
 - The rules of the estimate (``label_free.Rules``) are also chosen for each data set on the other data sets: the rules
   of a small grid with the largest mean gain and no panel below -.005. The table shows their gain on the left-out data
   set.
-- The number of effective judges is compared with its value by gold, from the residuals of each judge given gold.
+- The number of effective judges is compared with its value by gold, for the plain average.
 - The verdict is checked on panels whose plain average is within .02 of a cross-validated ridge regression: the state
   should be *clear* or *clear if*.
 - The probability of "at least as good as the plain average" is compared with the share of fits for which it is true.
@@ -35,7 +35,7 @@ import numpy as np
 
 import care_eval
 from benchmarks.studies import printed_to
-from care_ops.aggregators.label_free import RULES, Rules, label_free
+from care_ops.aggregators.label_free import RULES, Rules, effective_judges, label_free
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
 from care_ops.fit_labels import FitLabels
@@ -77,14 +77,11 @@ def _nullable(column: Array) -> list[float | None]:
 
 
 def effective_by_gold(view: View) -> float:
-    """Return the number of effective judges: p^2 / sum of the correlations of the p judges' residuals given gold."""
-    values, gold = view.scores.values, view.gold
-    residuals = np.full(values.shape, np.nan)
-    for j, column in enumerate(values.T):
-        seen = ~np.isnan(column)
-        residuals[seen, j] = column[seen] - np.polyval(np.polyfit(gold[seen], column[seen], 1), gold[seen])
-    correlation = accumulate(residuals).correlation()
-    return len(correlation) ** 2 / float(correlation.sum())
+    """Return ``effective_judges`` of the plain average, by each judge's correlation with gold."""
+    values = (view.scores.values - np.nanmean(view.scores.values, axis=0)) / np.nanstd(view.scores.values, axis=0)
+    gold = (view.gold - view.gold.mean()) / view.gold.std()
+    validity = np.nanmean(values * gold[:, None], axis=0)
+    return effective_judges(validity, accumulate(values).correlation(), np.ones(len(validity)))
 
 
 def by_data_set(panel_list: Sequence[Panel], figures: Mapping[str, float]) -> dict[str, float]:

@@ -35,7 +35,7 @@ from care_ops.errors import FitError, listed
 from care_ops.models import factor_analysis, one_factor
 from care_ops.models.duplicates import Duplicates, find_duplicates
 from care_ops.models.feature_effects import controlled, remove_feature_effects, surely_follow, unit_feature
-from care_ops.models.one_factor import MAX_LOADING, OneFactor
+from care_ops.models.one_factor import OneFactor
 from care_ops.moments.state import accumulate
 from care_ops.scales import share_scale
 from care_ops.scores import Array, varies
@@ -153,7 +153,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
         follows={name: score_correlation(latent, w, scored) for name, w in judged.items()},
         sides=group_means(model, panel.normal, scored),
         kept=None if cleaned is declared else unit_score(_average_of(problem, declared, duplicates.group), scored),
-        effective_judges=effective_judges(model, panel.correlation),
+        effective_judges=_effective_judges(model, panel, in_groups),
     )
     found = replace(
         found, alternatives=plausible_alternatives(problem, found), without=_without_nearest(problem, found)
@@ -179,32 +179,40 @@ def additive_mean(values: Array) -> Array:
     return np.where(count > 0, total / np.maximum(count, 1.0) - share @ judge + judge.mean(), np.nan)
 
 
-def effective_judges(model: OneFactor, correlation: Array, quality: float = QUALITY_SHARE) -> float:
-    """Return the effective number of judges: p^2 over the sum of the correlations of their errors.
+def effective_judges(validity: Array, correlation: Array, weights: Array) -> float:
+    """Return the number of independent judges whose mean is as valid as the estimate, between 1 and p.
 
-    The errors are the scores without quality, and ``quality`` is its share of the common factor's variance. The
-    correlations of the scores themselves are not used, because accurate judges would then count as one.
+    Validity is the correlation with quality. The formula of Spearman and Brown (1910) gives the validity of a mean from
+    that of a single judge. The squared validity of a single judge is the panel's mean, weighted by squared validity.
+    Judges without validity therefore do not lower the standard, but they lower the validity of the estimate.
 
     Parameters
     ----------
+    validity : (p,) array
     correlation : (p, p) array
         Correlations of the judges.
-    quality : float
-        Number between 0 and 1.
+    weights : (p,) array
+        Weights of the judges' standardised scores in the estimate.
 
     Examples
     --------
+    Four judges of validity .6 with independent errors:
+
     >>> import numpy as np
     >>> correlation = np.full((4, 4), 0.36) + 0.64 * np.eye(4)
-    >>> round(effective_judges(one_factor.fit(correlation, 1e6), correlation, quality=1.0), 2)
+    >>> round(effective_judges(np.full(4, 0.6), correlation, np.ones(4)), 2)
     4.0
     """
-    p = len(correlation)
-    loadings = np.sqrt(quality) * np.clip(model.raw_loadings, -MAX_LOADING, MAX_LOADING)
-    own = np.sqrt(1.0 - loadings**2)
-    errors = (correlation - np.outer(loadings, loadings)) / np.outer(own, own)
-    np.fill_diagonal(errors, 1.0)
-    return float(np.clip(p**2 / max(float(errors.sum()), 1e-9), 1.0, p))
+    of_estimate = max(float(weights @ validity), 0.0) ** 2 / max(float(weights @ correlation @ weights), 1e-12)
+    of_judge = float(weights @ validity**4) / max(float(weights @ validity**2), 1e-12)
+    squares = np.clip([of_estimate, of_judge], 1e-9, 1.0 - 1e-9)
+    mean, single = squares / (1.0 - squares)
+    return float(np.clip(mean / single, 1.0, len(weights)))
+
+
+def _effective_judges(model: OneFactor, panel: _Panel, weights: Array) -> float:
+    validity = np.sqrt(QUALITY_SHARE) * model.raw_loadings
+    return effective_judges(validity, panel.correlation, weights * np.nanstd(panel.units, axis=0))
 
 
 def _plain(problem: Problem) -> tuple[Array, NDArray[np.bool_]]:

@@ -157,13 +157,21 @@ def test_scores_missing_at_severe_judges_lift_no_item(rng):
 def test_judges_of_independent_errors_are_worth_their_number_and_shared_errors_less(rng, judges):
     """The true share of quality in the common factor determines the effective number."""
     _, x = honest(rng, 5_000, judges)
-    correlation = np.corrcoef(x.T)
-    model = one_factor.fit(correlation, 5_000)
-    assert effective_judges(model, correlation, quality=1.0) == pytest.approx(judges, rel=0.1)
-    shared = effective_judges(model, correlation, quality=0.5)
-    loadings = 0.5**0.5 * model.raw_loadings
-    errors = (0.5 - 0.25) / (1 - loadings.mean() ** 2)
+    correlation, equal = np.corrcoef(x.T), np.ones(judges)
+    loadings = one_factor.fit(correlation, 5_000).raw_loadings
+    assert effective_judges(loadings, correlation, equal) == pytest.approx(judges, rel=0.1)
+    errors = (0.5 - 0.25) / (1 - 0.5 * loadings.mean() ** 2)
+    shared = effective_judges(0.5**0.5 * loadings, correlation, equal)
     assert shared == pytest.approx(judges / (1 + (judges - 1) * errors), rel=0.1)
+
+
+def test_noise_and_reversed_judges_add_nothing_to_the_effective_number(rng):
+    _, x = honest(rng, 2_000, 4)
+    worth = care(matrix(x)).details["effective_judges"]
+    noise = [np.column_stack([x, rng.normal(size=(2_000, k))]) for k in (1, 3)]
+    reversed_too = [np.column_stack([x, -honest(rng, 2_000, 4)[1][:, :k]]) for k in (1, 2)]
+    for more in (*noise, *reversed_too):
+        assert care(matrix(more)).details["effective_judges"] <= worth + 0.1
 
 
 def test_what_some_families_reward_is_removed_and_gains():
