@@ -15,7 +15,7 @@ from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 from care_ops.structure.conic import sharpen
-from care_ops.structure.factors import choose_by_labels, effective_judges, extract, posterior
+from care_ops.structure.factors import choose_by_labels, extract, posterior
 from care_ops.structure.program import Structure, solve
 from care_ops.threads import one_blas_thread
 
@@ -130,7 +130,6 @@ def care_svd(problem: Problem) -> Aggregate:
         "quality_factor": factors.quality,
         "strengths": factors.strengths.tolist(),
         "mass": factors.mass.tolist(),
-        "effective_judges": effective_judges(factors, correlation),
         "orientation": factors.orientation,
         "certificate": asdict(structure.certificate),
         "scale": placement,

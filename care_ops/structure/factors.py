@@ -162,19 +162,6 @@ def subtract_confounders(factors: Factors) -> Array:
     return weights / np.linalg.norm(weights)
 
 
-def effective_judges(factors: Factors, correlation: Array) -> float:
-    """Return the effective number of judges with independent errors for the panel's mean.
-
-    The number is p divided by Kish's design effect of the standardised scores without the quality factor. It is p for
-    independent errors, 1 for copies of one judge, and more than p if errors cancel.
-    """
-    strength = float(factors.strengths[factors.quality])
-    covariance = np.sqrt(strength) * correlation @ factors.weights
-    covariance = covariance / np.sqrt(1.0 + strength * factors.weights @ correlation @ factors.weights)
-    errors = correlation - np.outer(covariance, covariance)
-    return float(len(errors) * np.trace(errors) / max(float(errors.sum()), 1e-12))
-
-
 def posterior(standardised: Array, direction: Array, strength: float, correlation: Array) -> tuple[Array, Array]:
     """Compute E[Q | J] and its standard deviation under the joint Gaussian model, with or without missing scores.
 

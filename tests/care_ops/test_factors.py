@@ -128,23 +128,7 @@ def test_no_sign_and_no_order_of_judges_matters(seed):
     np.testing.assert_allclose(moved.agreements, found.agreements, atol=1e-8)
     assert f.choose_by_balance(moved).quality == f.choose_by_balance(found).quality
     np.testing.assert_allclose(f.subtract_confounders(moved), f.subtract_confounders(found)[order], atol=1e-8)
-    assert f.effective_judges(moved, correlation[there]) == pytest.approx(f.effective_judges(found, correlation))
     assert (found.agreements >= 0).all()
-
-
-def test_effective_judges_of_independent_errors_and_of_copies(rng):
-    """p judges with loading b and independent errors count p, and also if each has m copies."""
-    for p, copies in ((4, 1), (4, 3), (10, 2)):
-        b = 0.8
-        loading = np.full(p, b)
-        correlation = np.outer(loading, loading) + np.diag(np.full(p, 1 - b * b))
-        whole = np.kron(correlation, np.ones((copies, copies)))
-        # E[Q | J] of the p judges, spread over the copies, as a factor: Cov(z, Q) is b for everyone
-        direction = np.ones(p * copies) / np.sqrt(p * copies)
-        fisher = p * b * b / (1 - b * b)
-        strength = fisher / (direction @ whole @ direction)  # so that Q has variance one in units of the posterior's
-        found = f.effective_judges(Factors(np.array([strength]), direction[:, None], np.ones(1)), whole)
-        assert found == pytest.approx(p, rel=1e-9)
 
 
 def test_posterior_is_the_conditional_gaussian(rng):

@@ -83,7 +83,7 @@ def _aggregates(
     sd = rng.uniform(0.2, 0.5, size=len(quality))
     first = [scores.item_ids[k] for k in np.argsort(-np.abs(quality - length))[:10]]
     care = {"agreement": 0.7, "factors": 2, "rival": 0.2, "ambiguous": True, "items_to_label": first}
-    svd = {"rule": "leading", "quality_factor": 1, "orientation": 0.8, "effective_judges": 3.5}
+    svd = {"rule": "leading", "quality_factor": 1, "orientation": 0.8}
     loadings = np.column_stack([loads, 1 - loads]) / len(loads) ** 0.5
     weights = loads / loads.sum()
     return {
