@@ -154,7 +154,7 @@ def test_a_missing_token_of_a_cluster_is_explained(tmp_path, until_end):
                 check=False,
             )
             last = done.stderr.strip().splitlines()[-1]
-            assert "into RAY_AUTH_TOKEN, and set RAY_AUTH_MODE=token" in last, (more, done.stderr)
+            assert "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to the content" in last, (more, done.stderr)
     finally:
         cluster.terminate()  # which ends the processes that it has started, too
         cluster.wait(60)
