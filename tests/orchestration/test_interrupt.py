@@ -84,7 +84,7 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
         try:
             wait(lambda: len(server.bodies) == answered + under_way and server.open == under_way)
             os.killpg(process.pid, signal.SIGINT)
-            wait(lambda: "CARE sends no further requests" in log.read_text())
+            wait(lambda: "sends no further requests" in log.read_text())
             server.gate.set()
             assert process.wait(120) == 130
         finally:

@@ -28,4 +28,4 @@ def test_a_score_part_without_a_column_is_quarantined_and_rebuilt(workspace_afte
     assert ran(outcome, "judge_inference") == ["length"]
     assert score_rows(workspace_after_run) == before
     (note,) = notes_below(workspace_after_run / "data" / "parts")
-    assert f"it has no column {column}" in note.read_text()
+    assert f"the file has no column {column}" in note.read_text()

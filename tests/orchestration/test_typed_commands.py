@@ -88,6 +88,7 @@ INSTEAD = {
     "care judges new NAME --program PROGRAM": "care judges new another --program readability",
     f"{REPORT} FILLED_IN --workspace .FILLED_IN --cut VALUE": f"{REPORT} one --workspace . --labels people.csv --cut 5",
     "care judges retest NAME": "care judges retest own",
+    "care judges test FILLED_IN": "care judges test own",
     "care label FILLED_IN FILLED_IN": "care label one --workspace .",
     f"care rate scores.jsonl {PAIRS} labels.csv": f"care rate scores.jsonl {PAIRS} of_pairs.csv",
     "care report --open FILLED_IN": "care report --open --workspace .",
