@@ -130,7 +130,7 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
     try:
         return None if document is None else record_of(StoredExperiment, document)
     except ValueError as error:
-        _log.info("%s: another release stored the findings (%s); `care run --experiments` builds them again", key, error)
+        _log.info("%s: another release stored the findings (%s); run `care run --experiments`", key, error)
         return None
 
 

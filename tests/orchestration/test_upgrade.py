@@ -97,4 +97,4 @@ def test_a_deployment_is_detected_by_two_variables(workspace_after_run, tmp_path
         assert deployed_home(workspace) == expected
         assert instance_home(workspace) == (expected or own)
     for command in (("admin", "daemon"), ("ui",)):
-        assert "use the deployment's own daemon and UI" in care(workspace_after_run, *command, code=1).replace("\n", " ")
+        assert "own daemon and UI" in care(workspace_after_run, *command, code=1).replace("\n", " ")
