@@ -160,16 +160,15 @@ def _steps(
 ) -> Iterator[list[dg.RunRequest]]:
     """Yield the runs of each step until no partition is stale or all were tried once; complete the outcome.
 
-    Partitions that a killed or failed run has written without an event in Dagster are materialised again; ``lost``
-    holds those of killed runs.
+    Partitions of fits that a failed run has written without an event in Dagster are materialised again, and so are all
+    those of killed runs (``lost``).
     """
     tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
     left = _requested([key for key in lost if key[1] is not None], "the run that was to materialise it was killed")
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
         stale = find_stale(workspace, outcome.known, canaries=True)
-        incomplete = {entry.judge for state in outcome.known.values() for entry in state.incomplete}
-        unreported = {key for key in outcome.failures.keys() - stale.keys() - repeated if key[1] not in incomplete}
+        unreported = {key for key in outcome.failures.keys() - stale.keys() - repeated if key[0] in FIT}
         repeated |= unreported
         tried.forget(unreported)
         left |= _requested(unreported, "its run failed after it was written")
