@@ -78,7 +78,7 @@ RULES = Rules()
 
 QUALITY_SHARE = 0.45
 """Share of the common factor's variance that is quality rather than shared error, for ``effective_judges``. That number
-is within a factor of 1.5 of the one by gold labels on 11 of 13 recorded panels (``make bench-real``)."""
+is within a factor of 1.5 of the one by gold labels on 9 of 13 recorded panels (``make bench-real``)."""
 
 _CANCELLED = (
     "care: no item ranks above another, because the judges' scores cancel, as those of two opposite judges do; "

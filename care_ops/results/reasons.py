@@ -215,8 +215,8 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     if facts.effective_judges is not None and state != "no common signal":
         message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
-            "This is p^2 over the sum of the correlations of the judges' errors, if quality is about half of what the "
-            "judges share, as on recorded panels."
+            "The mean of so many independent judges would follow quality as closely as the estimate, if quality is "
+            "about half of what the judges share, as on recorded panels."
         )
         reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
     reasons += _gates(facts, remedies)
