@@ -132,5 +132,7 @@ def sentences(report: JudgeReport) -> list[str]:
 
 def _share(share: Share | None) -> str:
     return (
-        "unknown, because there are none" if share is None else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
+        "an unknown share (there are no such labels)"
+        if share is None
+        else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
     )

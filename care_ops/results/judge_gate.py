@@ -111,7 +111,9 @@ class GateAdvice:
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:
-            return f"too close to the bar to decide with the {self.unlabelled:,} items that are left"
+            return (
+                f"{counted(self.unlabelled, 'unlabelled item')} would not decide if the labels stay as they are so far"
+            )
         return f"about {counted(self.more_labels, 'more label')} would decide; so far the labels lean to {self.leans}"
 
 
@@ -205,10 +207,10 @@ def people_sentences(found: PeopleAgreement) -> list[str]:
     """Return kappa, AUC and bias of a judge with their intervals, as two phrases."""
     shown = [f"{words} {value}" for name, words in _NAMES.items() if (value := found.measure(name)) is not None]
     bias, graded = found.bias, found.weighted_kappa is not None
-    scale, unit = (1, "points of the scale") if graded else (100, "points of the pass rate")
+    scale, unit, digits = (1, "points of the scale", 2) if graded else (100, "points of the pass rate", 0)
     kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "no clear difference from"
-    range_of = f"{scale * bias.lo:+.2g} to {scale * bias.hi:+.2g}"
-    return [", ".join(shown), f"bias {scale * bias.value:+.2g} {unit} ({range_of}): {kind} people"]
+    value, lo, hi = (f"{scale * each:+.{digits}f}" for each in (bias.value, bias.lo, bias.hi))
+    return [", ".join(shown), f"bias {value} {unit} ({lo} to {hi}): {kind} people"]
 
 
 def agreement_with_people(
