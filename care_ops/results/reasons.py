@@ -189,7 +189,9 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     coverage = [] if facts.coverage is None else coverage_reasons(facts.coverage)
     reasons += [reason for reason in coverage if reason.topic != "missing scores"]
     unlike = [(x.judge, x.looks_like) for x in facts.judges if x.looks_like is not None]
-    reasons += [Reason("no judge", f"Column {x!r} looks like {like}, not like a judge.", (x,)) for x, like in unlike]
+    reasons += [
+        Reason("no judge", f"The scores of {x!r} look like {like}, not like a judge's.", (x,)) for x, like in unlike
+    ]
     dead = {x.judge: f"Judge {x.judge!r} is left out: {x.dead}." for x in facts.judges if x.dead}
     reasons += _together("dead judge", dead, "judges are left out, because their scores have no information")
     if why is None:
