@@ -88,7 +88,7 @@ INSTEAD = {
     "care judges new NAME --program PROGRAM": "care judges new another --program readability",
     f"{REPORT} FILLED_IN --workspace .FILLED_IN --cut VALUE": f"{REPORT} one --workspace . --labels people.csv --cut 5",
     "care judges retest NAME": "care judges retest own",
-    "care judges test FILLED_IN": "care judges test own",
+    "care judges test FILLED_IN": "care judges test thoroughness",
     "care label FILLED_IN FILLED_IN": "care label one --workspace .",
     f"care rate scores.jsonl {PAIRS} labels.csv": f"care rate scores.jsonl {PAIRS} of_pairs.csv",
     "care report --open FILLED_IN": "care report --open --workspace .",
@@ -246,6 +246,6 @@ def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatc
     assert [row.split(",")[1] for row in (folder / "labels" / "one.csv").read_text().split()[1:3]] == ["8", ""]
     (folder / "judges" / f"{JUDGES[0]}.yaml").unlink()
     run(folder)  # whose fit waits for a person, or is published: both are two fits to compare
-    (named,) = re.findall(r"`(care [^`]*)`", advised.decide.sentence)
+    named, _ = re.findall(r"`(care [^`]*)`", advised.decide.sentence)
     for command in (named, str(advised.decide.command)):
         in_this_process(command)
