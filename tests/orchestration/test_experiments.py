@@ -65,7 +65,7 @@ def test_experiments_run_on_request_and_again_when_their_inputs_change(tmp_path)
     assert set(stale(workspace)) == set(KEYS) - {a for a, _ in built.materialised}
     page = (workspace.report_folder / "experiment-quality_factor.html").read_text()
     assert findings(workspace, "quality_factor").conclusions[0].split(":")[0] == "one"
-    assert "Each factor taken for quality in turn" in page
+    assert "Each factor in turn as the quality factor" in page
     assert run(folder, selection=QUICK).materialised == [], "they are current"
 
     before = findings(workspace, "tensor_against_svd")
