@@ -17,8 +17,8 @@ _ASSUMED = {
     "sampled at random, add a column `drawn` with the value random",
 }
 _UNSTATED = (
-    "cannot use these labels: for {} of {} labels, no column states how the item was sampled, and labels of chosen "
-    "items do not represent the others; add a column `drawn` (random or chosen) or, if all items were sampled at "
+    "cannot use these labels: for {} of {} labels, no column states how the item was sampled, and chosen items "
+    "do not represent the other items; add a column `drawn` (random or chosen) or, if all items were sampled at "
     'random, give --drawn random (drawn="random" in Python)'
 )
 

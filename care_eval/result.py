@@ -32,9 +32,9 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Return the kind of data frame in which results are returned: that of ``source``.
+    """Return the kind of data frame for results: pandas or polars if ``source`` is such a frame, otherwise Arrow.
 
-    A file gives pandas frames if pandas is installed. All other sources give Arrow tables.
+    For the path of a file, the kind is pandas if pandas is installed.
     """
     package = type(source).__module__.partition(".")[0]
     if isinstance(source, str | Path):

@@ -204,7 +204,7 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
         change = f"agreement {agreement:+.2f} becomes {alignment.best:+.2f} {alignment.how}"
         return f"{change}: are its rows joined to the right items?"
     if agreement < max(_MIN_AGREEMENT, _STANDARD_ERRORS * standard_error):
-        return f"agreement with the other judges is {agreement:+.2f}"
+        return f"agreement with the other judges is {agreement:+.2f}: did it answer the same question about the items?"
     return None
 
 

@@ -184,7 +184,7 @@ class Calibration:
         quality fills the declared scale evenly. ``anchors``: the labels set the location and, with at least five labels
         (ten with a declared scale), the slope.
     prevalence : float, optional
-        Share of items with Q = 1; the threshold is set to it.
+        Declared share of good items (Q = 1); this share of the estimates will lie above the threshold.
     """
 
     scale: str = "own"
@@ -210,14 +210,14 @@ class FitConfig:
     aggregators : tuple of str
         Aggregators to compute, in this order; the first gives the recommended estimate.
     cut : float, optional
-        Value above which a score is a vote for Q = 1.
+        Value above which a score is a vote for a good item (Q = 1).
     scale : (low, high), optional
         Declared scale that all judges share; ``care`` then averages the scores without standardising them.
     calibration : Calibration
     structure : StructureConfig
     placement : {"panel", "weights"}
-        Estimate of ``care_svd``: E[Q | J] at the location and spread of the panel's mean, or the paper's literal w'J,
-        the raw scores weighted by the quality direction, with weights of sum one. See docs/method.md.
+        Estimate of ``care_svd``: E[Q | J] at the location and spread of the panel's mean, or the paper's w'J: the
+        raw scores weighted by the quality direction, with weights of sum one. See docs/method.md.
     resamples : int
         Number of bootstrap resamples for intervals of weights: at least 20, or 0 for no intervals.
     seed : int

@@ -43,13 +43,13 @@ class CareEstimator:
     families : sequence of str or None, optional
         Declared family of each judge (column); None for a judge without a family.
     cut : float, optional
-        Value above which a score is a vote for Q = 1.
+        Value above which a score is a vote for a good item (Q = 1).
     scale : (low, high), optional
         The scale that all judges share.
     calibrate : str
         Declared scale of quality: ``own``, ``uniform`` or ``anchors``.
     prevalence : float, optional
-        Declared share of items with Q = 1.
+        Declared share of good items (Q = 1).
     seed : int
         Seed of the random starts.
     gamma, tau : float

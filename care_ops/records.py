@@ -220,7 +220,7 @@ class Comparison:
         The difference and the ends of its interval. Without labels, they are in points of the estimate, or for pairwise
         items in log odds of winning; with labels, in points of the labels or shares of wins.
     units : int
-        Split units behind the difference.
+        Number of split units from which the difference was computed.
     labels_used : int
         Number of labels that corrected the difference. If it is 0, the difference includes all errors that the judges
         share.

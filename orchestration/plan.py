@@ -219,9 +219,9 @@ def _name(key: Partition) -> str:
 def find_stale(
     workspace: Workspace, known: Mapping[str, State] | None = None, *, canaries: bool = False
 ) -> dict[Partition, StalePartition]:
-    """Return all stale partitions, with the index if a verdict has changed and, optionally, with today's canaries.
+    """Return all stale partitions, including the report index if a verdict has changed.
 
-    ``known`` holds the states of the test sets, computed if None. A judge with missing scores gets no canary.
+    With ``canaries``, add one for each judge that is due today and has all scores. ``known`` are the states, if read.
     """
     from assets.report.staleness import StalePartition, stale_partitions, states
     from assets.report.verdicts import current_verdicts, index_differs

@@ -31,7 +31,7 @@ _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
 _DAMAGE_ERRORS = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
 """Errors that DuckDB raises for a damaged file. Other errors about damage have "corrupt" in their message. If CARE
-takes a sound database for a damaged one, this costs only the minute of a rebuild."""
+treats an intact database as damaged, the only cost is a rebuild of about a minute."""
 
 
 class Warehouse:

@@ -251,7 +251,7 @@ class FitStore:
         return old if old.is_file() else new
 
     def write_fit_version(self, version: FitVersion) -> FitVersion:
-        """Store a fit version, and return the stored record; an existing fit version keeps its time."""
+        """Store a fit version, and return the stored record; an existing fit version keeps its build time."""
         others = self.fit_versions(version.testset)
         known = next((kept for kept in others if kept.fit_version == version.fit_version), None)
         if known is not None:

@@ -75,8 +75,8 @@ class DamagedError(WarehouseError):
 def replacing(path: Path, record: Record | None = None) -> Generator[Path]:
     """Yield a temporary path for a ``with`` block that writes a file; then rename the file to ``path``.
 
-    After an error, the old file remains. A folder at ``path`` is quarantined. The file is first written to ``record``,
-    by default the record of its folder.
+    After an error, the old file remains. A folder at ``path`` is quarantined. If the folder of ``path`` is a copy of a
+    remote store, the file is first uploaded to the store; ``record`` replaces this store.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)

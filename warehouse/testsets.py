@@ -319,7 +319,7 @@ class TestsetSpec(_Declared):
     scale : (low, high), optional
         Scale of the scores; a recorded score outside the scale counts as missing.
     cut : float, optional
-        Only for binary gold: a score above this number is a vote for Q = 1.
+        Only for binary gold: a score above this number is a vote for a good item (Q = 1).
     systems : tuple of one or two str
         Column of the item file with the system (model, version) of an item. For pairs, two columns: first the column of
         the system that wrote ``response``.

@@ -26,7 +26,7 @@ from care_ops.simulate import (
 
 BASELINES = ("mv", "avg", "ws", "uws")
 WRITTEN = "care_svd as written"
-"""``care_svd`` with ``placement: weights``, the paper's literal w'J."""
+"""``care_svd`` with ``placement: weights``, the paper's w'J on raw scores."""
 
 ORACLE = "Algorithm 2, oracle views"
 FOUND = "Algorithm 2, found views"

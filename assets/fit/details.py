@@ -1,4 +1,4 @@
-"""Records of the details of aggregators, for the code that reads them."""
+"""Typed records of the ``details`` of aggregates, such as certificates, states and items to label."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar

@@ -167,7 +167,7 @@ class Account(Ledger):
         self._workspace.bills.write(self._run_date, self._id, self._judge, charged)
 
     def close(self) -> None:
-        """Close the journal, and load the cost records into the database if anything was asked."""
+        """Close the journal, and load the cost records into the database if any request was sent."""
         self._journal.close()
         if len(self.run_dates) > 1 or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:

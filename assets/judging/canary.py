@@ -133,7 +133,7 @@ def watched(workspace: Workspace) -> list[str]:
 
 
 def due(workspace: Workspace) -> list[str]:
-    """Return the judges to retest today (UTC): once a day, and only if they scored something before today."""
+    """Return the judges to retest today (UTC): once a day, and only if they have scores from before today."""
     from assets.judging.retests import retests
 
     day = today()

@@ -138,7 +138,7 @@ def _turned(latest: FitRecord, previous: FitRecord) -> CheckResult:
         f"cosine {cosine:.2f} with the published fit"
         if cosine >= _MIN_COSINE
         else f"the weights point in another direction: cosine {cosine:.2f} with the published fit (limit "
-        f"{_MIN_COSINE:.2f}). Give labels (`labels` in care.yaml) to decide which is quality, or run `care fits accept`"
+        f"{_MIN_COSINE:.2f}). Give labels (`labels` in care.yaml) to choose the right one, or run `care fits accept`"
     )
     return result("quality", cosine >= _MIN_COSINE, message, {"cosine": cosine})
 

@@ -49,6 +49,6 @@ def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
     repeated = [len(set(grades)) > 1 for grades in graded if len(grades) > 1]
     kind = "winners" if template.pairwise else "grades"
     return (
-        f"each item was asked about {engine.repeats} times, and {sum(repeated):,} of {len(repeated):,} items got "
+        f"the judge scored each item {engine.repeats} times, and {sum(repeated):,} of {len(repeated):,} items got "
         f"different {kind} (flip rate {sum(repeated) / max(len(repeated), 1):.1%}); an item's score is the mean"
     )

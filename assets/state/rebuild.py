@@ -54,7 +54,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
             records = _read_items(workspace, testset)
             load_items(copy, testset, records, workspace.parts.items_version(testset, "source_version"))
         except CareError as error:  # the asset `items` is stale, and fails with this message
-            _log.info("Test set %s is not in the rebuilt database, because its items are unread: %s", testset, error)
+            _log.info("Test set %s is not in the rebuilt database; CARE cannot read its items: %s", testset, error)
             continue
         with rebuilding.writer() as connection:
             transactions = LongWrite(connection)

@@ -301,9 +301,9 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
-    """Return features of the scored items, in their order: counts in their texts, and named columns.
+    """Return the features of the scored items, in the order of the items: counts in the texts, and named columns.
 
-    Raises ``InputError`` if no item has a named column, or one of its values is not a number.
+    Raises ``InputError`` if no item has a named column, or a value in such a column is not a number.
     """
     records = table.records
     metadata = [record.metadata for record in records]

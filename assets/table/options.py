@@ -33,7 +33,7 @@ class FitOptions(TypedDict, total=False):
     calibrate : str
         Declared scale of quality: ``own``, ``uniform`` or ``anchors``.
     prevalence : float
-        Declared share of items with Q = 1.
+        Declared share of good items (Q = 1).
     admit, absent, max_missing :
         Rule that admits judges to the panel; see ``care_ops.config.AdmissionRule``.
     intervals : int

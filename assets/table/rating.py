@@ -118,7 +118,7 @@ def gate_table(
     Raises ``InputError`` and ``FitError`` as ``rate_table``, and ``InputError`` for settings that exclude each other.
     """
     if not config.systems:
-        raise InputError("a gate compares two systems; name the items' column of systems with --system")
+        raise InputError("a gate compares two systems; name the column that contains the systems with --system")
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, options)
     watch("comparing the systems", 1, 2)

@@ -160,7 +160,7 @@ def score_columns(
             "each judge; give only one of the two options"
         )
     if drop and several:
-        raise InputError("several --judge already name every column that is a judge; leave --drop out")
+        raise InputError("the --judge options already name all judge columns, so --drop has no effect; remove --drop")
     given = {
         "item_id": item,
         "judge": judge[0] if judge and not several else None,

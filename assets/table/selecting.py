@@ -1,4 +1,4 @@
-"""Choice of penalties for a table of scores, by labels."""
+"""Search for the penalties of a fit that agree best with the gold of a table of scores."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -47,14 +47,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of the choice of penalties.
+    """Settings of a search for penalties.
 
     Attributes
     ----------
     criterion : {"order", "error"}
-        Criterion of the choice: agreement with the order of gold, or error.
+        Measure that selects the penalties: agreement with the order of the items by gold, or error against gold.
     share : float
-        Share of the items whose gold may be used to choose.
+        Share of the items whose gold may be used to select the penalties.
 
     Raises
     ------

@@ -57,7 +57,7 @@ class Problem:
 
     @property
     def cut(self) -> float | None:
-        """Value above which a score is a vote for Q = 1."""
+        """Value above which a score is a vote for a good item (Q = 1)."""
         return self.config.cut
 
     def require_structure(self) -> Structure:

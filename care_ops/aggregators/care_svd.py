@@ -93,7 +93,7 @@ def penalty_rate(correlation: Array, n: int) -> float:
     ----------
     correlation : (p, p) array, positive definite
     n : int
-        Number of items behind the correlation.
+        Number of items from which the correlation was computed.
     """
     with one_blas_thread():
         unit = float(np.median(np.diag(np.linalg.inv(correlation))))
@@ -104,10 +104,10 @@ def care_svd(problem: Problem) -> Aggregate:
     """Estimate E[Q | J] from the factor of L that represents quality (aggregator ``care_svd``).
 
     Without labels, quality is the leading factor; labels select factor and sign. The estimate has the location and
-    spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal w'J (``weighted``), which has
-    no posterior standard deviation.
+    spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's w'J on raw scores (``weighted``)
+    without a posterior standard deviation.
 
-    Raises ``FitError`` if the panel has no structure, its low-rank part is zero, or literal weights cancel.
+    Raises ``FitError`` if the panel has no structure, its low-rank part is zero, or the weights of w'J sum to zero.
     """
     structure, correlation = problem.require_structure(), problem.correlation
     factors = extract(structure.low_rank, correlation)
@@ -162,9 +162,9 @@ def weighted(scores: Array, weights: Array) -> Array:
     Raises
     ------
     FitError
-        The weights cancel and therefore cannot be scaled to sum to one.
+        The weights sum to zero and therefore cannot be scaled to sum to one.
     """
     total = float(weights.sum())
     if total <= 1e-6 * float(np.abs(weights).sum()):
-        raise FitError("care_svd: literal weights cancel and cannot sum to one; use `placement: panel`")
+        raise FitError("care_svd: the weights sum to zero and cannot be scaled to sum to one; use `placement: panel`")
     return scores @ (weights / total)

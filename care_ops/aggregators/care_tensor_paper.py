@@ -64,7 +64,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
         Known views, as in the paper's synthetic experiments; by default the views are computed from S (step A).
 
     Raises ``FitError`` if the panel has no structure, fewer than seven judges or fewer than ten items per judge, or if
-    the third moment has no four components of positive weight.
+    the third moment does not have four components of positive weight.
     """
     structure = problem.require_structure()
     n, p = problem.scores.shape

@@ -147,8 +147,8 @@ def mixture_by_least_squares(
     """Fit weights and means of a mixture to the third moment by least squares (paper, Algorithm 2, C, D and G).
 
     Each factor gives the means of one view, and the product of the three constant coordinates is a component's weight.
-    The closest attempt with only positive weights is returned, because others are no mixtures. Views are first whitened
-    by the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other, components
+    Returns the closest attempt with only positive weights, because others are not mixtures. Views are first whitened by
+    the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other, components
     are nearly parallel, and without whitening alternating least squares would need thousands of steps.
 
     Parameters

@@ -52,7 +52,7 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
     correlation : (p, p) array
         Correlations of the judges' normal scores.
     items : float
-        Number of items behind a correlation.
+        Number of items from which each correlation was computed.
     families : (p,) array of int
         Declared family of each judge; near-identical judges of one family are two runs of one model.
 

@@ -157,7 +157,7 @@ def number_of_factors(correlation: Array, n: int) -> int:
     ----------
     correlation : (p, p) array
     n : int
-        Number of items behind the correlation.
+        Number of items from which the correlation was computed.
     """
     p = len(correlation)
     above = int((np.linalg.eigvalsh(correlation) > (1.0 + np.sqrt(p / n)) ** 2).sum())

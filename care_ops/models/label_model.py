@@ -221,7 +221,7 @@ def _with_level(features: Array) -> Array:
 def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:
     """Return C^{-1} residual and the residual's log density, up to a constant, for C = features features' + noise^2 I.
 
-    The smaller of the (m, m) and (d, d) matrices is factorised, which is fast also for many labels.
+    The smaller of the (m, m) and (d, d) matrices is factorised, which is fast even with many labels.
     """
     m, d = features.shape
     if m <= d:

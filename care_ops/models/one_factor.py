@@ -1,8 +1,8 @@
-"""One common factor of the judges, by a fit that is robust against a few deviating pairs of judges.
+"""Robust fit of one common factor to the correlations of the judges.
 
-The judges' correlation is the sum C = a a' + S, as in the paper, of a common factor and a sparse matrix of direct
-dependence. The loadings a minimise the *absolute* residuals. A deviating pair of judges therefore has less influence
-than with squared residuals.
+As in the paper, the correlation matrix is the sum C = a a' + S: a a' is the common factor, and the sparse matrix S is
+the direct dependence between judges. The loadings a minimise the *absolute* residuals. A deviating pair of judges
+therefore has less influence than with squared residuals.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def fit(correlation: Array, items: float) -> OneFactor:
     correlation : (p, p) array
         Correlations of the judges' normal scores.
     items : float
-        Number of items behind a correlation.
+        Number of items from which each correlation was computed.
 
     Examples
     --------
@@ -93,9 +93,9 @@ def fit(correlation: Array, items: float) -> OneFactor:
 
 
 def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray[np.bool_]]:
-    """Return the strength of the second factor, and the judges on one side of this factor.
+    """Return the strength of the second factor relative to the first, and the judges on one side of the second.
 
-    The first factor is a principal factor, which explains as much as possible; the second is that of the residual.
+    Principal-axis factoring gives the first factor; the second is the leading eigenvector of the residual correlation.
     """
     p = len(correlation)
     shared = np.clip(np.abs(correlation - np.eye(p)).max(axis=1), 0.05, 0.95)

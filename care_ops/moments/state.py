@@ -265,7 +265,7 @@ def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     ----------
     correlation : (p, p) array
     n : int
-        Number of items behind the correlation.
+        Number of items from which the correlation was computed.
 
     Returns
     -------

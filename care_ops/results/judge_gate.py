@@ -20,6 +20,7 @@ Measure = Literal["kappa", "weighted_kappa", "auc"]
 """Agreement statistics that can be compared with a bar."""
 
 MEASURES: tuple[Measure, ...] = get_args(Measure)
+GATE_QUESTION = "Is the panel or a judge good enough to approve releases"
 
 DEFAULT_BAR = 0.6
 """Default bar, the kappa from which agreement is commonly called substantial (Landis and Koch, Biometrics 1977)."""
@@ -200,7 +201,7 @@ def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:
     groups = {outcome: [each.judge for each in advices if each.outcome == outcome] for outcome in OUTCOMES}
     parts = "; ".join(f"{outcome}: {listed(judges, named)}" for outcome, judges in groups.items() if judges)
     bar = f"{_NAMES[advices[0].measure]} {advices[0].bar:g}"
-    return f"May the panel or a judge gate a release, at {bar}? {capital(parts)}."
+    return f"{GATE_QUESTION} ({bar} or more)? {capital(parts)}."
 
 
 def people_sentences(found: PeopleAgreement) -> list[str]:

@@ -48,7 +48,9 @@ class Duels(Labelled):
             except FitError as error:
                 left_out[name] = str(error)
         if not rates:
-            raise FitError("; ".join(left_out.values()) or "pairs: no pair has two systems; give the systems of pairs")
+            raise FitError(
+                "; ".join(left_out.values()) or "pairs: no pair has two systems; name both columns of systems"
+            )
         if len(names) == 2:  # the shares of two systems must sum to 1 exactly
             rates.append(_turned(rates[0], names[1]))
         best_first = sorted(rates, key=lambda rate: -rate.value)

@@ -10,7 +10,7 @@ from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGE
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import coverage_of, coverage_reasons
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
-from care_ops.results.judge_gate import gates_sentence
+from care_ops.results.judge_gate import GATE_QUESTION, gates_sentence
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, Remedies, State, Topic
 from care_ops.scores import ScoreMatrix
@@ -262,8 +262,8 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         too_few, none = "too few items have human labels", "there are no pass or fail labels"
         missing = too_few if facts.gate_needs == "labels" else none
         remedy = f"Label random items with 1 (pass) and 0 (fail), then {remedies.report}"
-    value = "VALUE is the score above which an item passes"
-    return [Reason("labels", f"May the panel or a judge gate a release? Not yet: {missing}. {remedy}; {value}.")]
+    message = f"{GATE_QUESTION}? Not yet: {missing}. {remedy}; VALUE is the score above which an item passes."
+    return [Reason("labels", message)]
 
 
 def _departures(facts: FitFacts) -> list[Reason]:

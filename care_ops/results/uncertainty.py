@@ -85,7 +85,7 @@ def weight_intervals(
 def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[str, _Refit]:
     """Return weights and loadings of the aggregators that give an estimate on a resample.
 
-    A constant judge makes the result empty, unless the panel is sparse; a judge with few scores is then shrunk.
+    On a dense panel, a constant judge makes the result empty. On a sparse panel, judges with few scores are shrunk.
     """
     if not is_sparse(scores.values) and not varies(scores.values).all():
         return {}

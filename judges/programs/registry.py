@@ -1,4 +1,4 @@
-"""The registry of program judges."""
+"""Registry of the program judges."""
 
 import hashlib
 import importlib
@@ -18,17 +18,17 @@ _PREFIX = __name__.removesuffix("judges.programs.registry")  # not empty if the 
 
 @dataclass(frozen=True)
 class Program:
-    """A registered program.
+    """Registered program judge.
 
     Attributes
     ----------
     function : callable
-        From an item to its score, or to None if the program abstains.
+        Function from an item to its score, or to None if the program abstains.
     scale : (low, high)
     family : str
         Declared family of the judge.
     criterion : str
-        What the program judges.
+        Criterion that the program judges, such as ``clarity``.
     revision : str
         Hash of the source of the program's file and of the helpers in ``text`` that all programs share.
     """
@@ -54,7 +54,7 @@ def program_judge(
 ) -> Callable[[Function], Function]:
     """Register a function ``Item -> score or None`` as a judge.
 
-    Raises ``JudgeError`` where a program of another file has this name.
+    Raises ``JudgeError`` if a program in another file has this name.
     """
 
     def register(function: Function) -> Function:
@@ -69,9 +69,9 @@ def program_judge(
 
 
 def find(name: str) -> Program:
-    """The program of this name.
+    """Return the program with this name.
 
-    Raises ``JudgeError`` where there is no program of this name; the message lists those that exist.
+    Raises ``JudgeError`` if there is no such program; the message lists the existing ones.
     """
     _load_built_in()
     if name not in _PROGRAMS:
@@ -80,7 +80,7 @@ def find(name: str) -> Program:
 
 
 def names() -> list[str]:
-    """Names of all registered programs, sorted."""
+    """Return the sorted names of all registered programs."""
     _load_built_in()
     return sorted(_PROGRAMS)
 

@@ -44,14 +44,14 @@ def judge_report(
     bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge or the panel may gate.")
+        bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge or panel may gate.")
     ] = False,
     level: rate.Level = 0.9,
     json: Json = False,
     *,
     form: tables.Form,
 ) -> None:
-    """Compare each judge and the panel with people: agreement, bias, and whether it may gate."""
+    """Compare each judge and the panel with people: agreement, bias, and whether it may gate a release."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 

@@ -100,7 +100,7 @@ def rate(
     options["population"] = population
     with watching("fitting the panel") as watch:
         rates = rate_table(table, given, config, watch, **options)
-    intervals = "intervals that hold at all looks together" if sequential else "intervals"
+    intervals = "intervals valid at every look" if sequential else "intervals"
     kind = KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
     title = f"{kind}, {level:.0%} {intervals}"
     rows = [_row(each) for each in rates.rates]
@@ -173,7 +173,7 @@ def gate(
         noise = None if (split := score_variance(table, config)) is None else split.noise_between(new, against)
         if noise is not None:
             row["judge noise"] = noise
-            sentence += f"; {noise:.0%} of the variance of the judges' difference is their noise"
+            sentence += f"; judge noise is {noise:.0%} of the variance of the difference in mean score"
     except TooFewLabelsError as error:
         row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
         sentence, passes = f"not decided: {error}", None
@@ -286,7 +286,7 @@ def variance_sentence(split: VarianceSplit) -> str:
     """Return a sentence with the shares of judges, tasks, runs and noise in the variance of a score."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    return f"variance of a score: {parts}; judges' noise: share of the variance of a difference from the best"
+    return f"variance of a score: {parts}; judges' noise: its share in the variance of a difference from the best"
 
 
 _HEADINGS = {
@@ -309,10 +309,8 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
 
 
 def _sentence(decision: Decision, config: TableConfig, options: RatingOptions) -> str:
-    interval = (
-        f"{options.get('level', 0.9):.0%} interval{' at all looks together' if options.get('sequential') else ''}"
-    )
-    what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
+    interval = f"{options.get('level', 0.9):.0%} interval{' valid at every look' if options.get('sequential') else ''}"
+    what = "share of wins minus share of losses" if len(config.systems) == 2 else "difference"
     difference = decision.difference
     words = {"undecided": "not decided: label more items", "not worse": f"not worse by {decision.margin:g} or more"}
     return (

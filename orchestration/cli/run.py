@@ -296,7 +296,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
         dollars[row.judge] += row.dollars or 0.0
     for purse in purses(workspace):
         if purse.spent + purse.perhaps + sum(dollars.values()) > purse.limit:
-            yield f"a spend limit would end this run before all is asked: {purse}"
+            yield f"a spend limit would end this run before all questions are asked: {purse}"
     for judge, cost in dollars.items():
         limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
         if limit is not None and cost > limit:

@@ -26,7 +26,7 @@ def select(
     aggregator: Annotated[str, typer.Option(help="Name: care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order: AUC or Kendall's tau; error: accuracy or MAE.")] = "order",
     share: Annotated[float, typer.Option(help="Share of the items whose gold is used to choose the penalties.")] = 0.15,
-    cut: Annotated[float | None, typer.Option(help="Value above which a score is a vote for Q = 1.")] = None,
+    cut: Annotated[float | None, typer.Option(help="Value above which a score is a vote for a good item.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
     json: Json = False,
     *,

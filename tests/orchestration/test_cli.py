@@ -150,7 +150,7 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     assert "the judges are 'a', 'b', 'length'" in result.stderr
     for bad, sentence in (
         (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
-        (("--judge", "a", "--judge", "b", "--drop", "c"), "leave --drop out"),
+        (("--judge", "a", "--judge", "b", "--drop", "c"), "remove --drop"),
         (("--judge", "nobody"), "no column 'nobody'; choose one of"),
         (("--separator", "ab"), "give one character"),
         (("--decimal", "!"), "use '.' or ','"),

@@ -68,7 +68,7 @@ def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(here):
     scores, *rest = given(here, *TWICE)
     code, printed = care("gate", scores, "new", "--against", "old", *rest)
     assert code == 0, printed
-    assert "new against old: better, share of wins less that of losses +0." in printed
+    assert "new against old: better, share of wins minus share of losses +0." in printed
     assert "200 pairs: a higher score or label means that the answer of 'model_a', the left one, is better" in printed
     code, printed = care("gate", scores, "old", "--against", "new", *rest, "--sequential")
     assert (code, "old against new: worse" in printed) == (3, True), printed

@@ -96,7 +96,7 @@ def test_answers_of_several_systems_are_no_runs_of_one(folder):
 def test_a_sequential_gate_decides_and_rejects_unsupported_options(folder):
     gate = ("gate", "new", "--against", "old", "--sequential")
     code, line, _ = of_systems(folder, *gate)
-    assert (code, "90% interval at all looks together" in line) == (0, True)
+    assert (code, "90% interval valid at every look" in line) == (0, True)
     (row,) = json.loads(of_systems(folder, *gate, "--json")[1])
     scores, items = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "items.csv")
     labels = pd.read_csv(folder / "labels.csv")

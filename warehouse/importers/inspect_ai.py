@@ -84,7 +84,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a file in a zip archive, also if it is compressed with Zstandard, which ``zipfile`` reads from 3.14 on."""
+    """Read a file in a zip archive, even one compressed with Zstandard, which ``zipfile`` reads from Python 3.14 on."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)

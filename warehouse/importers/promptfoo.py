@@ -42,7 +42,7 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
 
 
 def _components(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the result of each single assertion, also of those in a set of assertions."""
+    """Yield the result of each single assertion, including those in a set of assertions."""
     for component in result.get("componentResults") or []:
         if component.get("componentResults"):
             yield from _components(component)

@@ -282,7 +282,7 @@ def read_families(
 
 
 def _item_column(where: str, names: Sequence[str], wanted: str | None, usual: str | None) -> str | None:
-    """Return the item column: ``wanted``; by default ``usual`` if it exists, or a column with a usual name."""
+    """Return the item column: ``wanted`` if given, else ``usual`` if the table has it, else one with a usual name."""
     is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
     return item_column(where, names, usual if is_usual else wanted)
 
