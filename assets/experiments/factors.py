@@ -231,9 +231,9 @@ FEATURES_OF_FACTORS = Experiment(
     paper="On Review-5K the factors other than quality follow length, lists and the like (heat map of correlations).",
     protocol=(
         "Factors are E[factor | J] and, as written, <u, J> of the raw scores. The confounder is Pr(C = 1 | J) of the "
-        "four states of care_tensor and, as written, of care_tensor_paper. Features are eight of the response and "
-        "those that the test set declares. Correlations are Spearman's, over means of split units; `numbers` is also "
-        "shown without the part that the ranks of words explain."
+        "four states of care_tensor and, as written, of care_tensor_paper. The features are eight text features and "
+        "those that the test set declares. We use Spearman correlations over means of split units. We also show "
+        "`numbers` after removing the part that the ranks of `words` explain."
     ),
     run=run_features,
 )
@@ -243,10 +243,10 @@ DUMMY_JUDGES = Experiment(
     title="Dummy judges and people added to the panel",
     paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
-        "The two dummies score every response and are added to the panel, with the human raters that the test set "
-        "declares (`raters`). Loadings are the unit directions of L, strongest factor first, with their sign towards "
-        "the panel's mean. As written, they are multiplied by the root of the eigenvalue, because the paper's are "
-        "longer than one. A dummy that gives all responses the same score is left out."
+        "The two dummies score every response. They and the human raters that the test set declares (`raters`) are "
+        "added to the panel. Loadings are the unit directions of L, strongest factor first, signed to rise with the "
+        "panel's mean. As written, they are multiplied by the root of the eigenvalue, because the paper's loadings "
+        "are longer than one. A dummy that gives all responses the same score is excluded."
     ),
     run=run_dummies,
 )

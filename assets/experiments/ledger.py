@@ -289,10 +289,9 @@ def run(workspace: Workspace) -> ExperimentFindings:
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
         f"Reproduced: within {numbers.within:.0%} of the printed number, or two standard deviations.",
-        "As written: judges that left at most a tenth unscored, over the items that all of them scored, joined by "
-        "item; CARE-SVD by literal weights and CARE-Tensor by Algorithm 2, their penalties chosen from the paper's "
-        "grids on 15 % of the items and measured on the rest, five splits; theorems by their own "
-        "estimator, on a panel of the paper's size.",
+        "As written: judges with at most a tenth of scores missing, on the items that all of them scored. CARE-SVD has "
+        "weights on raw scores; CARE-Tensor is Algorithm 2. Penalties from the paper's grids are chosen on 15 % of the "
+        "items; errors are measured on the rest (five splits). Theorems use their own estimator, at the paper's size.",
         "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in numbers.tables) + ".",
         "To compute a row again, run `care run --select key:ASSET`, then `care run --select key:ledger`.",
     ]
@@ -318,10 +317,10 @@ EXPERIMENT = Experiment(
     title="The paper's numbers, one by one",
     paper="Six tables of numbers, and the claims of its text and figures.",
     protocol=(
-        "The paper's numbers are in assets/experiments/paper_numbers.yaml, with their places in its tex. Ours are read "
-        "from the findings of the other experiments: by the paper's procedure as written, by this project's, and by "
-        "the authors' released code where it was measured. A number is reproduced if the procedure as written gives "
-        "it. A cell of a test set without scores needs language models."
+        "The paper's numbers, and their places in the paper's source, are in assets/experiments/paper_numbers.yaml. "
+        "Our numbers come from the other experiments: by the paper's procedure as written, by this project's "
+        "procedure, and by the authors' released code if it was measured. A number is reproduced if the procedure as "
+        "written gives it. A test set without scores needs language models."
     ),
     run=run,
 )

@@ -133,13 +133,14 @@ EXPERIMENT = Experiment(
     title="The paper's aggregation tables by its own protocol",
     paper="Tables of MAE on six scoring sets and of accuracy on six sets of classes and preferences.",
     protocol=(
-        "Judges that left more than a tenth unscored are dropped, recorded ones too; all others stay in. `as written`: "
-        "Algorithm 1 with literal weights, Algorithm 2 (`care_tensor_paper`), over the items that every judge scored, "
-        "each with the paper's grid of penalties, chosen on a random 15 % and measured on the rest. Departures from "
-        "the paper: judges are joined by item, where the released code joins three by position; correlations instead "
-        "of covariances; tau of CARE-SVD, which the paper leaves open, is half the root of the number of judges; signs "
-        "follow the panel's mean; L has no negative eigenvalue; states are cut at even odds, where the released code "
-        "cuts at the true share of positives. The other rows use no label and are measured on all items."
+        "Judges with more than a tenth of their scores missing are dropped, even recorded ones; all others stay. `as "
+        "written` means Algorithm 1 with weights on raw scores and Algorithm 2 (`care_tensor_paper`), on the items "
+        "that every judge scored. Penalties from the paper's grid are chosen on a random 15 % of the items; errors "
+        "are measured on the rest. We depart from the paper in these points: judges are joined by item (the released "
+        "code joins three by position); correlations replace covariances; tau of CARE-SVD, which the paper does not "
+        "specify, is half the square root of the number of judges; signs follow the panel's mean; L has no negative "
+        "eigenvalue; states are cut at even odds (the released code cuts at the true share of positives). The other "
+        "rows use no label and are measured on all items."
     ),
     run=run,
     small={"splits": 5},

@@ -109,10 +109,10 @@ EXPERIMENT = Experiment(
     title="Integrating programs by a few labels",
     paper="Eight programs are added to FeedbackQA's ten models; MAE falls by 15.2 % against MV, 11.1 % against UWS.",
     protocol=(
-        "Ten percent of the items, by split unit, choose: each step adds the program that gives care_svd the smallest "
-        "MAE on them, until four steps bring no gain; programs after the smallest error are dropped. Every aggregator "
-        "is measured along the same path on the other rows. Programs are put on the test set's scale; the dummies are "
-        "no candidates. As written, literal weights guide the choice."
+        "Ten percent of the items, drawn by split unit, choose the programs. Each step adds the program that gives "
+        "care_svd the smallest MAE on them. It stops after four steps without a gain, and drops programs after the "
+        "smallest error. Every aggregator is measured along this path on the other items. Programs are rescaled to the "
+        "test set's scale; dummies are excluded. As written, care_svd uses weights on raw scores."
     ),
     run=run,
 )

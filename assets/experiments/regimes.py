@@ -148,7 +148,7 @@ def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[fl
     conclusions = [
         f"Lowest mean accuracy over c > 0: {sentence(measures)}.",
         "In the paper CARE-Tensor stays accurate and the others fall to chance.",
-        "At c = 0 there are two states and no four components to find; that row is in the table and in no minimum.",
+        "At c = 0 there are two states instead of four, so the minima exclude this row of the table.",
     ]
     return ExperimentFindings(conclusions, [table], [chart], measures)
 
@@ -158,9 +158,9 @@ SUFFICIENT = Experiment(
     title="Synthetic: pairwise structure follows quality",
     paper="CARE-SVD and CARE-Tensor stay accurate over the sweep; AVG, MV, WS and UWS collapse (figure, regime a).",
     protocol=(
-        "Three views of five judges, P(C, Q) = (.2, .3, .3, .2), noise .1. The paper prints no table of means, so "
-        "three are declared in care_ops.simulate.SUFFICIENT_TABLES, none chosen by its result. Oracle and "
-        "found views, thresholds, labels and refusals as in the other regime."
+        "There are three views of five judges, P(C, Q) = (.2, .3, .3, .2), and noise .1. The paper prints no table "
+        "of means, so care_ops.simulate.SUFFICIENT_TABLES declares three; none was chosen by its result. Views, "
+        "thresholds, labels and refusals are as in the other regime."
     ),
     run=run_sufficient,
     small={"seeds": 1, "items": 5_000, "strengths": (0.0, 0.5, 1.0)},
@@ -172,10 +172,11 @@ INSUFFICIENT = Experiment(
     title="Synthetic: pairwise structure follows the confounder",
     paper="Baselines and CARE-SVD approach chance as c grows; CARE-Tensor stays accurate (second-order-insufficient).",
     protocol=(
-        "Three views of twelve features: three follow Q, eight follow C, one both with an interaction; shifts drawn "
-        "from (.4, .8), noise .1, 3,000 items. Algorithm 2 runs with oracle views, as in the paper, and with the views "
-        "that it finds by S. 150 labels map states to Q; other aggregators decide at the mean of all scores. Refusals "
-        "are counted separately, never as one half. Bands: smallest and largest over seeds."
+        "There are three views of twelve features: three follow Q, eight follow C, and one follows both with an "
+        "interaction. Shifts are drawn from (.4, .8), noise is .1, and there are 3,000 items. Algorithm 2 runs with "
+        "oracle views, as in the paper, and with the views that it finds by S. 150 labels map states to Q; other "
+        "aggregators decide at the mean of all scores. Refusals are counted separately, never as one half. Bands "
+        "show the range over seeds."
     ),
     run=run_insufficient,
     small={"seeds": 2, "strengths": (0.0, 0.3, 0.6, 1.0)},

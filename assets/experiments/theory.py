@@ -248,10 +248,10 @@ ORTHOGONALITY = Experiment(
         "slightly raises it where they are orthogonal (figure, SVD weighting heuristic; it prints no numbers)."
     ),
     protocol=(
-        "Thirty judges, quality of strength 2 and one confounder of strength 1, S diagonal; default penalties. Weights "
-        "are the product's own: the leading factor of L, and `subtract_confounders`, the paper's rule with the sign "
-        "of each eigenvector, which the paper leaves open, taken so that the weights are more even; as written, each "
-        "eigenvector has the sign with which its score rises with the panel's mean."
+        "There are thirty judges, quality of strength 2, one confounder of strength 1, a diagonal S, and default "
+        "penalties. The weights are the leading factor of L, and those of `subtract_confounders`. The paper does not "
+        "specify the sign of each eigenvector: `subtract_confounders` chooses the sign that makes the weights more "
+        "even. As written, the sign makes the eigenvector's score rise with the panel's mean."
     ),
     run=run_orthogonality,
     small={"seeds": 6, "items": 10_000},
@@ -263,10 +263,10 @@ RATES = Experiment(
     title="Theory: how fast the estimates converge",
     paper="thm:sample, thm:care-tensor-rate: errors of order n^(-1/2); thm:misspecification and its corollary.",
     protocol=(
-        "Planted models; penalties are the defaults, gamma_n of order n^(-1/2). Sizes over two decades; the samples of "
-        "one seed are nested. Slopes of the log of the mean error, 95 % intervals by resampling seeds. "
-        "State errors after EM, and by the third moment (Algorithm 2 on the planted views). Sixteen judges are a "
-        "panel of the paper's size, with as many edges a judge as the fifty have."
+        "Scores are drawn from known models, with default penalties of order n^(-1/2). Sizes cover two decades; "
+        "samples of one seed are nested. Slopes of the log mean error have 95 % intervals by resampling seeds. Errors "
+        "of states are measured after EM, and by the third moment (Algorithm 2, planted views). Sixteen judges are a "
+        "panel of the paper's size, with as many edges per judge as the panel of fifty."
     ),
     run=run_rates,
     small={"seeds": 6, "items": _SIZES, "judges": (9, 18), "models": 200},

@@ -139,8 +139,9 @@ VIEWS = Experiment(
     title="Graph-aware against random views",
     paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
     protocol=(
-        "Twelve judges in three views, edges of .3 within views at 40 % density, four states. Views by S are those of "
-        "Algorithm 2 and care_tensor, planted ones an oracle. Errors of centred means under the best permutation."
+        "There are twelve judges in three views, edges of .3 within views at 40 % density, and four states. Views by S "
+        "are those of Algorithm 2; planted views are an oracle. Errors are those of centred means, with states "
+        "matched."
     ),
     run=run_views,
     small={"seeds": 5, "items": (10_000,)},
@@ -152,7 +153,8 @@ AGAINST_SVD = Experiment(
     title="Third moments against second moments",
     paper="Two-way moments determine the means only up to a rotation; the tensor needs none.",
     protocol=(
-        "Four states, planted views. An oracle gives the two-way estimate the rotation and order nearest to the truth."
+        "Scores have four states and planted views. An oracle rotates the two-way estimate as near to the truth as "
+        "possible."
     ),
     run=run_against_svd,
     small={"seeds": 5},

@@ -120,8 +120,8 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
     """Measure each aggregator's change in standard deviations, rank correlation, and MAE in points.
 
-    The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the paper's
-    literal weights.
+    The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the
+    paper's weights on raw scores.
     """
     literal = replace(versions, config=replace(versions.config, placement="weights"))
     fitted = versions.fitted(change, _STYLED)
@@ -170,9 +170,10 @@ BIAS = Experiment(
     title="Robustness to injected bias",
     paper="CARE-SVD moves least: .375 against .506 for the mean (beauty), .233 against .325 (authority), of 1 to 10.",
     protocol=(
-        "Test sets with versions of their answers (`source: {kind: versions}`), scored by a prompt that does not "
-        "mention style. One fit over both versions; the change is in standard deviations of the aggregate, because "
-        "scales differ, and in points, as in the paper. A constant would win: read it with the order that is kept."
+        "Test sets contain versions of their answers, scored with a prompt that does not mention style. One fit covers "
+        "both versions. The change is in standard deviations of the aggregate, because scales differ, and in points, "
+        "as in the paper. A constant score would not change at all, so read the change together with the rank "
+        "correlation."
     ),
     run=run_styled,
 )
@@ -182,8 +183,8 @@ ATTACKS = Experiment(
     title="Adversarial answers",
     paper="CARE-Tensor lowers false positives on all six openings: .000 to .496 against .441 to .674 for the majority.",
     protocol=(
-        "Six openings without an answer, wrong by construction, scored by a prompt that does not mention openings. One "
-        "fit over answers and openings; no fit sees which items are attacked."
+        "Six openings contain no answer, so they are wrong. Judges score them with a prompt that does not mention "
+        "openings. One fit covers answers and openings; no fit sees which items are attacked."
     ),
     run=run_attacked,
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from orchestration.runner import Outcome
     from warehouse.fits import FitVersion
 
-fits = Commands(help="Compare, publish and roll back the kept fits of a test set.", no_args_is_help=True)
+fits = Commands(help="Compare, publish and roll back the stored fits of a test set.", no_args_is_help=True)
 
 Fit = Annotated[str, typer.Argument(help="Fit version, from `care fits list TESTSET`.")]
 ByAggregator = Annotated[str, typer.Option("--aggregator", help="Aggregator whose scores are compared or used.")]
@@ -83,7 +83,7 @@ def _publish(
 def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
-    """List the kept fits with their states, and the changes from each fit to the next."""
+    """List the stored fits with their states, and the changes from each fit to the next."""
     from assets.publication.fit_versions import history as rows_of
     from assets.report.verdicts import current_verdicts
 
@@ -131,7 +131,7 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
     published = loaded.fits.published(testset)
     if len(versions) < 2 or now is None:
         raise InputError(
-            f"nothing to compare: test set {testset!r} has {counted(len(versions), 'kept fit')}; run `care run` after "
+            f"cannot compare: test set {testset!r} has {counted(len(versions), 'stored fit')}; run `care run` after "
             "a change of judges, items or labels"
         )
     if published is not None and published[1].fit_version != now.fit_version:
@@ -156,7 +156,7 @@ def accept(
 
 @fits.command()
 def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
-    """Publish a kept fit and pin it: later versions are not published, and new items are scored with it."""
+    """Publish a stored fit and pin it: later versions are not published, and new items are scored with it."""
     from assets.publication.fit_versions import extend, find
     from assets.publication.fit_versions import promote as publish
     from orchestration.locks import locked_workspace
@@ -194,7 +194,7 @@ def score(
     *,
     form: tables.Form,
 ) -> None:
-    """Score new items with a kept fit, without a new fit; published scores do not change."""
+    """Score new items with a stored fit, without fitting again; published scores do not change."""
     from assets.publication.fit_versions import find
     from assets.publication.fit_versions import score as score_with
     from warehouse.sources.files import read_scores
