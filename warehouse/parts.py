@@ -273,7 +273,7 @@ class PartStore:
         return count if count > _MANY_PARTS else 0
 
     def compact(self, judge: str, testset: str) -> int:
-        """Merge a judge's parts on a test set into a few large parts; return by how much the number of files fell.
+        """Merge a judge's parts on a test set into a few large parts; return the reduction in the number of files.
 
         The caller must be the only writer. The large parts are written first. If the process is killed before the
         small parts are deleted, rows exist twice. Readers accept this, and the next call writes the same large parts.

@@ -144,7 +144,7 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     order = None if np.isnan(whole.correlation) else whole.correlation
     had, has = (set(fit.item_ids) for fit in fits)
     lost = [item for item in ids[had_score & ~has_score] if item in has]
-    lost_scores = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
+    lost_scores = f"{counted(len(lost), 'item')} lost every score, such as {lost[0]!r}" if lost else ""
     first_scores = int((has_score & ~had_score).sum())
     of_items = {"added": len(has - had), "removed": len(had - has), "got their first scores": first_scores}
     item_changes = [f"{counted(count, 'item')} {happened}" for happened, count in of_items.items() if count]

@@ -170,7 +170,7 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return the next steps and their commands; ``first`` means no published fit, ``texts`` that texts are stored."""
+    """Return the next steps and their commands; ``first``: no fit is published yet; ``texts``: texts are stored."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)

@@ -137,7 +137,7 @@ def _read_items(
     scored = {matrix.item_ids[k] for k in (matrix.values == matrix.values).any(axis=1).nonzero()[0]}
     unscored = [item for item in records if item not in scored]
     lacking = f"no score, and thus no estimate: {len(unscored):,} of {counted(len(records), 'item')}"
-    report(taken[0].noting(f"{lacking}, the first is {first!r}" for first in unscored[:1]))
+    report(taken[0].noting(f"{lacking}, such as {first!r}" for first in unscored[:1]))
     refuse_strangers(matrix.item_ids, records, _place(source, "items"))
     return records
 

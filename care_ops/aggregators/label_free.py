@@ -280,7 +280,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to sum to one, and cap each at ``most`` times an equal weight (once where ``equal``)."""
+    """Scale weights to sum to one, and cap each at ``most`` equal weights, or at one where ``equal`` is true."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

@@ -123,7 +123,7 @@ def _reason(message: str, detail: str = "", judges: tuple[str, ...] = ()) -> Rea
 def _concern(facts: FitFacts, concern: Concern) -> Reason:
     independent = len(facts.admitted) - sum(len(names) - 1 for names in facts.duplicates)
     by = "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
-    by = f", also without {_in_words(facts.not_quality)}{by}" if facts.not_quality else by
+    by = f", even without {_in_words(facts.not_quality)}{by}" if facts.not_quality else by
     groups = [listed(group, _NAMED) for group in facts.groups]
     feature = feature_in_words(str(facts.feature))
     message, detail = {

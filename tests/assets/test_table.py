@@ -192,7 +192,7 @@ def test_items_without_a_score_are_reported_when_items_are_read(tmp_path):
     read_table(
         TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), readings.append
     )
-    assert readings[-1].notes[-1] == "no score, and thus no estimate: 2 of 5 items, the first is 'i3'"
+    assert readings[-1].notes[-1] == "no score, and thus no estimate: 2 of 5 items, such as 'i3'"
     (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},1,2,3\n" for k in range(5)))
     read_table(
         TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), readings.append

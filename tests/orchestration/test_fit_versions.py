@@ -288,7 +288,7 @@ def test_no_file_names_a_forgotten_labelled_item(tmp_path):
     fit = loaded.fits.read_fit("one", version.fits["care"])
     answer = replace(fit.answer, details=fit.answer.details | {"items_to_label": ["i5", item]})
     loaded.fits.write_fit(replace(fit, answer=answer))
-    notes = {"failed": f"the first is {item!r}", "items": [{item: 1.0}]}
+    notes = {"failed": f"such as {item!r}", "items": [{item: 1.0}]}
     write_document(loaded.fit_folder("one").path / "said.json", notes)
     assert any("fit_version=" in name for name in files_that_name(folder, item))
 

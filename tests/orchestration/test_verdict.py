@@ -154,7 +154,7 @@ def test_a_truncated_or_missing_file_of_scores_is_named(clear):
     (clear / "scores.csv").write_text("".join(whole[:31]))
     care(clear, "run", code=1)
     cut = verdict_of(clear)
-    assert "30 items lost every score, the first is 'i30'" in cut["sentence"]
+    assert "30 items lost every score, such as 'i30'" in cut["sentence"]
     assert "absent" not in cut["sentence"], "what was cut off is not to be declared"
     (clear / "scores.csv").unlink()
     care(clear, "run", code=1)
