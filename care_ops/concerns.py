@@ -1,7 +1,7 @@
 """Concerns about an estimate without labels, and the limits above or below which they are raised.
 
-A limit is an effect size: how far the ranking could change. Recorded panels set the limits, by
-leave-one-data-set-out validation (``make bench-real``); simulated panels check them (``make bench-panels``).
+A limit is an effect size: how far the ranking could change. The limits were chosen on
+recorded panels (``make bench-real``) and checked on simulated panels (``make bench-panels``).
 """
 
 from dataclasses import dataclass

@@ -45,7 +45,7 @@ from care_ops.scores import Array, varies
 class Rules:
     """Limits on the departures of the label-free estimate from the plain average.
 
-    The values were chosen on recorded panels, by leave-one-data-set-out validation (``make bench-real``).
+    The values were chosen on recorded panels; ``make bench-real`` also chooses them without one data set at a time.
 
     Attributes
     ----------
