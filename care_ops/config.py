@@ -180,9 +180,8 @@ class Calibration:
     Attributes
     ----------
     scale : str
-        ``own``: each aggregator's own scale (the panel's location and spread for latent estimates). ``uniform``:
-        quality fills the declared scale evenly. ``anchors``: the labels set the location and, with at least five labels
-        (ten with a declared scale), the slope.
+        ``own``: each aggregator's own scale (the panel's location and spread for latent estimates). ``anchors``: the
+        labels set the location and, with at least five labels (ten with a declared scale), the slope.
     prevalence : float, optional
         Declared share of good items (Q = 1); this share of the estimates will lie above the threshold.
     """
@@ -191,8 +190,8 @@ class Calibration:
     prevalence: float | None = None
 
     def __post_init__(self) -> None:
-        if self.scale not in ("own", "uniform", "anchors"):
-            raise InputError(f"calibration: scale is {self.scale!r}; use own, uniform or anchors")
+        if self.scale not in ("own", "anchors"):
+            raise InputError(f"calibration: scale is {self.scale!r}; use own or anchors")
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise InputError(f"calibration: prevalence is {self.prevalence}; give a share between 0 and 1")
 
@@ -253,10 +252,6 @@ class FitConfig:
         if unknown or not self.aggregators:
             named = repr(unknown[0]) if unknown else "is named"
             raise InputError(f"fit: no aggregator {named}; choose from {', '.join(AGGREGATORS)}")
-        if self.calibration.scale == "uniform" and self.scale is None:
-            raise InputError(
-                "calibration: a uniform scale needs the test set's scale; declare its lowest and highest score"
-            )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FitConfig:

@@ -47,7 +47,7 @@ class CareEstimator:
     scale : (low, high), optional
         The scale that all judges share.
     calibrate : str
-        Declared scale of quality: ``own``, ``uniform`` or ``anchors``.
+        Declared scale of quality: ``own`` or ``anchors``.
     prevalence : float, optional
         Declared share of good items (Q = 1).
     seed : int

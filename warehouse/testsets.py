@@ -305,7 +305,7 @@ class VersionColumns(_Declared):
 class CalibrationSettings(_Declared):
     """``calibration``: scale and prevalence of quality; see ``care_ops.config.Calibration``."""
 
-    scale: str = Field(default="own", pattern=r"^(own|uniform|anchors)$")
+    scale: str = Field(default="own", pattern=r"^(own|anchors)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
 
 
@@ -380,12 +380,6 @@ class TestsetSpec(_Declared):
                 f"test set name {name!r} is empty or contains |, /, a comma, ... or a control character; rename it"
             )
         return name
-
-    @model_validator(mode="after")
-    def _declares_scale(self) -> TestsetSpec:
-        if self.scale is None and self.calibration.scale == "uniform":
-            raise ValueError("calibration.scale is uniform, but no scale is declared; add scale: [low, high]")
-        return self
 
     def unverified(self) -> str | None:
         """Return a warning that the source's column names were not verified; None if they were or need not be."""

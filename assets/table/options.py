@@ -31,7 +31,7 @@ class FitOptions(TypedDict, total=False):
     gamma, tau :
         Penalties of the structure program, as ``care select`` chooses them; see ``care_ops.config.StructureConfig``.
     calibrate : str
-        Declared scale of quality: ``own``, ``uniform`` or ``anchors``.
+        Declared scale of quality: ``own`` or ``anchors``.
     prevalence : float
         Declared share of good items (Q = 1).
     admit, absent, max_missing :

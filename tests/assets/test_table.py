@@ -63,7 +63,7 @@ OTHERWISE = {
     "seed": 3,
     "gamma": 0.5,
     "tau": 0.25,
-    "calibrate": "uniform",
+    "calibrate": "anchors",
     "prevalence": 0.3,
     "admit": "all",
     "absent": "not_asked",

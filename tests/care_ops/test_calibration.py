@@ -6,7 +6,7 @@ from scipy.special import expit
 from scipy.stats import cauchy, rankdata
 
 from care_ops.calibration import prevalence_threshold, probability_curve, to_labels, to_panel_scale
-from care_ops.config import AGGREGATORS, Calibration, FitConfig
+from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import FitLabels
@@ -26,21 +26,17 @@ def fitted(scores, seen_labels=None, **declared):
     return fit_panel(scores, config, seen_labels or FitLabels({})).aggregates
 
 
-@pytest.mark.parametrize("scale", ["uniform", "anchors"])
-def test_a_declared_scale_changes_no_order_and_no_decision(scores, scale):
-    seen_labels = FitLabels({scores.item_ids[k]: float(k % 10) for k in range(12)}) if scale == "anchors" else None
+def test_the_scale_of_labels_changes_no_order_and_no_decision(scores):
+    seen_labels = FitLabels({scores.item_ids[k]: float(k % 10) for k in range(12)})
     own = fitted(scores, seen_labels)
-    for name, found in fitted(scores, seen_labels, scale=scale).items():
+    for name, found in fitted(scores, seen_labels, scale="anchors").items():
         np.testing.assert_array_equal(rankdata(found.estimate), rankdata(own[name].estimate))
         differs = (found.estimate > found.threshold) != (own[name].estimate > own[name].threshold)
         assert differs.mean() < 0.01, name
         assert found.details["scale"] != own[name].details.get("scale")
 
 
-def test_each_scale_is_what_it_reports(scores):
-    n = scores.shape[0]
-    even = fitted(scores, scale="uniform")["avg"].estimate
-    np.testing.assert_allclose(np.sort(even), 10 * (np.arange(n) + 0.5) / n)
+def test_few_labels_shift_the_estimate_and_many_also_set_its_slope(scores):
     gold = 2.0 * scores.values.mean(axis=1) - 3.0
     few = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(9)})
     many = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(40)})
@@ -60,9 +56,11 @@ def test_a_declared_prevalence_is_met(scores, prevalence):
 
 
 def test_sd_follows_the_scale(scores):
-    own, doubled = fitted(scores)["care"], fitted(scores, scale="uniform")["care"]
-    ratio = np.std(doubled.estimate) / np.std(own.estimate)
-    np.testing.assert_allclose(doubled.sd, own.sd * ratio)
+    labels = FitLabels({scores.item_ids[k]: 3.0 * float(scores.values[k].mean()) for k in range(40)})
+    own, tripled = fitted(scores, labels)["care"], fitted(scores, labels, scale="anchors")["care"]
+    ratio = np.std(tripled.estimate) / np.std(own.estimate)
+    assert ratio == pytest.approx(3.0, rel=0.1)
+    np.testing.assert_allclose(tripled.sd, own.sd * ratio)
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(0.15, -1.0), (5.0, -20.0)], ids=["mixed scales", "narrow judges"])
@@ -97,12 +95,10 @@ def test_small_pieces():
 
 
 def test_declarations_that_cannot_be_are_reported(scores):
-    with pytest.raises(InputError, match="use own, uniform or anchors"):
+    with pytest.raises(InputError, match="use own or anchors"):
         Calibration("evenly")
     with pytest.raises(InputError, match="share between 0 and 1"):
         Calibration(prevalence=1.0)
-    with pytest.raises(InputError, match="declare its lowest and highest"):
-        FitConfig(aggregators=AGGREGATORS[:1], calibration=Calibration("uniform"))
     with pytest.raises(FitError, match="add labels"):
         fitted(scores, scale="anchors")
 
@@ -167,13 +163,12 @@ def decided(found) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cut", [0.5, 2.5, 4.5, 9.0])  # below all scores, between them, above them
-@pytest.mark.parametrize("scale", ["uniform", "anchors"])
-def test_a_threshold_beyond_all_scores_decides_as_before(rng, cut, scale):
+def test_a_threshold_beyond_all_scores_decides_as_before(rng, cut):
     quality = rng.normal(size=(400, 1))
     grades = np.clip(np.round(3 + 1.2 * quality + rng.normal(size=(400, 6))), 1, 5)
     scores = matrix(grades)
     labels = {scores.item_ids[k]: float(grades[k, 0]) for k in range(40)}
-    seen_labels = FitLabels(labels if scale == "anchors" else {})
+    seen_labels = FitLabels(labels)
 
     def fit(scale):
         calibration = Calibration(scale=scale)
@@ -181,5 +176,5 @@ def test_a_threshold_beyond_all_scores_decides_as_before(rng, cut, scale):
         return fit_panel(scores, config, seen_labels, solve="not").aggregates
 
     own = fit("own")
-    for name, found in fit(scale).items():
+    for name, found in fit("anchors").items():
         np.testing.assert_array_equal(decided(found), decided(own[name]))

@@ -31,7 +31,7 @@ def scores_csv(rng: np.random.Generator, n: int = 60) -> str:
 def test_the_help_of_calibrate_names_scales_that_a_fit_accepts():
     _, _, named = get_args(Calibrate)[1].help.partition(": ")
     scales = re.sub(r" \(.*?\)|\.", "", named).split(", ")
-    assert [Calibration(scale).scale for scale in scales] == ["own", "uniform", "anchors"]
+    assert [Calibration(scale).scale for scale in scales] == ["own", "anchors"]
 
 
 @pytest.fixture
