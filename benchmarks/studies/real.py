@@ -19,6 +19,9 @@ The design was fixed before the results:
 - The verdict is checked on panels whose plain average is within .02 of a cross-validated ridge regression: the state
   should be *clear* or *clear if*.
 - The probability of "at least as good as the plain average" is compared with the share of fits for which it is true.
+- The probability at which labels settle a panel is also chosen for each data set on the other data sets: the lowest of
+  .5, .6, .7, .8 and .9 such that in each of them at least nine of ten fits with this probability or a higher one gain
+  -.01 or more. The table shows how many fits of the left-out data set settle, and how many of them gain so much.
 
 It writes ``benchmarks/results/real.md`` in about ten minutes, and needs ``CARE_DATA_DIR``.
 """
@@ -40,6 +43,7 @@ from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
 from care_ops.fit_labels import FitLabels
 from care_ops.moments.state import accumulate
+from care_ops.results.fit_facts import SETTLED
 from care_ops.scores import Array
 from tests.support.panels import NEARLY_BEST, WORST, Panel, View, panels, ridge, supervised
 
@@ -47,6 +51,7 @@ RESULT = Path("benchmarks/results/real.md")
 
 LABEL_FREE_RIVALS = ("uws", "factor_analysis", "median", "dawid_skene")
 LABELS, DRAWS = (10, 20, 50), 20
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def fitted(panel: Panel, *, families: bool, texts: bool) -> tuple[dict[str, Array], str, float | None]:
@@ -172,7 +177,7 @@ def with_labels(panel_list: Sequence[Panel]) -> None:
     print(f"{DRAWS} draws and its standard error.\n")
     print("| panel | labels | `care` | ridge shrunk to the average | best judge |\n|---|---|---|---|---|")
     gains: dict[tuple[int, str], dict[str, float]] = {}
-    given: list[tuple[int, float, float]] = []
+    given: list[tuple[str, int, float, float]] = []
     for panel in panel_list:
         scores = panel.scores(families=False, texts=False)
         z = np.nan_to_num((scores.values - np.nanmean(scores.values, axis=0)) / np.nanstd(scores.values, axis=0))
@@ -191,7 +196,7 @@ def with_labels(panel_list: Sequence[Panel]) -> None:
                 drawn["care"].append(panel.gain(answer.estimate, rest))
                 drawn["ridge"].append(panel.gain(shrunk_ridge(panel, z, rows, labels), rest))
                 drawn["best judge"].append(panel.gain(best_judge(z, rows, labels), rest))
-                given.append((m, answer.details["labels_better"], drawn["care"][-1]))
+                given.append((panel.view.family, m, answer.details["labels_better"], drawn["care"][-1]))
             for name, each in drawn.items():
                 gains.setdefault((m, name), {})[panel.name] = float(np.mean(each))
             cells = [f"{np.mean(e):+.3f} ± {np.std(e, ddof=1) / len(e) ** 0.5:.3f}" for e in drawn.values()]
@@ -203,12 +208,26 @@ def with_labels(panel_list: Sequence[Panel]) -> None:
     print("| labels | predicted probability | fits | mean prediction | share with a gain of -.01 or more |")
     print("|---" * 5 + "|")
     for m, (low, high) in itertools.product(LABELS, ((0.0, 0.5), (0.5, 0.9), (0.9, 0.99), (0.99, 1.01))):
-        chosen = [(p, gain) for count, p, gain in given if count == m and low <= p < high]
+        chosen = [(p, gain) for _, count, p, gain in given if count == m and low <= p < high]
         if chosen:
             p, gain = np.array(chosen).T
             print(
                 f"| {m} | {low:.2f} to {min(high, 1):.2f} | {len(p)} | {p.mean():.2f} | {np.mean(gain >= -0.01):.2f} |"
             )
+    print("\n### Probability at which labels settle, chosen on the other data sets\n")
+    print("| data set | chosen | fits that settle | of these, gain of -.01 or more |", end=" ")
+    print(f"fits that settle at {SETTLED} | of these, gain of -.01 or more |\n{'|---' * 6}|")
+    names = sorted({name for name, *_ in given})
+
+    def settled(name: str, least: float) -> tuple[int, float]:
+        good = [gain >= -0.01 for each, _, p, gain in given if each == name and p >= least]
+        return len(good), float(np.mean(good or [True]))
+
+    for name in names:
+        others = [each for each in names if each != name]
+        chosen = min((p for p in THRESHOLDS if all(settled(o, p)[1] >= 0.9 for o in others)), default=THRESHOLDS[-1])
+        cells = [f"{count} | {share:.2f}" for count, share in (settled(name, chosen), settled(name, SETTLED))]
+        print(f"| {name} | {chosen} | {' | '.join(cells)} |")
 
 
 def leave_one_out(panel_list: Sequence[Panel]) -> None:
