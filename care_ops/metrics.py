@@ -23,13 +23,15 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
 
 
 def changed(one: Array, other: Array) -> Changed:
-    """Compare the rankings of the same items by two arrays (n,); among ties the first item ranks higher."""
-    a, b = ranks(one), ranks(other)
-    n = len(a)
-    top = min(max(n // 10, 1), n)
+    """Compare the rankings of the same items by two arrays (n,); among ties the first item ranks higher.
+
+    Values that differ by rounding errors are ties, and items at the median are in neither half.
+    """
+    a, b = (np.round((x - np.median(x)) / (np.std(x) or 1.0), 9) for x in (one, other))
+    top = min(max(len(a) // 10, 1), len(a))
     first, second = np.argsort(-a, kind="stable")[:top], np.argsort(-b, kind="stable")[:top]
-    halves_changed = int(np.sum((a > (n + 1) / 2) != (b > (n + 1) / 2)))
-    return Changed(correlation(a, b), halves_changed, top - len(np.intersect1d(first, second)), top)
+    halves_changed = int(np.sum(np.sign(a) * np.sign(b) < 0))
+    return Changed(correlation(ranks(a), ranks(b)), halves_changed, top - len(np.intersect1d(first, second)), top)
 
 
 def evaluate(

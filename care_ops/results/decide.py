@@ -108,7 +108,11 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
             remedies.label,
         )
     if state == "ambiguous":
-        return (remedies.label,)
+        pair, others = sorted(facts.groups, key=len) or ((), ())
+        if "two groups" not in facts.concerns[:1] or not len(pair) == 2 < len(others):
+            return (remedies.label,)
+        runs = f"If {listed(pair)} are runs of one model, or of models of one family, fit again without one of them."
+        return Step(runs), _after("Otherwise,", remedies.label)
     if state == "no common signal":
         look = Step("Check that all judges scored the same items and answered one question, or use other judges.")
         return look, _after("Or", remedies.label)

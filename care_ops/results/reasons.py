@@ -9,7 +9,7 @@ from care_ops.errors import capital, counted, listed
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE, MIN_JUDGES
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import coverage_of, coverage_reasons
-from care_ops.results.fit_facts import FitFacts, JudgeFacts
+from care_ops.results.fit_facts import UNRELATED, FitFacts, JudgeFacts
 from care_ops.results.judge_gate import GATE_QUESTION, gates_sentence
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, Remedies, State, Topic
@@ -26,9 +26,6 @@ _FEATURES_IN_WORDS = {
 }
 _UNCHANGED = 0.98
 """Correlation of the estimates with and without labels at which labels agree with a panel without concerns."""
-
-_UNRELATED = 0.2
-"""Probability that labels are unrelated to the scores (prior .05) at which labels do not confirm the judges."""
 
 _REVERSED = -0.2
 """Agreement with the other judges at or below which a judge of weight 0 is reported as reversed."""
@@ -77,8 +74,8 @@ def state_of(facts: FitFacts) -> tuple[State, Reason]:
         return "ambiguous", _reason(message, detail)
     state, first = _without_labels(facts)
     if state != "clear" and facts.labels is not None and facts.labels.settles:
-        gain = f"{100 * facts.labels.better:.0f} % likely to rank at least as well as the plain average"
-        message = f"According to {counted(facts.labels.labels, 'label')}, the estimate is {gain}."
+        number = counted(facts.labels.labels, "label")
+        message = f"According to {number}, the estimate ranks the items at least as well as the plain average."
         return "settled by labels", _reason(message, f"Without labels: {first.sentence}")
     return state, first
 
@@ -307,7 +304,7 @@ def _by_labels(facts: FitFacts) -> list[Reason]:
         f"With {number}, the estimate is at least as good as the plain average with a probability {probability}; the "
         f"expected gain is {evidence.gain:+.3f} in Kendall's tau."
     )
-    is_unrelated = evidence.at_random > _UNRELATED and evidence.labels >= LABELS_TO_SETTLE
+    is_unrelated = evidence.at_random > UNRELATED and evidence.labels >= LABELS_TO_SETTLE
     if is_unrelated:
         message = (
             f"{number} do not confirm the judges: with a probability of {100 * evidence.at_random:.0f} % they are "

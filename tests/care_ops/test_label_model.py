@@ -5,7 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import kendalltau
 
+from care_ops.config import FitConfig
+from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.models.label_model import (
     AT_RANDOM,
     DEPARTURES,
@@ -17,6 +21,8 @@ from care_ops.models.label_model import (
     Columns,
     fit_labels,
 )
+from care_ops.results.fit_facts import LabelEvidence
+from tests.support.matrices import matrix
 
 
 @pytest.mark.parametrize("m", [5, 40])
@@ -110,3 +116,30 @@ def test_stated_probabilities_of_being_no_worse_than_the_average_are_true():
 def test_labels_that_do_not_differ_fit_nothing(rng):
     columns = Columns(rng.normal(size=20), rng.normal(size=(20, 1)), rng.normal(size=(20, 3)))
     assert fit_labels(columns, np.arange(5), np.ones(5), np.ones(5), None) is None
+
+
+@pytest.mark.slow
+def test_labels_that_settle_planted_groups_make_the_estimate_at_least_as_good_as_the_average():
+    gains = []
+    for seed in range(60):
+        rng = np.random.default_rng([7, seed])
+        n, p = int(rng.choice([150, 300])), int(rng.integers(5, 11))
+        biased = np.arange(p) < rng.integers(2, p - 1)
+        quality = rng.normal(size=(n, 1))
+        confounder = (rng.normal(size=(n, 1)), 2.2 * (rng.random((n, 1)) < 0.3), rng.standard_t(4, size=(n, 1)))[
+            seed % 3
+        ]
+        slopes, biases, noise = (rng.uniform(*ends, size=p) for ends in ((0.3, 1.0), (0.5, 1.3), (0.4, 1.1)))
+        x = slopes * quality + biased * biases * confounder + noise * rng.normal(size=(n, p))
+        scores = matrix(np.round(1.2 * x + 3).clip(1, 5) if seed % 2 else x)
+        plain = kendalltau(scores.values.mean(axis=1), quality[:, 0])[0]
+        noisy = quality[:, 0] + 0.5 * rng.normal(size=n)
+        for count in (20, 50):
+            labels = {scores.item_ids[i]: float(noisy[i] > 0) for i in range(count)}
+            found = fit_panel(scores, FitConfig(("care",)), FitLabels(labels), solve="not").aggregates["care"]
+            evidence = LabelEvidence(count, found.details["labels_better"], 0.0, found.details["labels_at_random"])
+            if found.details["concerns"] and evidence.settles:
+                gains.append(kendalltau(found.estimate, quality[:, 0])[0] - plain)
+    assert len(gains) > 20
+    assert np.mean(np.array(gains) >= -0.01) >= 0.9
+    assert np.mean(gains) > 0.05

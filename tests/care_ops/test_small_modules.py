@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from care_ops.calibration import fill_uniformly, to_panel_scale
 from care_ops.errors import InputError, sentence
 from care_ops.fit_labels import FitLabels
-from care_ops.metrics import auc, evaluate
+from care_ops.metrics import auc, changed, evaluate
 from care_ops.results.interpret import FEATURES, counted, feature_correlations, text_features
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
@@ -44,6 +44,16 @@ def test_one_common_mapping_leaves_order_only(rng):
     np.testing.assert_allclose(filled, fill_uniformly(estimate, 0, 10))
     assert np.isnan(filled[4])
     assert np.nanmean(filled) == pytest.approx(5)
+
+
+def test_ties_that_rounding_breaks_are_no_changes_of_rank(rng):
+    votes = rng.integers(0, 3, size=200).astype(float)
+    rounded = changed(votes, votes + rng.normal(size=200) * 1e-12)
+    assert (rounded.halves_changed, rounded.top_changed, rounded.correlation) == (0, 0, pytest.approx(1.0))
+    assert changed(votes, votes + rng.random(200) / 2).halves_changed == 0, (
+        "broken ties put no item into the other half"
+    )
+    assert changed(np.arange(200.0), -np.arange(200.0)).halves_changed == 200
 
 
 def test_placement_keeps_order_and_takes_the_panels_level(rng):

@@ -53,7 +53,7 @@ def topics(facts: FitFacts, topic: str) -> list[Reason]:
         ),
         (REMOVED, {}, "clear if", "Check", ("number of words is not part of quality",)),
         (replace(REMOVED, kept=Changed(0.9999, 1, 0, 6)), {}, "clear", "Use", ()),
-        (replace(REMOVED, labels=LABELS), {}, "settled by labels", "Use", ("12 labels", "97 %")),
+        (replace(REMOVED, labels=LABELS), {}, "settled by labels", "Use", ("12 labels", "at least as well")),
         (replace(AMBIGUOUS, labels=LABELS), {}, "settled by labels", "Use", ("12 labels",)),
         (replace(CLEAR, labels=LABELS), {}, "clear", "Use", ()),
         (replace(CLEAR, labels=replace(LABELS, turned=0.3)), {}, "ambiguous", "Don't use yet", ("contradict",)),
@@ -95,6 +95,13 @@ def test_a_state_follows_from_the_facts(facts, standing, state, pill, names):
     assert [name for name in names if name not in verdict.sentence] == []
     assert verdict.next_steps
     assert str(verdict).startswith(verdict.headline)
+
+
+def test_two_judges_that_differ_from_all_others_may_be_runs_of_one_model():
+    steps = verdict_on(replace(AMBIGUOUS, groups=(("a", "c", "d"), ("b", "e")))).next_steps
+    assert "If b, e are runs of one model" in steps[0].sentence
+    assert steps[1].sentence.startswith("Otherwise, label")
+    assert verdict_on(AMBIGUOUS).next_steps == (REMEDIES.label,), "no group is smaller"
 
 
 OF_THE_PAPER = re.compile(r"\d\.\d\d|eigen|rival|Q = 1", re.IGNORECASE)
@@ -171,7 +178,7 @@ def test_the_difference_from_the_plain_average_is_counted(changed, begins):
 def test_few_or_unsure_labels_settle_nothing(weak, names):
     facts = replace(AMBIGUOUS, labels=weak)
     assert names in " ".join(reason.sentence for reason in verdict_on(facts).reasons)
-    assert verdict_on(facts).state == ("ambiguous" if weak.at_random == 0 else "settled by labels")
+    assert verdict_on(facts).state == "ambiguous"
 
 
 def test_labels_that_do_not_agree_with_the_scores_make_a_clear_estimate_one_to_check():
@@ -287,7 +294,7 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
         (replace(CLEAR, labels=replace(LABELS, labels=9)), "labels", "9 labels cannot decide"),
         (replace(AMBIGUOUS, labels=LABELS), "labels", "expected gain is +0.030 in Kendall's tau."),
         (replace(AMBIGUOUS, labels=replace(LABELS, better=0.995)), "labels", "a probability above 99 %"),
-        (replace(AMBIGUOUS, labels=replace(LABELS, better=0.89)), "labels", "Add labels."),
+        (replace(AMBIGUOUS, labels=replace(LABELS, better=0.69)), "labels", "Add labels."),
         (replace(CLEAR, labels=replace(LABELS, at_random=0.2)), "condition", None),
         (replace(CLEAR, labels=replace(LABELS, at_random=0.21)), "condition", "12 labels do not confirm"),
         (replace(CLEAR, labels=replace(LABELS, labels=9, at_random=0.9)), "condition", None),

@@ -90,7 +90,7 @@ def first_screens(tables):
     ("question", "labels", "answer"),
     [
         ("can I use this?", False, "Use these scores only if the number of words is not part of quality."),
-        ("can I use this with my labels?", True, "likely to rank at least as well as the plain average."),
+        ("can I use this with my labels?", True, "ranks the items at least as well as the plain average."),
         ("how many judges is this worth?", False, "This panel is worth about 2.0 independent judges (of 8)."),
         ("may a judge gate?", False, "Is the panel or a judge good enough to approve releases? Not yet:"),
         ("how do I find out whether it may gate?", False, "run care judges report "),
