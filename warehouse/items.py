@@ -55,6 +55,21 @@ def units_of(declared: Iterable[str | None], item_ids: Iterable[str]) -> list[st
     return [unit or item for unit, item in zip(declared, item_ids, strict=True)]
 
 
+_NOT_JUDGED = re.compile("gold|ideal|target|expect|refer|truth|correct|label|prompt|question|instruction", re.I)
+
+
+def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
+    """Return the remedy if one metadata column may hold the judged texts: long texts of items without a response."""
+    words: dict[str, list[int]] = {}
+    for record in () if any(record.response for record in records) else records[:1000]:
+        for name, value in record.metadata.items():
+            if isinstance(value, str) and not _NOT_JUDGED.search(name):
+                words.setdefault(name, []).append(len(value.split()))
+    columns = [name for name, counts in words.items() if sum(counts) >= 8 * len(counts)]
+    holds = f"if the column {columns[0]!r} holds the texts that were judged" if len(columns) == 1 else None
+    return holds and f"{holds}, rename it to `response`: CARE then checks whether judges reward longer answers"
+
+
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:
     """Raise ``InputError`` if a scored item is not among the ``items`` of the table ``where``."""
     if missing := [item_id for item_id in scored if item_id not in items]:

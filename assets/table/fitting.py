@@ -40,7 +40,7 @@ from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 from care_ops.scales import RescaledJudge, Scale, on_scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
-from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in
+from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in, unnamed_text
 from warehouse.sources.columns import perhaps_judges
 from warehouse.sources.reading import Reading
 from warehouse.sources.shapes import system_columns
@@ -189,6 +189,8 @@ def fit_table(
         facts = replace(facts, trend=trend(fit.aggregates.get("care", fit.aggregates[lead]).estimate))
     notes = (*_perhaps_judges(table), *_guessed_scales(table), *_flagged(table))
     verdict = decide(facts, FitStatus(notes=notes), remedies)
+    if remedy := unnamed_text(table.records):
+        verdict = replace(verdict, next_steps=(Step(f"{capital(remedy)}."), *verdict.next_steps))
     return TableFit(fit, page, verdict, items_to_label(page, table.labels), table.items, table.labels)
 
 
@@ -212,12 +214,12 @@ def _guessed_scales(table: ScoreTable) -> list[Reason]:
     return [Reason("condition", f"{message}{listed(judges, 3)}.", judges, detail)]
 
 
-def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
+def _perhaps_judges(table: ScoreTable) -> list[Reason]:
     left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
-    named = listed([f"{left.column!r} ({left.why.partition(';')[0]})" for left in left_out])
+    of_items = f"{unnamed_text(table.records)} {[[*read.columns.values()] for read in table.readings[1:]]}"
+    named = [f"{x.column!r} ({x.why.partition(';')[0]})" for x in left_out if repr(x.column) not in of_items]
     detail = "If such a column is a judge, write its scores as numbers."
-    reason = Reason("no judge", f"Columns left out: {named}.", detail=detail)
-    return (reason,) if left_out else ()
+    return [Reason("no judge", f"Columns left out: {listed(named)}.", detail=detail)] if named else []
 
 
 def _pair_systems(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:

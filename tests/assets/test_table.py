@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -183,6 +184,21 @@ def test_numbers_of_the_better_answer_are_rejected(rng):
     with pytest.raises(FitError, match="upper end prefers the left answer"):
         fit_table(duels(rng, 1.0, -1.0)[0], config)
     assert fit_table(duels(rng, 1.0, 0.0)[0], config).page.systems.systems[0].system == "good"
+
+
+@pytest.mark.parametrize("with_items", [False, True])
+@pytest.mark.parametrize(("column", "step"), [("body", "If the column 'body' holds the texts"), ("reply_text", "")])
+def test_a_column_of_texts_is_used_or_its_new_name_is_the_next_step(rng, with_items, column, step):
+    """Texts whose column has an unusual name were kept in silence."""
+    texts = {column: ["word " * int(size) for size in rng.integers(9, 40, 60)]}
+    ids = [f"i{k:02}" for k in range(60)]
+    scores = pa.table({"item_id": ids, **{name: rng.normal(size=60) for name in "abcd"}, **texts})
+    inputs = TableInputs(scores, pa.table({"item_id": ids, **texts}) if with_items else None)
+    table = read_table(inputs, ScoreColumns(), ReadingOptions(), list[Reading]().append)
+    verdict = fit_table(table, CONFIG).verdict
+    assert verdict.first_steps[0].sentence.startswith(step)
+    assert ("rename it to `response`" in str(verdict)) == bool(step)
+    assert not any("left out" in reason.sentence for reason in verdict.reasons)
 
 
 def test_items_without_a_score_are_reported_when_items_are_read(tmp_path):

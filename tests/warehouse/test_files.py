@@ -14,9 +14,11 @@ from assets.labels import read_labels
 from care_ops.errors import InputError
 from care_ops.labels import Label
 from tests.support.wild_files import workbook
+from warehouse.items import unnamed_text
 from warehouse.sources.files import read_families, read_items, read_scores, recorded_judges
 from warehouse.testsets import FilesSource, ItemColumns, ReadingOptions, ScoreColumns, TestsetSpec, resolve
 
+LONG_TEXT = "a text of more than eight words that a judge has read"
 LONG = [("007", "a", 1.0), ("007", "b", None), ("x", "a", 3.5), ("x", "b", 4.0)]
 
 
@@ -308,6 +310,34 @@ def test_texts_of_items_are_found_by_the_names_that_people_give_them(tmp_path):
     assert fields("question,answer_a,answer_b") == ("text 0", "text 1", "text 2")
     assert fields("answer,response") == (None, "text 1", None), "a column of the field's own name is all that is taken"
     assert fields("topic,source") == (None, None, None)
+    for name in ("reply", "reply_text", "Model Answer", "model_output", "prediction", "answer text", "generated_text"):
+        assert fields(name)[1] == "text 0", name
+    assert fields("prompt,reply") == fields("user_question,text_reply") == ("text 0", "text 1", None)
+    assert fields("reply,prediction") == (None, None, None), "ambiguous"
+    for gold in ("reference_answer", "gold_answer", "ideal_answer", "target_output", "expected_output", "label_text"):
+        assert fields(gold) == (None, None, None), gold
+    for number in ("1.5", "yes"):
+        (tmp_path / "items.csv").write_text(f"id,prediction\nx,{number}\ny,{number}\n")
+        assert read_items(tmp_path / "items.csv")[0].response is None, "a verdict or a number is no text"
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"body": LONG_TEXT, "source": "web"}, True),
+        ({"body": LONG_TEXT, "source": LONG_TEXT}, False),
+        ({"body": LONG_TEXT, "ideal_text": LONG_TEXT, "question": "why"}, True),
+        ({"ideal_text": LONG_TEXT}, False),
+        ({"body": "web"}, False),
+        ({"body": LONG_TEXT, "answer": "yes"}, False),
+    ],
+)
+def test_the_only_column_of_long_texts_is_named_with_its_remedy(columns, named):
+    readings = []
+    records = read_items(pa.table({"item_id": ["x"], **{c: [v] for c, v in columns.items()}}), report=readings.append)
+    assert ("'body' holds" in str(unnamed_text(records))) == named
+    kept = next((note for note in readings[0].notes if note.startswith("kept with the items")), "")
+    assert kept.endswith("rename it to `response`: CARE then checks whether judges reward longer answers") == named
 
 
 def test_every_repeated_item_and_bad_label_is_named(tmp_path):

@@ -70,6 +70,14 @@ TEXTS = {
 }
 """Usual column names of an item's texts, by the field of the item."""
 
+_MORE_TEXTS = {
+    "prompt": re.compile("(text|user)?(prompt|question|instruction|query|input|message)(text)?"),
+    "response": re.compile(
+        "(text|model|llm|assistant|bot|generated)?(response|answer|output|completion|generat(ion|ed)|reply|prediction)(text)?"
+    ),
+}
+"""Other names of these columns in an items table without a response; numbers and verdicts are no such texts."""
+
 _ANSWERS = ("response", "answer", "output", "conversation", "messages")
 _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
 """Usual names of the columns with the left and the right answer of a pair."""
@@ -177,6 +185,15 @@ def item_fields(
             "texts; rename the column of the first texts to response"
         )
     return fields
+
+
+def more_texts(table: pa.Table, free: Sequence[str], known: Collection[str]) -> dict[str, str]:
+    """Return the only ``free`` column of texts for each field that is not ``known``; none if a response is known."""
+    texts: dict[str, list[str]] = {}
+    for role, usual in _MORE_TEXTS.items() if "response" not in known else ():
+        named_so = [name for name in free if role not in known and usual.fullmatch(plain(name))]
+        texts[role] = [name for name in named_so if why_no_judge(name, table.column(name)) == HOLDS_TEXT]
+    return {role: names[0] for role, names in texts.items() if len(names) == 1}
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from care_ops.errors import InputError, misspelt
 from care_ops.scores import ScoreMatrix
 from warehouse.conversations import messages_of, split_answer, transcript
-from warehouse.items import ITEM_TEXTS, ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemRecord, unnamed_text
 from warehouse.sources.columns import (
     FAMILY,
     HOLDS_TEXT,
@@ -32,6 +32,7 @@ from warehouse.sources.columns import (
     item_fields,
     item_or_index,
     judge_columns,
+    more_texts,
     named,
     needed,
     score_layout,
@@ -131,9 +132,8 @@ def read_items(
     """Read items from a table, in the order of the rows.
 
     A field that ``columns`` does not name is read from the column of the same name, if it exists. Only rows with the
-    values in ``where`` are read, without the columns in ``drop``. ``item`` is an additional name of the item column,
-    such as its name in the table of scores. Raises ``InputError`` if a named column is missing, an id is empty or
-    occurs twice, or a gold label is not finite.
+    values in ``where`` are read, without the columns in ``drop``. ``item`` is an additional name of the item column.
+    Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a gold label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
 
@@ -162,12 +162,9 @@ def read_items(
     if not len(chosen):
         raise InputError(f"{input_table.name}: no row matches `where` ({where}); correct its columns or values")
     refuse_repeated_items(input_table, item, ids, rows=chosen)
-    metadata = [c for c in table.column_names if c != item and c not in fields.values()]
-    notes += [f"kept with the items: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
-    notes += misspelt(metadata, [f for f in ("prompt", "response", "gold", "split_unit") if f not in fields])
-    roles = {"item": item, **fields}
-    report(_reading(input_table, roles, left_out=[LeftOut(column, "as you asked") for column in drop], notes=notes))
-    return [
+    fields |= more_texts(table, [c for c in table.column_names if c not in (item, *fields.values())], fields)
+    metadata = [c for c in table.column_names if c not in (item, *fields.values())]
+    records = [
         ItemRecord(
             ids.names[ids.codes[k]],
             **_item_texts({f: row.get(fields[f]) for f in ITEM_TEXTS if f in fields}),
@@ -177,6 +174,12 @@ def read_items(
         )
         for k, row in zip(chosen.tolist(), table.filter(pa.array(matches)).to_pylist(), strict=True)
     ]
+    kept = f"kept with the items: {listed([repr(c) for c in metadata], 40)}"
+    notes += ["; ".join(filter(None, [kept, unnamed_text(records)]))] if metadata else []
+    notes += misspelt(metadata, [f for f in ("prompt", "response", "gold", "split_unit") if f not in fields])
+    left_out = [LeftOut(column, "as you asked") for column in drop]
+    report(_reading(input_table, {"item": item, **fields}, left_out=left_out, notes=notes))
+    return records
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
@@ -209,7 +212,7 @@ def texts_in_scores(
     records = read_items(source, columns, drop=drop, options=options, report=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
     if not found:
-        return [], reading
+        return (records, reading.noting([remedy])) if (remedy := unnamed_text(records)) else ([], reading)
     left_out = tuple(left for left in reading.left_out if left.column not in found.values())
     return records, replace(reading, columns={**reading.columns, **found}, left_out=left_out)
 
