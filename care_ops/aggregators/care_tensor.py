@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln
+from scipy.special import bdtrc, betaln, fdtrc, xlogy
 
 from care_ops.aggregators.base import Problem
 from care_ops.calibration import to_panel_scale
@@ -36,7 +36,7 @@ _FIRST_ROWS = 1_000
 _FOLDS = 10
 
 _BY_CHANCE = 0.05
-"""Significance level of the test that the states predict labels better than the majority label."""
+"""Significance level of the tests by labels, of the label-free map and of the states."""
 
 _MAP_LABELS = 3.0
 """Weight, in labels, of the label-free guess of a state's quality; several labels are needed to overturn it."""
@@ -154,9 +154,8 @@ def fit_states(problem: Problem) -> States:
     quality = label_free_map(score)
     rows, labels = problem.labels.rows(problem.scores.item_ids)
     if len(rows) >= 2 and np.ptp(labels) > 0:
-        of_labels, label_free = softmax(joint[rows])[0], quality
-        quality = quality_by_labels(of_labels, labels, label_free)
-        details |= confirmed_by_labels(of_labels, labels, label_free)
+        labelled = (softmax(joint[rows])[0], labels, quality)
+        quality, details = quality_by_labels(*labelled), details | confirmed_by_labels(*labelled)
     return States(fitted, joint, quality, score, views, details)
 
 
@@ -221,27 +220,38 @@ def label_free_map(score: Array) -> Array:
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
     """Estimate the quality Q of each latent state, shape (k,), from labelled items (step F).
 
-    With two label values, the result is the label-free map, unless the labels contradict it (``evidence_for``). If they
-    do, it is the map of states to {0, 1} whose P(Q = 1 | J) is nearest to the labels. With more label values, Q is the
-    mean label of a state, weighted by the posterior and shrunk to the mean of all labels with the weight of one item.
+    The result is the label-free map, unless labels contradict it significantly. Two label values contradict it if
+    ``evidence_for`` is negative and another map to {0, 1} makes labels 1 / ``_BY_CHANCE`` times as likely. Q is then
+    the most likely map, with the label-free map as one more label of each state. With more label values, Q is the mean
+    label of a state if these means differ (F test), shrunk to the mean of all labels with the weight of one item.
     """
-    k = posterior.shape[1]
+    n, k = posterior.shape
     if len(np.unique(labels)) > 2:
-        return (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
-    if evidence_for(label_free, posterior, labels) >= 0:
+        means = (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
+        gain = np.sum((labels - labels.mean()) ** 2) / np.sum((labels - posterior @ means) ** 2) - 1
+        return means if n > k and fdtrc(k - 1, n - k, gain * (n - k) / (k - 1)) < _BY_CHANCE else label_free
+    upper = posterior.T @ upper_label(labels)
+    lower = posterior.sum(axis=0) - upper
+    maps = np.array([m for m in itertools.product((0.0, 1.0), repeat=k) if 0 < sum(m) < k])
+    rise = _log_likelihood(maps, upper, lower).max() - _log_likelihood(label_free[None], upper, lower)[0]
+    if evidence_for(label_free, posterior, labels) >= 0 or rise <= -np.log(_BY_CHANCE):
         return label_free
-    target = upper_label(labels)
-    maps = [np.array(m, dtype=np.float64) for m in itertools.product((0, 1), repeat=k) if 0 < sum(m) < k]
-    loss = [float(np.sum((posterior @ m - target) ** 2)) for m in maps]
-    return maps[int(np.argmin(loss))]
+    return maps[np.argmax(_log_likelihood(maps, upper + label_free, lower + 1 - label_free))]
+
+
+def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
+    """Compute the log likelihood of labels under each map: one rate of the upper label for each Q, rising with Q."""
+    counts = np.stack([1 - maps, maps]) @ np.stack([upper, lower], axis=1)
+    rates = counts[..., 0] / np.maximum(counts.sum(axis=2), 1e-9)
+    pooled = np.where(rates[1] > rates[0], rates, upper.sum() / (upper.sum() + lower.sum()))
+    return np.sum(xlogy(counts[..., 0], pooled) + xlogy(counts[..., 1], 1 - pooled), axis=0)
 
 
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
     """Compute the log Bayes factor of the label-free map against a separate rate for each state.
 
     In both cases the rate of the upper label in a state has a beta distribution: under the map it has most of its
-    weight near the map's label, otherwise it is uniform. A few dozen labels determine the rate of a state to about .2
-    only. Therefore the nearest of all maps is often wrong, whereas the label-free map is not chosen by the labels.
+    weight near the map's label, otherwise it is uniform.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -262,16 +272,13 @@ def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> d
     agree = evidence_for(label_free, posterior, labels) >= 0
     if len(labels) < LABELS_TO_CONFIRM:
         return {"anchors_agree": agree}
-    from scipy.stats import binom
-
     target = upper_label(labels) > 0
     right, fold = 0, np.arange(len(labels)) % _FOLDS
     for held_out in (fold == f for f in range(_FOLDS)):
         if np.ptp(labels[~held_out]) > 0:
             quality = quality_by_labels(posterior[~held_out], labels[~held_out], label_free)
             right += int(np.sum((posterior[held_out] @ quality > 0.5) == target[held_out]))
-    commoner = max(float(target.mean()), 1 - float(target.mean()))
-    by_chance = float(binom.sf(right - 1, len(labels), commoner))
+    by_chance = float(bdtrc(right - 1, len(labels), max(target.mean(), 1 - target.mean())))
     return {
         "anchors_agree": agree,
         "anchors_right": right / len(labels),
@@ -287,9 +294,6 @@ def upper_label(labels: Array) -> Array:
 def _check_different_rows(values: Array) -> None:
     """Raise ``FitError`` if there are fewer distinct rows than states, because a state would then be a single row."""
     for rows in (values[:_FIRST_ROWS], values):
-        different = len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))
-        if different >= STATES:
+        if (different := len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))) >= STATES:
             return
-    raise FitError(
-        f"care_tensor: {STATES} states need as many different rows of scores, but there are {different}; add items"
-    )
+    raise FitError(f"care_tensor: {STATES} states need as many different rows of scores, not {different}; add items")

@@ -1,5 +1,7 @@
 """Tests of CARE-Tensor: meaning and number of its states, and degenerate panels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -12,6 +14,7 @@ from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import FitLabels
+from care_ops.metrics import auc, tau
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture
 from tests.support.matrices import matrix
@@ -109,6 +112,38 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     against = confirmed_by_labels(posterior, 1 - labels, label_free)
     assert not against["anchors_agree"]
     assert against["labels_confirm"], "labels left out are predicted all the same"
+
+
+def labelled_draws(scores, truth, rng, count, draws=40):
+    """Yield, for each draw of labels, the label-free estimate and the estimate with labels."""
+    moments = accumulate(scores.values)
+    states = fit_states(Problem(scores, moments, fit_structure(moments, StructureConfig())[0], rng))
+    for _ in range(draws):
+        rows = rng.choice(len(truth), count, replace=False)
+        quality = quality_by_labels(states.posterior[rows], truth[rows], states.quality)
+        graded = len(np.unique(quality)) > 2
+        yield states.log_odds, states.posterior @ quality if graded else replace(states, quality=quality).log_odds
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_few_correct_labels_do_not_reverse_the_order_of_votes(rng, share):
+    """Two judges are near copies and most labels have one value, so that no state has a high rate of the other."""
+    truth = rng.random(400) < share
+    sensitivity, specificity = np.array([[0.85, 0.75, 0.9, 0.8, 0.97, 0.65], [0.9, 0.85, 0.75, 0.8, 0.12, 0.92]])
+    votes = rng.random((400, 6)) < np.where(truth[:, None], sensitivity, 1 - specificity)
+    scores = matrix(np.column_stack([votes, votes[:, 3] ^ (rng.random(400) < 0.05)]).astype(float))
+    for count in (10, 20):
+        pairs = labelled_draws(scores, truth.astype(float), rng, count)
+        assert min(auc(seeing, truth) - auc(blind, truth) for blind, seeing in pairs) > -0.1
+
+
+def test_few_correct_grades_do_not_reverse_the_order(rng):
+    quality = rng.standard_normal(500)
+    scores = matrix(np.round(np.clip(3 + 0.5 * quality[:, None] + 1.2 * rng.standard_normal((500, 7)), 1, 5)))
+    grades = np.round(np.clip(3 + quality, 1, 5))
+    for count in (6, 10):
+        assert min(tau(seeing, grades) for _, seeing in labelled_draws(scores, grades, rng, count)) > 0.1
+    assert np.mean([tau(seeing, grades) for _, seeing in labelled_draws(scores, grades, rng, 100)]) > 0.4
 
 
 def test_an_even_chance_predicts_the_lower_label():
