@@ -1,9 +1,9 @@
-"""Functions that list, compare, publish and pin stored fit versions, and score items with them."""
+"""Functions that list, compare, publish and pin stored fit versions, and score new items of a pinned version."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,14 +15,11 @@ from assets.judge_keys import keys_of_judges
 from assets.publication.differences import kept_fit, reasons
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
-from care_ops.errors import FitError, InputError, capital
+from care_ops.errors import InputError
 from care_ops.frozen import FAITHFUL, Frozen
 from care_ops.records import Evaluation
-from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import minute_of
-from care_ops.scores import ScoreMatrix
-from warehouse.documents import plain
-from warehouse.fits import FitRecord, FitVersion, Publication
+from warehouse.fits import FitVersion, Publication
 from warehouse.matrix import read_scores
 
 _log = logging.getLogger(__name__)
@@ -211,32 +208,6 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
         )
     promote(workspace, version, by="rollback", why=why, pinned=True)
     return version
-
-
-def score(workspace: Workspace, version: FitVersion, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
-    """Score items with a stored fit, without fitting again.
-
-    Raises ``FitError`` if the aggregator is not a function of one item's scores, or a judge of the fit is missing.
-    """
-    fit = kept_fit(workspace, version, aggregator)
-    functions = workspace.fits.find_annotations(version.testset, version.fits, Frozen)
-    if aggregator not in functions:
-        raise FitError(f"fit {version.fit_version} has no stored function that scores new items; run `care run`")
-    if functions[aggregator].fidelity < FAITHFUL:
-        others = [name for name, function in functions.items() if function.fidelity >= FAITHFUL]
-        raise FitError(_unscorable_message(fit, functions[aggregator].fidelity, others))
-    estimate = functions[aggregator].apply(scores)
-    return [{"item_id": i, "estimate": e} for i, e in zip(scores.item_ids, plain(estimate), strict=True)]
-
-
-def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
-    name = fit.answer.name
-    removed = [feature_in_words(each) for each in fit.answer.details.get("removed_effects", ())]
-    why = f"{name} does not follow from one item's scores, which explain {fidelity:.2f} of its variance"
-    if removed:
-        why += f": the effect of {', '.join(removed)} was removed, and a new item's text is not known"
-    typed = f"use {' or '.join(f'`--aggregator {other}`' for other in others)}; or " if others else ""
-    return f"{why}. {capital(f'{typed}add the items to the test set, and `care run` estimates them')}"
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:

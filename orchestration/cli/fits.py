@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import InputError, counted
-from orchestration.cli import tables
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show
 
@@ -178,34 +177,3 @@ def rollback(
     from assets.publication.fit_versions import rollback as publish_previous
 
     _publish("care fits rollback", publish_previous, workspace, testset, why, "published again, and pinned")
-
-
-@fits.command()
-@tables.with_form
-def score(
-    scores: tables.Scores,
-    fit: Annotated[str, typer.Option(help="Fit version, from `care fits list TESTSET`.")],
-    workspace: Root = Path(),
-    aggregator: ByAggregator = "care",
-    out: Annotated[
-        Path | None, typer.Option(help="CSV file to write; by default the scores are printed as a table.")
-    ] = None,
-    json: Json = False,
-    *,
-    form: tables.Form,
-) -> None:
-    """Score new items with a stored fit, without fitting again; published scores do not change."""
-    from assets.publication.fit_versions import find
-    from assets.publication.fit_versions import score as score_with
-    from warehouse.sources.files import read_scores
-    from warehouse.spreadsheets import csv_of
-    from warehouse.storage import write_bytes
-
-    loaded = _load(workspace)
-    matrix = read_scores(scores, form.columns, options=form.reading, report=tables.print_reading).scores
-    rows = score_with(loaded, find(loaded, fit), aggregator, matrix)
-    if out is None:
-        show(rows, f"{len(rows)} items, scored with {aggregator} of {fit}", as_json=json)
-        return
-    write_bytes(out, csv_of(list(rows[0]), [list(row.values()) for row in rows]))
-    console.print(f"scores of {counted(len(rows), 'item')} written to {out}")

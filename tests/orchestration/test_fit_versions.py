@@ -3,7 +3,6 @@
 import csv
 import html
 import json
-import re
 import shutil
 from dataclasses import replace
 
@@ -201,33 +200,6 @@ def test_the_database_matches_the_files_of_a_published_older_fit(workspace_after
     assert estimates(folder) == in_files(folder, second)
     care(folder, "fits", "rollback", "one")
     assert estimates(folder) == in_files(folder, first)
-
-
-@pytest.mark.slow
-def test_new_items_are_scored_with_a_stored_fit(nightly_runs, tmp_path):
-    folder = nightly_runs
-    first = care_json(folder, "fits", "list", "one")[-1]["fit_version"]
-    panel = load_workspace(folder).fits.fit_versions("one")[0]
-    known = load_workspace(folder).fits.read_fit("one", panel.fits["avg"])
-    rows = query(
-        folder,
-        "SELECT item_id, judge, value FROM scores JOIN judges USING (judge_ix) JOIN items USING (item_ix) "
-        "WHERE judge <> 'readability'",
-    )
-    file = tmp_path / "scores.csv"
-    with file.open("w", newline="") as out:
-        csv.writer(out).writerows([("item_id", "judge", "score"), *rows])
-    scored = care_json(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "avg")
-    estimate_of = {row["item_id"]: row["estimate"] for row in scored}
-    expected = dict(zip(known.item_ids, plain(known.answer.estimate), strict=True))
-    for item in [i for i in expected if i in estimate_of]:
-        assert estimate_of[item] == pytest.approx(expected[item], abs=1e-6)
-    refused = care(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
-    assert "mv does not follow from one item's scores" in refused
-    assert "add the items to the test set" in refused
-    for other in re.findall(r"`--aggregator (\w+)`", refused):
-        assert care_json(folder, "fits", "score", str(file), "--fit", first, "--aggregator", other)
-    assert "`--aggregator avg`" in refused
 
 
 @pytest.mark.slow

@@ -38,7 +38,6 @@ MAY_BE_EMPTY = ("history", "run")
 NOT_RUN = {
     "care judges test": "asks a model; its record is open",
     "care fits diff": "takes two fits; tests/orchestration/test_fit_versions.py",
-    "care fits score": "takes a stored fit and a table; tests/orchestration/test_fit_versions.py",
 }
 
 
