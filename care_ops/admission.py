@@ -239,11 +239,9 @@ def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> 
     shifted = np.fft.irfft(others * np.conj(own), n) / norm
     reversed_ = np.roll(np.fft.irfft(others * own, n), 1) / norm
     shifted[0] = -np.inf  # a shift by 0 leaves the rows as they are
-    if shifted.max() >= reversed_.max():
-        by_shift, words = shifted, "when its rows are shifted by"
-    else:
-        by_shift, words = reversed_, "when its rows are reversed and shifted by"
+    by_shift, moves = (shifted, "") if shifted.max() >= reversed_.max() else (reversed_, "reversed and ")
     best, shift = float(by_shift.max()), int(np.argmax(by_shift))
+    rows = f"{counted(min(shift, n - shift), 'row')} {'down' if 2 * shift <= n else 'up'}"
     # The best of 2 n shifts is not evidence if the best of so many chance correlations reaches it. Nor is it
     # if the source repeats itself, so that many shifts fit equally well.
     by_chance = (np.sqrt(2 * np.log(2 * n)) + 2) / np.sqrt(n)
@@ -253,5 +251,5 @@ def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> 
         agreement,
         best if best >= by_chance else float("-inf"),
         certain=best >= by_chance and equally_good <= max(3, n // 100),
-        how=f"{words} {shift}",
+        how=f"when its rows are {moves}shifted {rows}",
     )

@@ -9,7 +9,7 @@ from care_ops.errors import capital, counted, listed
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE, MIN_JUDGES
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import coverage_of, coverage_reasons
-from care_ops.results.fit_facts import UNRELATED, FitFacts, JudgeFacts
+from care_ops.results.fit_facts import UNRELATED, FitFacts
 from care_ops.results.judge_gate import GATE_QUESTION, gates_sentence
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, Remedies, State, Topic
@@ -189,23 +189,69 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     reasons += [
         Reason("no judge", f"The scores of {x!r} look like {like}, not like a judge's.", (x,)) for x, like in unlike
     ]
-    dead = {x.judge: f"Judge {x.judge!r} is left out: {x.dead}." for x in facts.judges if x.dead}
-    reasons += _together("dead judge", dead, "judges are left out, because their scores have no information")
+    reasons += _about_judges(facts)
     if why is None:
         reasons += _about_the_estimate(facts, remedies) + _shifted(facts)
-    odd = {x.judge: why for x in facts.judges if x.dead is None and (why := _oddness(x)) is not None}
-    reasons += _together("suspect judge", odd, "judges need a check")
     if why is None and facts.plain_average is not None:
         reasons.append(_against_plain_average(facts))
     reasons += [reason for reason in coverage if reason.topic == "missing scores"]
     return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
 
-def _together(topic: Topic, by_judge: dict[str, str], what: str) -> list[Reason]:
-    if len(by_judge) < 2:
-        return [Reason(topic, sentence, (name,)) for name, sentence in by_judge.items()]
-    sentence = f"{len(by_judge)} {what}: {listed([*by_judge], _NAMED)}."
-    return [Reason(topic, sentence, tuple(by_judge), " ".join(by_judge.values()))]
+def _about_judges(facts: FitFacts) -> list[Reason]:
+    """Return the reason to check judges; several reasons become one sentence that names each judge once."""
+    found = _unusual_judges(facts)
+    if len(found) < 2:
+        return [reason for _, reason in found]
+    tags: dict[str, str] = {}
+    for tag, reason in found:
+        tags |= {name: tag for name in reason.judges if name not in tags}
+    groups = {tag: [name for name, own in tags.items() if own == tag] for tag, _ in found}
+    named = "; ".join(f"{listed(names, _NAMED)} ({tag})" for tag, names in groups.items() if names)
+    detail = " ".join(str(reason) for _, reason in found)
+    return [Reason("suspect judge", f"Check these judges: {named}.", tuple(tags), detail)]
+
+
+def _unusual_judges(facts: FitFacts) -> list[tuple[str, Reason]]:
+    found: list[tuple[str, Reason]] = []
+    for x in facts.judges:
+        if not x.admitted:
+            why, topic = (x.dead, "dead judge") if x.dead else (str(x.reason).rstrip("."), "suspect judge")
+            tag = "left out" if x.dead else f"left out: {why.partition(':')[0]}"
+            found.append((tag, Reason(topic, f"Judge {x.judge!r} is left out: {why}.", (x.judge,))))
+    for names in facts.duplicates:
+        message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
+        found.append(("duplicates", Reason("duplicates", message, names)))
+    agreement = {judge.judge: judge.agreement or 0.0 for judge in facts.judges}
+    in_reverse = tuple(name for name in facts.weak if agreement[name] <= _REVERSED)
+    unrelated = tuple(name for name in facts.weak if name not in in_reverse)
+    weight = "the weight is 0" if facts.labels is None else "without labels the weight would be 0"
+    if in_reverse:
+        message = f"{listed(in_reverse, _NAMED)}: the ranking is the reverse of the other judges'; {weight}."
+        detail = f"If a low score is good, declare it: `--scale {shlex.quote(in_reverse[0])}=HIGHEST:LOWEST`."
+        found.append(("reversed", Reason("weak judges", f"{message} {detail}", in_reverse)))
+    if unrelated:
+        agree = "agrees" if len(unrelated) == 1 else "agree"
+        message = f"{listed(unrelated, _NAMED)} {agree} with no other judge; {weight}."
+        found.append(("weak", Reason("weak judges", message, unrelated)))
+    if facts.near_average:
+        are, whose = ("is", "its") if len(facts.near_average) == 1 else ("are", "their")
+        message = f"{listed(facts.near_average, _NAMED)} {are} nearly the average of the other judges: check that"
+        reason = Reason("suspect judge", f"{message} these scores are {whose} own.", facts.near_average)
+        found.append(("nearly the average of the others", reason))
+    for x in facts.judges:  # only labels can show that a judge is bad
+        if x.admitted and x.notes is not None:
+            sentence = f"Check judge {x.judge!r}: {x.notes.rstrip('.')}.".replace("?.", "?")
+            tags = {"joined": "perhaps wrong rows", "reversed": "perhaps reversed"}
+            tag = next((tag for word, tag in tags.items() if word in x.notes), "low agreement")
+            found.append((tag, Reason("suspect judge", sentence, (x.judge,))))
+        elif x.admitted and x.counts_against:
+            sentence = (
+                f"Judge {x.judge!r} contradicts the estimate (weight {x.weight:+.2f}): check whether its scale is "
+                "reversed. Disagreement alone is no reason to drop a judge."
+            )
+            found.append(("negative weight", Reason("suspect judge", sentence, (x.judge,))))
+    return found
 
 
 def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
@@ -226,7 +272,12 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         departs = "stays close to" if facts.removed or facts.duplicates else "is"
         message = f"Until labels decide, the estimate {departs} the plain average of the judges."
         reasons.append(Reason("plain average", message))
-    reasons += _departures(facts)
+    if facts.removed:
+        kept = facts.kept
+        moved = f"{kept.halves_changed:,} of {facts.items:,} items would change halves of the ranking" if kept else ""
+        message = f"Some judges reward {_in_words(facts.removed)}; CARE has removed that effect from their scores."
+        detail = moved and f"Without the removal, {moved}."
+        reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=detail))
     if "feature" in facts.concerns and facts.without is not None and not settled:
         moved = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves of the ranking"
         reasons.append(_reason(f"Without the effect of {feature_in_words(str(facts.feature))}, {moved}."))
@@ -261,37 +312,6 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         remedy = f"Label random items with 1 (pass) and 0 (fail), then {remedies.report}"
     message = f"{GATE_QUESTION}? Not yet: {missing}. {remedy}; VALUE is the score above which an item passes."
     return [Reason("labels", message)]
-
-
-def _departures(facts: FitFacts) -> list[Reason]:
-    reasons: list[Reason] = []
-    for names in facts.duplicates:
-        message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
-        reasons.append(Reason("duplicates", message, names))
-    if facts.weak:
-        agreement = {judge.judge: judge.agreement or 0.0 for judge in facts.judges}
-        in_reverse = tuple(name for name in facts.weak if agreement[name] <= _REVERSED)
-        unrelated = tuple(name for name in facts.weak if name not in in_reverse)
-        weight = "the weight is 0" if facts.labels is None else "without labels the weight would be 0"
-        if in_reverse:
-            message = f"{listed(in_reverse, _NAMED)}: the ranking is the reverse of the other judges'; {weight}."
-            detail = f"If a low score is good, declare it: `--scale {shlex.quote(in_reverse[0])}=HIGHEST:LOWEST`."
-            reasons.append(Reason("weak judges", f"{message} {detail}", in_reverse))
-        if unrelated:
-            agree = "agrees" if len(unrelated) == 1 else "agree"
-            message = f"{listed(unrelated, _NAMED)} {agree} with no other judge; {weight}."
-            reasons.append(Reason("weak judges", message, unrelated))
-    if facts.near_average:
-        are, whose = ("is", "its") if len(facts.near_average) == 1 else ("are", "their")
-        message = f"{listed(facts.near_average, _NAMED)} {are} nearly the average of the other judges: check that"
-        reasons.append(Reason("suspect judge", f"{message} these scores are {whose} own.", facts.near_average))
-    if facts.removed:
-        kept = facts.kept
-        moved = f"{kept.halves_changed:,} of {facts.items:,} items would change halves of the ranking" if kept else ""
-        message = f"Some judges reward {_in_words(facts.removed)}; CARE has removed that effect from their scores."
-        detail = moved and f"Without the removal, {moved}."
-        reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=detail))
-    return reasons
 
 
 def _by_labels(facts: FitFacts) -> list[Reason]:
@@ -380,18 +400,3 @@ def _shifted(facts: FitFacts) -> list[Reason]:
         f"{len(facts.admitted)} judges that are joined to the wrong items: fix the rows first."
     )
     return [Reason("condition", message, tuple(shifted))] if shifted else []
-
-
-def _oddness(judge: JudgeFacts) -> str | None:
-    """Return the reason to check a judge; only labels can show that a judge is bad."""
-    name = f"Judge {judge.judge!r}"
-    if not judge.admitted:
-        return f"{name} is left out: {str(judge.reason).rstrip('.')}."
-    if judge.notes is not None:
-        return f"Check judge {judge.judge!r}: {judge.notes.rstrip('.')}.".replace("?.", "?")
-    if judge.counts_against:
-        return (
-            f"{name} contradicts the estimate (weight {judge.weight:+.2f}): check whether its scale is reversed. "
-            "Disagreement alone is no reason to drop a judge."
-        )
-    return None

@@ -37,6 +37,9 @@ _PILLS: dict[State, Pill] = {
 _CAUTIONS = ("few scores", "not connected", "condition", "judge changed", "lost scores")
 """Topics that change the advice on a clear estimate from *Use* to *Check*."""
 
+_ABOUT_JUDGES = ("dead judge", "duplicates", "weak judges", "suspect judge")
+"""Topics of judges that were left out or need a check, which come first."""
+
 MOST_REASONS = 4
 """Maximum number of reasons on the first screen; ``--why`` and the page show all reasons."""
 
@@ -117,6 +120,8 @@ class Verdict:
     def first_reasons(self) -> list[str]:
         """Sentences of the first reasons after the headline, without their details."""
         others = [reason for reason in self.reasons if reason.sentence != self.sentence]
+        if self.pill not in ("Waiting", "Failed"):
+            others.sort(key=lambda reason: reason.topic not in _ABOUT_JUDGES)
         if self.state == "clear":  # the cause of *Check* comes first
             others.sort(key=lambda reason: reason.topic not in _CAUTIONS)
         return [reason.sentence for reason in others][:MOST_REASONS]

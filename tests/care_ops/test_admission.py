@@ -72,16 +72,19 @@ def test_agreement_that_comes_back_under_a_shift_excludes(rng, change):
     assert check.reason.startswith("misaligned: agreement")
 
 
-@pytest.mark.parametrize("n", [300, 301])
+@pytest.mark.parametrize(("n", "by"), [(300, 41), (301, 41), (300, -41), (250, 1), (250, -1)])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_shift_that_is_reported_is_the_best_of_all(rng, n, reverse):
+def test_the_shift_that_is_reported_is_the_best_of_all_and_short(rng, n, by, reverse):
+    """A shift by one row was reported as a shift by all rows but one."""
     values = panel(rng, n)
-    values[:, 3] = np.roll(values[:, 3][:: -1 if reverse else 1], 41)
+    values[:, 3] = np.roll(values[:, 3][:: -1 if reverse else 1], by)
     rest = np.delete((values - values.mean(axis=0)) / values.std(axis=0), 3, axis=1).sum(axis=1)
     judge = values[:, 3][:: -1 if reverse else 1]
     shifted = [np.corrcoef(np.roll(judge, shift), rest)[0, 1] for shift in range(n)]
-    reported = f"becomes {max(shifted):+.2f} when its rows are {'reversed and ' if reverse else ''}shifted by"
-    assert found(values)["j003"].reason.endswith(f"{reported} {int(np.argmax(shifted))}")
+    reported = f"becomes {max(shifted):+.2f} when its rows are {'reversed and ' if reverse else ''}shifted"
+    shift = int(np.argmax(shifted))
+    rows = f"{shift} rows down" if shift <= n / 2 else f"{n - shift} rows up"
+    assert found(values)["j003"].reason.endswith(f"{reported} {rows}".replace(" 1 rows", " 1 row"))
 
 
 def test_chance_and_repetition_are_no_evidence(rng):
@@ -125,7 +128,7 @@ def test_shifted_rows_that_a_reversed_scale_explains_less_well_are_reported(rng)
     values[:, 3] = np.roll(values[:, 3], 1)
     check = found(values)["j003"]
     assert check.agreement < -0.4
-    assert check.reason.endswith("when its rows are shifted by 599")
+    assert check.reason.endswith("when its rows are shifted 1 row up")
 
 
 def test_a_constant_judge_reports_nothing_of_the_others(rng):

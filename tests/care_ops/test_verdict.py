@@ -396,9 +396,38 @@ def test_dead_and_odd_judges_are_named_first_or_gathered():
     assert two.judges == ("mute", "dumb")
     odd = tuple(JudgeFacts(f"odd{k}", admitted=True, notes="it is odd") for k in range(40))
     (suspects,) = topics(replace(CLEAR, judges=(*JUDGES, *odd)), "suspect judge")
-    assert "40 judges" in suspects.sentence
-    assert "36 more" in suspects.sentence
+    assert suspects.sentence == "Check these judges: odd0, odd1, odd2, odd3 and 36 more (low agreement)."
     assert suspects.detail.count("it is odd") == 40
+
+
+def test_the_first_screen_names_every_judge_to_check_once():
+    """A judge that was left out, a weak one and duplicates were behind ``--why``."""
+    shifted = "misaligned: agreement +0.13 becomes +0.65 when its rows are shifted 1 row up"
+    odd = (
+        JudgeFacts("mute", admitted=False, reason="degenerate", entropy=0.0),
+        JudgeFacts("late", admitted=False, reason=shifted, entropy=1.0),
+        JudgeFacts(
+            "low",
+            admitted=True,
+            notes="agreement with the other judges is +0.05: did it answer the same question about the items?",
+        ),
+        JudgeFacts(
+            "other", admitted=True, notes="agreement +0.3 becomes +0.6: are its rows joined to the right items?"
+        ),
+        JudgeFacts("upside", admitted=True, notes="agreement with the other judges is -0.50: is its scale reversed?"),
+        JudgeFacts("minus", admitted=True, weight=-0.2, weight_hi=-0.05),
+    )
+    facts = replace(AMBIGUOUS, judges=(*JUDGES, *odd), duplicates=(("a", "b"),), weak=("low", "c"), near_average=("d",))
+    notes = tuple(Reason("source", f"Note {k}.") for k in range(5))
+    verdict = verdict_on(facts, notes=notes)
+    assert verdict.first_reasons[0] == (
+        "Check these judges: mute (left out); late (left out: misaligned); a, b (duplicates); low, c (weak); d (nearly "
+        "the average of the others); other (perhaps wrong rows); upside (perhaps reversed); minus (negative weight)."
+    )
+    assert len(verdict.first_reasons) == 4
+    assert f"Judge 'late' is left out: {shifted}." in "\n".join(verdict.lines(everything=True))
+    (one,) = topics(replace(AMBIGUOUS, judges=(*JUDGES, odd[1])), "suspect judge")
+    assert one.sentence == f"Judge 'late' is left out: {shifted}."
 
 
 def test_a_judge_is_suspect_and_never_to_be_dropped_for_its_weight():
@@ -432,7 +461,7 @@ def test_groups_of_judges_that_share_no_item_are_named():
 @pytest.mark.parametrize(("left", "judges", "pill"), [(1, 8, "Use"), (2, 8, "Check"), (1, 6, "Use"), (1, 5, "Check")])
 def test_where_many_judges_look_misaligned_it_may_be_the_others(left, judges, pill):
     """Scores cannot show which of two groups of judges is misaligned."""
-    shifted = "misaligned: agreement +0.13 becomes +0.65 when its rows are shifted by 1"
+    shifted = "misaligned: agreement +0.13 becomes +0.65 when its rows are shifted 1 row up"
     judges = tuple(
         replace(CLEAR.judges[0], judge=f"j{k}", admitted=k >= left, reason=shifted if k < left else None)
         for k in range(judges)
