@@ -1,1 +1,1 @@
-"""Dagster assets, in a folder for each asset group, and the pages of the report."""
+"""Dagster assets, with one folder per asset group, and the report pages."""

@@ -18,7 +18,7 @@ def code_version(*places: str) -> str:
     Parameters
     ----------
     *places : str
-        Packages or single files, relative to the folder of all packages, such as ``assets/fit``.
+        Packages or files, relative to the folder that contains all packages, such as ``assets/fit``.
     """
     return hashlib.sha256("".join(map(_digest, places)).encode()).hexdigest()[:16]
 

@@ -20,8 +20,8 @@ This page compares all numbers of the paper's tables, and all claims of its text
 with CARE's numbers. The paper's numbers are in `assets/experiments/paper_numbers.yaml`. CARE's numbers come from the
 experiments in `examples/paper`, with the default (small) sizes, on 2026-11-28. The columns are:
 
-- *by its procedure as written*: the paper's algorithm and protocol, except for differences that docs/paper.md lists;
-- *by ours*: CARE's procedure;
+- *by the paper's procedure*: the paper's algorithm and protocol, except for differences that docs/paper.md lists;
+- *by our procedure*: CARE's procedure;
 - *released code*: the result of the authors' code."""
 
 

@@ -1,4 +1,4 @@
-"""Records of the paper's experiments and of their stored findings.
+"""Records of the experiments that reproduce the paper, and of their findings.
 
 CARE stores findings as JSON and renders pages from the JSON. Findings are stale if code, size or inputs have changed.
 """
@@ -79,7 +79,7 @@ class ExperimentFindings:
 
 
 def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
-    """Concatenate findings; if no part has a conclusion, ``otherwise`` is the conclusion."""
+    """Join several findings into one; ``otherwise`` is the conclusion if no part has a conclusion."""
     parts = [*parts]
     return ExperimentFindings(
         [line for part in parts for line in part.conclusions] or [otherwise],
@@ -92,7 +92,7 @@ def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> Experime
 def for_each(
     panels: Iterable[Any], find: Callable[[Any], ExperimentFindings | None], otherwise: str
 ) -> ExperimentFindings:
-    """Apply ``find`` to each panel and join the findings; report the reason for a panel that cannot be fitted."""
+    """Apply ``find`` to each panel and join the findings; if a panel cannot be fitted, report the reason."""
     parts = list[ExperimentFindings]()
     for panel in panels:
         try:
@@ -116,7 +116,7 @@ Size = Literal["small", "full"]
 
 @dataclass(frozen=True)
 class StoredExperiment:
-    """Findings of an experiment's last run, with the versions of its code and of each input."""
+    """Stored findings of an experiment, with the versions of the code and the inputs."""
 
     version: Mapping[str, str]
     size: Size
@@ -130,7 +130,7 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
     try:
         return None if document is None else record_of(StoredExperiment, document)
     except ValueError as error:
-        _log.info("%s: another release stored the findings (%s); run `care run --experiments`", key, error)
+        _log.info("%s: cannot read the findings of another release (%s); run `care run --experiments`", key, error)
         return None
 
 
@@ -138,8 +138,8 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
 class Experiment:
     """Experiment that reproduces a table, a figure or claims of the paper.
 
-    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns findings. Its parameters
-    are ``small`` by default, and ``full`` in a run at the paper's size.
+    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns the findings. The
+    parameters are ``small`` by default, and ``full`` in a run at the paper's size.
     """
 
     key: str
@@ -155,7 +155,7 @@ class Experiment:
         return self.full if size == "full" else self.small
 
     def is_current(self, workspace: Workspace, version: Mapping[str, str]) -> bool:
-        """Check whether findings of this version are stored, at the configured size or at the full size."""
+        """Return whether findings of this version are stored, at the configured size or at the full size."""
         stored = read_stored(workspace, self.key)
         return stored is not None and stored.version == version and stored.size in ("full", _size(workspace))
 

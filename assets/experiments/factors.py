@@ -37,15 +37,15 @@ _WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
 
 
 def run_quality(workspace: Workspace) -> ExperimentFindings:
-    """Measure how well the order of the items by each factor agrees with their order by gold."""
+    """Compare the order of the items by each factor with the order of the items by gold."""
     found = for_each(panels(workspace), _orders, NO_PANEL)
     best = [value for name, value in found.measures.items() if name.endswith("/best factor")]
     if not best:
         return found
     total = ExperimentFindings(
         [
-            f"The leading factor orders the items best on {best.count(1)} of {len(best)} test sets; in the paper it "
-            "does so on all six."
+            f"The leading factor orders the items best on {best.count(1)} of {len(best)} test sets; in the paper, it "
+            "is best on all six."
         ]
     )
     return joined([found, total])
@@ -65,7 +65,7 @@ def _orders(panel: ExperimentPanel) -> ExperimentFindings:
     ]
     best = int(np.nanargmax(orders))
     conclusion = f"{panel.testset}: {metric} of the leading factor is {orders[0]:.3f}, " + (
-        f"the highest of {len(rows)}." if best == 0 else f"lower than {orders[best]:.3f} of factor {best + 1}."
+        f"the highest of {len(rows)}." if best == 0 else f"but factor {best + 1} reaches {orders[best]:.3f}."
     )
     measures = {f"{panel.testset}/best factor": float(best + 1)}
     if not panel.binary:
@@ -87,10 +87,10 @@ def run_features(workspace: Workspace) -> ExperimentFindings:
 def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFindings:
     names, features = _features(workspace, panel)
     if not names:
-        return ExperimentFindings([f"{panel.testset}: the items have no responses and no declared features."])
+        return ExperimentFindings([f"{panel.testset}: not computed, as items have no responses or declared features."])
     by_unit = mean_by_unit(features, panel.units)
     if len(by_unit) < MIN_ITEMS:
-        return ExperimentFindings([f"{panel.testset}: {len(by_unit)} split units; at least {MIN_ITEMS} are needed."])
+        return ExperimentFindings([f"{panel.testset}: not computed: {len(by_unit)} of {MIN_ITEMS} split units."])
     parts = list[ExperimentFindings]()
     for rows, latent, way in _latents(panel):
         r = feature_correlations(mean_by_unit(latent, panel.units), by_unit)
@@ -113,11 +113,11 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
                 {f"{panel.testset}/{pair}": value for pair, value in found.items()},
             )
         )
-    return joined(parts, f"{panel.testset}: no factor and no confounder.")
+    return joined(parts, f"{panel.testset}: the fit has no factor and no confounder.")
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield names, scores, (n, k), and procedure: first of CARE-SVD's factors, then of CARE-Tensor's confounder."""
+    """Yield the names, scores, (n, k), and procedure for CARE-SVD's factors, then for CARE-Tensor's confounder."""
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -141,10 +141,10 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Estimate Pr(C = 1 | J), (n,), by a mixture; return None if it cannot be fitted or has no confounder.
+    """Estimate Pr(C = 1 | J), (n,), by a mixture; return None without an estimate or a confounder.
 
-    C is labelled such that the mean score rises from C = 0 to C = 1, and scores move in the same direction in both
-    classes of Q.
+    The labels of C are chosen such that the mean score rises from C = 0 to C = 1. Scores move in the same direction in
+    both classes of Q.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))
@@ -168,7 +168,7 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
 
 
 def run_dummies(workspace: Workspace) -> ExperimentFindings:
-    """Add dummy judges and declared human raters to each panel, and measure their loadings."""
+    """Add dummy judges and declared human raters to each panel, and measure the judges' loadings."""
     return for_each(panels(workspace), partial(_loadings, workspace), NO_PANEL)
 
 
@@ -176,7 +176,7 @@ def _loadings(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
     scores, programs, people = _with_dummies(workspace, panel)
     if not programs and not people:
         return ExperimentFindings(
-            [f"{panel.testset}: the dummies do not vary on the responses, and no `raters` are declared."]
+            [f"{panel.testset}: not computed: no dummy varies, and the test set declares no `raters`."]
         )
     latent, factors = factored(scores, panel.config.structure, _FACTORS)
     judges, columns = sorted(scores.judges), [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -200,7 +200,7 @@ def _loadings(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
 
 
 def _with_dummies(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
-    """Add dummy judges and raters to a panel; return the panel, its dummies, and the raters that were added."""
+    """Add dummy judges and human raters to a panel; return the panel and the names of both groups."""
     items = items_of(workspace, panel)
     added: dict[str, Array] = {
         dummy: scored_by(dummy, items)
@@ -219,8 +219,8 @@ QUALITY = Experiment(
     title="Each factor in turn as the quality factor",
     paper="The leading factor has the lowest MAE on all six scoring sets (table, quality-factor selection).",
     protocol=(
-        "Each factor of L is estimated as E[factor | J], with its sign towards the panel's mean. The table compares "
-        "order, because a factor has no location or spread. Gold chooses the best factor: a diagnosis, not a method."
+        "Each factor of L is estimated as E[factor | J]; its sign follows the panel's mean. The table compares order, "
+        "because a factor has no location or spread. Choosing a factor by gold is a diagnosis, not a method."
     ),
     run=run_quality,
 )
@@ -228,12 +228,12 @@ QUALITY = Experiment(
 FEATURES_OF_FACTORS = Experiment(
     key="confounder_features",
     title="Correlation of the factors with features of the texts",
-    paper="On Review-5K the factors other than quality follow length, lists and the like (heat map of correlations).",
+    paper="On Review-5K, the factors other than quality correlate with length, lists and other features (heat map).",
     protocol=(
-        "Factors are E[factor | J] and, as written, <u, J> of the raw scores. The confounder is Pr(C = 1 | J) of the "
-        "four states of care_tensor and, as written, of care_tensor_paper. The features are eight text features and "
-        "those that the test set declares. We use Spearman correlations over means of split units. We also show "
-        "`numbers` after removing the part that the ranks of `words` explain."
+        "Factors are estimated as E[factor | J]; as written, as <u, J> of the raw scores. The confounder is "
+        "Pr(C = 1 | J), estimated by care_tensor; as written, by care_tensor_paper. The features are eight text "
+        "features and the declared features of the test set. We use Spearman correlations over means of split units. "
+        "The feature `numbers, given words` is `numbers` without the part that the ranks of `words` explain."
     ),
     run=run_features,
 )
@@ -243,10 +243,10 @@ DUMMY_JUDGES = Experiment(
     title="Dummy judges and people added to the panel",
     paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
-        "The two dummies score every response. They and the human raters that the test set declares (`raters`) are "
-        "added to the panel. Loadings are the unit directions of L, strongest factor first, signed to rise with the "
-        "panel's mean. As written, they are multiplied by the root of the eigenvalue, because the paper's loadings "
-        "are longer than one. A dummy that gives all responses the same score is excluded."
+        "The two dummies score every response. We add the dummies and the declared human raters (`raters`) to the "
+        "panel. Loadings are unit eigenvectors of L, strongest factor first; their signs follow the panel's mean. "
+        "As written, loadings are multiplied by the root of the eigenvalue, because the paper's loadings are longer "
+        "than one. A dummy that gives all responses the same score is excluded."
     ),
     run=run_dummies,
 )

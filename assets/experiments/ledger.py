@@ -48,7 +48,7 @@ class PrintedTable:
                     yield row, column, float(number), float(spread or 0.0)
 
     def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
-        """Return the names of a cell's two measures: by this project's procedure, and by the paper's."""
+        """Return the names of a cell's measures by this project's procedure and by the paper's procedure."""
         row, column = self.rows[row], self.columns[column]
         literal = {"row": written.get(row, row), "column": written.get(column, column)}
         return self.ours.format(row=row, column=column), self.as_written.format(**literal)
@@ -96,7 +96,7 @@ def paper_numbers() -> PaperNumbers:
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Look up a measure by name; in ``SET/NAME``, ``SET`` may be a part of the test set's name."""
+    """Look up a measure by name; in a name ``SET/NAME``, ``SET`` may be part of a test set's name."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)
@@ -114,7 +114,7 @@ def as_printed(asset: str, measures: Mapping[str, float]) -> list[Table]:
             if any(cell not in (_NONE, literal[c]) for c, cell in ours.items()):
                 rows.append({"": f"{row or '(blank)'}, ours", **ours})
         if any(cell != _NONE for row in rows for head, cell in row.items() if head):
-            title = f"{table.label} as the paper prints it, {table.about}: by its procedure as written, and by ours"
+            title = f"{table.label}, {table.about}: by the paper's procedure as written, and by our procedure"
             laid_out.append(Table(title, rows))
     return laid_out
 
@@ -133,7 +133,7 @@ def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
 
 
 def _best_rows(numbers: PaperNumbers, label: str, choose: Callable[..., str] = min) -> list[str]:
-    """Return the row with the lowest number in each column, or with the highest if ``choose`` is ``max``."""
+    """Return the row with the lowest number in each column, or the highest number if ``choose`` is ``max``."""
     table = numbers.table(label)
     columns = next(iter(table.values()))
     return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
@@ -177,7 +177,7 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
         "1st Factor"
     ),
 }
-"""Functions that compute claims of the text from the paper's own tables, by claim."""
+"""Mapping from a claim to the function that computes its value from the paper's own tables."""
 
 
 REPRODUCED, BY_OURS = "reproduced by the paper's procedure as written", "reproduced only by our procedure"
@@ -188,15 +188,15 @@ VERDICTS = (REPRODUCED, BY_OURS, FOLLOWS, NOT_REPRODUCED, NEEDS_MODELS, NOT_RUN)
 _UNEXPLAINED = "not explained"
 
 Measures = Mapping[str, Mapping[str, float]]
-"""Stored measures by experiment and name."""
+"""Measured values by experiment and name of the measure."""
 
 
 @dataclass(frozen=True)
 class LedgerRow:
     """Number or claim of the paper, with the measured values and a verdict.
 
-    ``as_written`` is the value by the paper's own procedure, ``ours`` by this project's procedure, and ``released`` by
-    the authors' code; None if not measured.
+    ``as_written`` is measured by the paper's procedure, ``ours`` by this project's procedure, and ``released`` by the
+    authors' code. A value that was not measured is None.
     """
 
     place: str
@@ -227,11 +227,11 @@ def _cell(
     if off:
         verdict = _verdict(*(value is not None and abs(value - number) <= limit for value in (written, ours)))
         because = table.because.get(column, {}).get(row, _UNEXPLAINED)
-        why = f"{off[0]:.3g} off, within {limit:.3g}" if verdict == REPRODUCED else because
+        why = f"it differs by {off[0]:.3g}; the limit is {limit:.3g}" if verdict == REPRODUCED else because
     elif _is_scored(found, name):
         verdict, why = (NOT_REPRODUCED, table.absent) if table.absent else (NOT_RUN, f"run {table.asset}")
     elif column in table.recorded:
-        verdict, why = NOT_RUN, f"no measure of {table.asset} for a test set called {name.partition('/')[0]}"
+        verdict, why = NOT_RUN, f"{table.asset} has no measure for a test set named {name.partition('/')[0]}"
     else:
         verdict, why = NEEDS_MODELS, table.needs
     paper = f"{number:.3f}" + (f" ± {spread:.3f}" if spread else "")
@@ -259,9 +259,9 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
         if claim.needs and _is_scored(found, claim.measure):
-            verdict, why = NOT_REPRODUCED, "the panel has no such factor here, or the feature does not vary"
+            verdict, why = NOT_REPRODUCED, "here, the panel lacks this factor, or the feature does not vary"
     elif claim.printed and holds[1]:
-        verdict, why = FOLLOWS, "arithmetic on the printed numbers"
+        verdict, why = FOLLOWS, "it follows from the printed numbers"
     else:
         verdict = _verdict(*holds)
         why = "it holds" if verdict == REPRODUCED else claim.because or _UNEXPLAINED
@@ -284,14 +284,14 @@ def run(workspace: Workspace) -> ExperimentFindings:
     counts = {verdict: len(listed) for verdict, listed in by_verdict.items()}
     explained = sum(row.why != _UNEXPLAINED for row in by_verdict[NOT_REPRODUCED])
     conclusions = [
-        f"{len(rows)} numbers and claims of the paper: {counts[REPRODUCED]} reproduced by its own "
-        f"procedure as written, {counts[BY_OURS]} only by ours, {counts[FOLLOWS]} follow from the paper's own tables, "
+        f"{len(rows)} numbers and claims of the paper: {counts[REPRODUCED]} reproduced by the paper's procedure as "
+        f"written, {counts[BY_OURS]} only by our procedure, {counts[FOLLOWS]} follow from the paper's own tables, "
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
-        f"Reproduced: within {numbers.within:.0%} of the printed number, or two standard deviations.",
-        "As written: judges with at most a tenth of scores missing, on the items that all of them scored. CARE-SVD has "
-        "weights on raw scores; CARE-Tensor is Algorithm 2. Penalties from the paper's grids are chosen on 15 % of the "
-        "items; errors are measured on the rest (five splits). Theorems use their own estimator, at the paper's size.",
+        f"Reproduced: the difference is at most {numbers.within:.0%} of the number, or two standard deviations.",
+        "As written: we keep judges with at most 10 % missing scores, and the items that all these judges scored. "
+        "CARE-SVD uses weights on raw scores; CARE-Tensor is Algorithm 2. Labels of 15 % of the items choose penalties "
+        "from the paper's grids; errors are measured on the rest (five splits). Each theorem has its own estimator.",
         "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in numbers.tables) + ".",
         "To compute a row again, run `care run --select key:ASSET`, then `care run --select key:ledger`.",
     ]
@@ -304,8 +304,8 @@ def _cells(row: LedgerRow) -> dict[str, Any]:
         "place": row.place,
         "what": row.claim,
         "the paper": row.paper,
-        "by its procedure as written": row.as_written,
-        "by ours": row.ours,
+        "by the paper's procedure": row.as_written,
+        "by our procedure": row.ours,
         "released code": row.released,
         "why": row.why,
         "asset": row.asset,
@@ -315,12 +315,12 @@ def _cells(row: LedgerRow) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     key="ledger",
     title="The paper's numbers, one by one",
-    paper="Six tables of numbers, and the claims of its text and figures.",
+    paper="Six tables of numbers, and the claims of the text and figures.",
     protocol=(
-        "The paper's numbers, and their places in the paper's source, are in assets/experiments/paper_numbers.yaml. "
-        "Our numbers come from the other experiments: by the paper's procedure as written, by this project's "
-        "procedure, and by the authors' released code if it was measured. A number is reproduced if the procedure as "
-        "written gives it. A test set without scores needs language models."
+        "The file assets/experiments/paper_numbers.yaml lists the paper's numbers, their places in the paper, and "
+        "measurements of the authors' released code. The other experiments measure our numbers, by the paper's "
+        "procedure as written and by this project's procedure. A number is reproduced if the procedure as written "
+        "gives this number. A test set without scores needs language models."
     ),
     run=run,
 )

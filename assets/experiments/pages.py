@@ -1,4 +1,4 @@
-"""Report pages of the experiments, rendered from their stored findings."""
+"""Report pages that show the stored findings of the experiments."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path

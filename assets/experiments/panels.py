@@ -1,4 +1,4 @@
-"""Panels of a workspace, with gold and responses, as input of experiments."""
+"""Panels of a workspace, with gold and responses, as inputs of the experiments."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ NO_PANEL = "Nothing was run: no test set has a panel and gold for at least fifty
 
 @dataclass(frozen=True)
 class ExperimentPanel:
-    """Scores of admitted judges, with gold, (n,), split units and responses of the items; unknown gold is NaN."""
+    """Scores of admitted judges, with the items' gold, (n,), split units and responses; unknown gold is NaN."""
 
     testset: str
     scores: ScoreMatrix
@@ -68,7 +68,7 @@ class ExperimentPanel:
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return the panels with gold for at least fifty items, except test sets of changed answers."""
+    """Return the panels that have gold for at least fifty items, except panels of changed answers."""
     declared = workspace.testsets
     return [
         panel
@@ -112,7 +112,7 @@ def with_columns(
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
-    """Return columns of the items' metadata by name; raise ``InputError`` if a value is not a number."""
+    """Return numeric columns of the items' metadata; raise ``InputError`` if a value is not a number."""
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
     rows = [metadata[item] for item in panel.scores.item_ids] if names else []
     return {name: numbers_in(rows, name, f"test set {panel.testset!r}") for name in names}
@@ -125,7 +125,7 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` without a factor."""
+    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` if L has no factor."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)
@@ -143,7 +143,7 @@ def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
-    """Hash each panel's items, test set declaration, scores and settings; return the hashes by test set."""
+    """Hash the items, test set file, scores and settings of each panel; return the hashes by test set."""
     versions: dict[str, str] = {}
     for panel in every_panel(workspace):
         content = (

@@ -1,4 +1,4 @@
-"""The paper's aggregation tables, computed by the paper's protocol on the available data."""
+"""Experiment that computes the paper's aggregation tables from the available data, by the paper's protocol."""
 
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from warehouse.catalog import names
 from warehouse.matrix import read_scores
 
 _TUNED: dict[Penalised, str] = {"care_svd": "care_svd as written", "care_tensor_paper": "care_tensor_paper"}
-"""Names in the table of the paper's Algorithms 1 and 2, whose penalties are chosen by labels."""
+"""Aggregators whose penalties are chosen by labels (Algorithms 1 and 2), with their names in the tables."""
 
 _LABEL_FREE = tuple(n for n in LABEL_FREE if n in (*PAPER_PROFILE["aggregators"], "care", "care_tensor"))
 
@@ -30,7 +30,7 @@ _MOST_MISSING = 0.10
 _ALL, _COMPLETE = "all items", "items that all judges scored"
 
 NO_SETS = (
-    "Nothing was run: no panel with gold is a test set of the paper; to add the test sets whose scores the authors "
+    "Nothing was run: no panel with gold is a test set of the paper. To add the test sets whose scores the authors "
     "published, run `care testsets add --released CLONE`."
 )
 
@@ -68,7 +68,7 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
     metric = "accuracy" if panel.binary else "MAE"
     conclusion = f"{panel.testset}: {metric} over the items that all judges scored: " + (
         (", ".join(f"{name} {value}" for name, value in columns.get(_COMPLETE, {}).items()) or "too few to measure")
-        + (f". Left out with over {_MOST_MISSING:.0%} missing: {', '.join(dropped)}." if dropped else ".")
+        + (f". Judges with over {_MOST_MISSING:.0%} missing, left out: {', '.join(dropped)}." if dropped else ".")
     )
     table = Table(f"{panel.testset}: {metric}, {len(scores.judges)} recorded judges", rows)
     return ExperimentFindings([conclusion], [table], measures=measures)
@@ -77,7 +77,7 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
 def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str]]:
     """Return the scores of judges that scored at least 90 % of the items, and the names of the other judges.
 
-    The paper applies only this rule: judges that CARE's admission rejects for other reasons stay.
+    The paper applies only this rule, so judges that CARE rejects for other reasons stay.
     """
     with workspace.warehouse.reader() as connection:
         scores = read_scores(connection, panel.testset)
@@ -100,7 +100,7 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 
 
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
-    """Return the held-out errors of an algorithm on random splits; empty if no penalties give an estimate.
+    """Return an algorithm's held-out errors on random splits, or an empty list if no penalties give an estimate.
 
     Penalties from the paper's grid are chosen on 15 % of the items, and errors are measured on the others. A judge with
     one score for all items has no correlation and is left out.
@@ -131,16 +131,15 @@ def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.b
 EXPERIMENT = Experiment(
     key="paper_tables",
     title="The paper's aggregation tables by its own protocol",
-    paper="Tables of MAE on six scoring sets and of accuracy on six sets of classes and preferences.",
+    paper="A table of MAE on six scoring sets, and a table of accuracy on six sets of classes and preferences.",
     protocol=(
-        "Judges with more than a tenth of their scores missing are dropped, even recorded ones; all others stay. `as "
-        "written` means Algorithm 1 with weights on raw scores and Algorithm 2 (`care_tensor_paper`), on the items "
-        "that every judge scored. Penalties from the paper's grid are chosen on a random 15 % of the items; errors "
-        "are measured on the rest. We depart from the paper in these points: judges are joined by item (the released "
-        "code joins three by position); correlations replace covariances; tau of CARE-SVD, which the paper does not "
-        "specify, is half the square root of the number of judges; signs follow the panel's mean; L has no negative "
-        "eigenvalue; states are cut at even odds (the released code cuts at the true share of positives). The other "
-        "rows use no label and are measured on all items."
+        "Judges with more than 10 % missing scores are dropped; all others stay. `as written` means Algorithm 1 with "
+        "weights on raw scores, and Algorithm 2 (`care_tensor_paper`), on the items that every judge scored. Labels "
+        "of a random 15 % of the items choose penalties from the paper's grid; errors are measured on the rest. We "
+        "depart from the paper in these points. Judges are joined by item; the released code joins three judges by "
+        "position. Correlations replace covariances. The paper does not specify tau of CARE-SVD: it is half the "
+        "square root of the number of judges. Signs follow the panel's mean. L has no negative eigenvalue. An item is "
+        "positive at even odds; the released code uses the true share of positives. The other rows use no labels."
     ),
     run=run,
     small={"splits": 5},

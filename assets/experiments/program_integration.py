@@ -1,4 +1,4 @@
-"""Experiment that adds program judges to a panel one by one, in an order chosen with a few labels."""
+"""Experiment that adds program judges to a panel one by one; a few labels choose the order."""
 
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ _PATIENCE = 4
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Add programs one by one to each panel with graded gold, and measure the errors of the aggregators."""
-    nothing = "Nothing was run: no test set has graded gold and responses on which a further program varies."
+    nothing = "Nothing was run: a test set needs graded gold, and responses on which another program varies."
     return for_each(panels(workspace), partial(_of_panel, workspace), nothing)
 
 
@@ -38,7 +38,7 @@ def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFinding
 
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
-    """Return the scores, on the panel's scale, of the built-in programs that could be added to the panel."""
+    """Return the scores of the built-in programs that could be added to a panel, on the panel's scale."""
     engines = [workspace.judges[judge].engine for judge in panel.scores.judges if judge in workspace.judges]
     already_judging = {engine.program for engine in engines if isinstance(engine, ProgramEngine)}
     items, columns = items_of(workspace, panel), dict[str, Array]()
@@ -56,9 +56,9 @@ def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
 def greedy(
     panel: ExperimentPanel, programs: ScoreMatrix, validation: NDArray[np.bool_]
 ) -> tuple[list[str], list[float]]:
-    """Choose programs by greedy forward selection; return their names, and the error of ``care_svd`` at each step.
+    """Choose programs by greedy forward selection; return the names, and the error of ``care_svd`` at each step.
 
-    ``validation``, (n,), marks the rows whose gold the choice may use.
+    ``validation``, (n,), marks the rows whose gold may be used for the choice.
     """
 
     def error(added: list[str]) -> float:
@@ -106,13 +106,13 @@ def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> Experiment
 
 EXPERIMENT = Experiment(
     key="program_integration",
-    title="Integrating programs by a few labels",
+    title="Adding programs with a few labels",
     paper="Eight programs are added to FeedbackQA's ten models; MAE falls by 15.2 % against MV, 11.1 % against UWS.",
     protocol=(
-        "Ten percent of the items, drawn by split unit, choose the programs. Each step adds the program that gives "
-        "care_svd the smallest MAE on them. It stops after four steps without a gain, and drops programs after the "
-        "smallest error. Every aggregator is measured along this path on the other items. Programs are rescaled to the "
-        "test set's scale; dummies are excluded. As written, care_svd uses weights on raw scores."
+        "Ten percent of the items, drawn by split unit, are used to choose programs. Each step adds the program that "
+        "gives care_svd the smallest MAE on these items. The search stops after four steps without a gain; it keeps "
+        "the programs up to the smallest error. The other items measure every aggregator at each step. Programs are "
+        "rescaled to the test set's scale; dummies are excluded. As written, care_svd uses weights on raw scores."
     ),
     run=run,
 )

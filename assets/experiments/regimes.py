@@ -1,4 +1,4 @@
-"""The paper's two synthetic regimes: accuracy at recovering Q as a simulated confounder grows."""
+"""Experiments on the paper's two synthetic regimes, where a simulated confounder of quality Q grows."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +26,7 @@ from care_ops.simulate import (
 
 BASELINES = ("mv", "avg", "ws", "uws")
 WRITTEN = "care_svd as written"
-"""``care_svd`` with ``placement: weights``, the paper's w'J on raw scores."""
+"""Name of ``care_svd`` with ``placement: weights``: the paper's weighted sum w'J of raw scores."""
 
 ORACLE = "Algorithm 2, oracle views"
 FOUND = "Algorithm 2, found views"
@@ -36,14 +36,14 @@ COMPARED = (*BASELINES, "care", "care_svd", WRITTEN, "care_tensor", FOUND, ORACL
 LABELS = 150
 
 Draws = Mapping[float, Sequence[Mapping[str, float]]]
-"""Accuracy by aggregator for each draw, by strength of the confounder; absent if the aggregator refused."""
+"""Accuracy by aggregator for each draw, by strength of the confounder; an aggregator without an estimate is absent."""
 
 
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
-    """Measure each aggregator's accuracy at recovering Q on the items outside a validation split.
+    """Measure how accurately each aggregator recovers Q on the items outside a validation split.
 
-    The labels of the validation split map states to Q, as in the paper. An aggregator that refuses is left out.
-    Baselines and CARE-SVD decide at the mean of all scores; mixtures decide at even odds.
+    The labels of the validation split map states to Q, as in the paper. An aggregator without an estimate is
+    left out. Baselines and CARE-SVD use the mean of all scores as threshold; mixtures use even odds.
     """
     scores, cut = named(draw.scores), float(draw.scores.mean())
     rest = np.ones(len(draw.scores), dtype=bool)
@@ -62,7 +62,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
 
 
 def measures_of(draws: Draws) -> dict[str, float]:
-    """Compute each aggregator's lowest mean accuracy and refusal rate over positive strengths of the confounder."""
+    """Compute the lowest mean accuracy and the refusal rate of each aggregator over positive confounder strengths."""
     confounded = [found for c, found in draws.items() if c > 0]
     measures: dict[str, float] = {}
     for name in COMPARED:
@@ -77,12 +77,12 @@ def _available(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
 
 
 def sentence(measures: Mapping[str, float]) -> str:
-    """Format each aggregator's lowest mean accuracy and refusal rate as text."""
+    """Format the lowest mean accuracy and the refusal rate of each aggregator as text."""
     parts = list[str]()
     for name in COMPARED:
         lowest, refused = measures.get(f"{name}, lowest mean"), measures[f"{name}, refused"]
         shown = "no estimate" if lowest is None else f"{lowest:.3f}"
-        parts.append(f"{name} {shown}" + (f" (refused {refused:.0%} of the draws)" if refused else ""))
+        parts.append(f"{name} {shown}" + (f" (no estimate on {refused:.0%} of the draws)" if refused else ""))
     return ", ".join(parts)
 
 
@@ -97,7 +97,7 @@ def swept(draws: Draws, axis: str, title: str) -> tuple[Table, Chart]:
             if values:
                 curve[strength] = [float(f(values)) for f in (np.mean, np.min, np.max)]
                 shown = f"{np.mean(values):.3f} ± {np.std(values):.3f}"
-            row[name] = shown + (f"; {refused} of {len(found)} refused" if refused else "")
+            row[name] = shown + (f"; no estimate on {refused} of {len(found)}" if refused else "")
         curves.append(Series(name, list(curve), *np.reshape([*curve.values()], (-1, 3)).T.tolist()))
     return Table(title, rows), Chart(title, axis, "accuracy at recovering Q", curves)
 
@@ -129,9 +129,9 @@ def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: S
         described += min(ours) >= 0.95 and all(measures[f"{a}, lowest mean"] <= 0.85 for a in BASELINES)
     worst["tables on which both CAREs stay above .95 and every baseline falls below .85"] = float(described)
     conclusion = (
-        f"The paper's figure, both CAREs at .95 or more while every baseline falls to .85 or less, came out with "
-        f"{described} of {len(SUFFICIENT_TABLES)} tables. With opposite signs the confounder moves the average by less "
-        "than its effect on one view; where quality varies most in the first view, the average follows quality, too."
+        f"The paper's figure (both CAREs at .95 or more, every baseline at .85 or less) is reproduced by {described} "
+        f"of {len(SUFFICIENT_TABLES)} tables. With opposite signs, the confounder moves the average less than it moves "
+        "one view. If quality varies most in the first view, the average follows quality, too."
     )
     return joined([*parts, ExperimentFindings([conclusion], measures=worst)])
 
@@ -147,8 +147,8 @@ def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[fl
     measures = measures_of(draws)
     conclusions = [
         f"Lowest mean accuracy over c > 0: {sentence(measures)}.",
-        "In the paper CARE-Tensor stays accurate and the others fall to chance.",
-        "At c = 0 there are two states instead of four, so the minima exclude this row of the table.",
+        "In the paper, CARE-Tensor stays accurate and the others fall to chance.",
+        "At c = 0, there are two states instead of four, so the minima exclude this row of the table.",
     ]
     return ExperimentFindings(conclusions, [table], [chart], measures)
 
@@ -158,9 +158,9 @@ SUFFICIENT = Experiment(
     title="Synthetic: pairwise structure follows quality",
     paper="CARE-SVD and CARE-Tensor stay accurate over the sweep; AVG, MV, WS and UWS collapse (figure, regime a).",
     protocol=(
-        "There are three views of five judges, P(C, Q) = (.2, .3, .3, .2), and noise .1. The paper prints no table "
-        "of means, so care_ops.simulate.SUFFICIENT_TABLES declares three; none was chosen by its result. Views, "
-        "thresholds, labels and refusals are as in the other regime."
+        "There are three views of five judges, P(C, Q) = (.2, .3, .3, .2), and noise .1. The paper prints no table of "
+        "means, so care_ops.simulate.SUFFICIENT_TABLES declares three tables, which were not chosen by their results. "
+        "Views, thresholds, labels and refusals are as in the other regime."
     ),
     run=run_sufficient,
     small={"seeds": 1, "items": 5_000, "strengths": (0.0, 0.5, 1.0)},
@@ -174,9 +174,9 @@ INSUFFICIENT = Experiment(
     protocol=(
         "There are three views of twelve features: three follow Q, eight follow C, and one follows both with an "
         "interaction. Shifts are drawn from (.4, .8), noise is .1, and there are 3,000 items. Algorithm 2 runs with "
-        "oracle views, as in the paper, and with the views that it finds by S. 150 labels map states to Q; other "
-        "aggregators decide at the mean of all scores. Refusals are counted separately, never as one half. Bands "
-        "show the range over seeds."
+        "oracle views, as in the paper, and with views estimated from S. 150 labels map states to Q; other "
+        "aggregators use the mean of all scores as threshold. Aggregators without an estimate (refused) do not count "
+        "as accuracy one half. Bands show the range over seeds."
     ),
     run=run_insufficient,
     small={"seeds": 2, "strengths": (0.0, 0.3, 0.6, 1.0)},

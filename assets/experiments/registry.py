@@ -1,4 +1,4 @@
-"""Assets of the experiments, and detection of stale experiments."""
+"""Dagster assets of the experiments, and detection of stale experiments."""
 
 import hashlib
 import importlib
@@ -33,7 +33,7 @@ MODULES = {
     "theory_rates": "theory",
     "ledger": "ledger",
 }
-"""Module of each experiment, in page order; the ledger is last because it reads the others' findings."""
+"""Module of each experiment, in page order; the ledger is last because it reads all other findings."""
 
 KEYS = tuple(MODULES)
 
@@ -53,7 +53,7 @@ def experiments() -> "dict[str, Experiment]":
 def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     """Return the experiments whose findings are missing or stale.
 
-    The ledger is also stale if another of these experiments is stale.
+    The ledger is also stale if any other experiment is stale.
     """
     versions, every = versions_now(workspace, among), experiments()
     keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, versions[key])]

@@ -1,4 +1,4 @@
-"""Experiments on convergence rates, the paper's error bounds, and the subtraction of confounders."""
+"""Experiments on convergence rates, on the paper's error bounds, and on subtracting confounders."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -33,9 +33,9 @@ _LITERAL = "subtracted as written"
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
     """Simulate scores, and return 1 - R^2 of predicting Q for each choice of weights.
 
-    ``overlap`` is the inner product of the unit loadings of the confounder and of quality, u. Given the scores, Q is
-    Gaussian with variance one around sqrt(strength) u'J, whatever the overlap, and the best weights are u. 1 - R^2 does
-    not depend on the scale of the weights.
+    ``overlap`` is the inner product of the confounder's unit loadings and quality's unit loadings u. Given the scores,
+    Q is Gaussian with mean sqrt(strength) u'J and variance one for every overlap, so the best weights are u. 1 - R^2
+    does not depend on the scale of the weights.
     """
     rng = np.random.default_rng([seed, 14])
     basis, _ = np.linalg.qr(np.column_stack([rng.uniform(0.5, 1.0, _JUDGES), rng.standard_normal(_JUDGES)]))
@@ -61,7 +61,7 @@ def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
 
 
 def run_orthogonality(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
-    """Measure the error of Q with and without subtracting the confounder, by overlap of the loadings."""
+    """Measure the error of Q with and without subtracting the confounder, at each overlap of the loadings."""
     rows, measures = list[dict[str, float]](), dict[str, float]()
     drawn = by_seed(workspace, seeds, {overlap: partial(errors_at, overlap, items) for overlap in _OVERLAPS})
     for overlap, found in drawn.items():
@@ -71,7 +71,7 @@ def run_orthogonality(workspace: Workspace, *, seeds: int, items: int) -> Experi
         measures |= {f"change at overlap {overlap:g}": change, f"change at overlap {overlap:g}, as written": literal}
     helps = ", ".join(f"{row['overlap']:g}" for row in rows if row["change"] < 0)
     conclusions = [
-        f"Subtracting the confounder changes 1 - R^2 of Q by {rows[0]['change']:+.3f} where loadings are orthogonal.",
+        f"Subtracting the confounder changes 1 - R^2 of Q by {rows[0]['change']:+.3f} if loadings are orthogonal.",
         f"Overlaps at which subtraction lowers 1 - R^2: {helps or 'none'}.",
     ]
     curves = [Series(name, list(_OVERLAPS), [row[name] for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)]
@@ -101,7 +101,7 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
 
 
 def direction_errors(sizes: Sequence[int], p: int, density: float, seed: int) -> Array:
-    """Simulate one confounder, and measure the error of the leading direction of L at each sample size."""
+    """Simulate scores with one confounder, and measure the error of L's leading direction at each sample size."""
     rng, errors = np.random.default_rng([seed, 11]), list[float]()
     draw = joint_gaussian(rng, n=max(sizes), p=p, confounders=1, edge_density=density)
     covariance = np.linalg.inv(draw.sparse - draw.low_rank)
@@ -119,7 +119,7 @@ Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 
 
 def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
-    """Return the errors of state means and state weights, (2, sizes), under the best permutation of states.
+    """Simulate a mixture; return the errors of estimated state means and weights, (2, sizes), with states matched.
 
     An error is infinite if the mixture has no estimate at that sample size.
     """
@@ -142,7 +142,7 @@ def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
 
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
-    """Estimate state means and weights from the third moment across planted views; None without four states."""
+    """Estimate state means and weights from third moments across planted views; return None without four states."""
     moments, views = accumulate(values), views_of(np.arange(values.shape[1]))
     scale = np.sqrt(np.diag(moments.covariance()))
     tensor = cp.augmented_moment(moments, views, scale)
@@ -154,7 +154,7 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 
 
 def conditional_mean_errors(connection: Array, latent_precision: Array, scores: Array) -> tuple[Array, Array]:
-    """Return each item's error of E[Q | o] under misspecification and the corollary's bound on it, both (n,).
+    """Return the error of E[Q | o] under misspecification and the corollary's bound, both (n,), for each item.
 
     The misspecified mean points along the leading direction of all latents together, with the same length.
     """
@@ -171,7 +171,7 @@ _DEVIATION, _MEAN = "largest deviation over bound", "largest error of E[Q | o] o
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """Return the largest ratios of errors to the paper's bounds, for each strength of the confounders."""
+    """Compare errors with the paper's bounds; return the largest ratios for each strength of the confounders."""
     rows: list[dict[str, float]] = []
     for strength in strengths:
         deviations, means = list[float](), list[float]()
@@ -210,7 +210,7 @@ def run_rates(
     measures: dict[str, float] = {}
     for name, found in errors.items():
         if not np.isfinite(found).all():
-            conclusions.append(f"{name}: no estimate on some draw.")
+            conclusions.append(f"{name}: slope not computed, because some draws gave no estimate.")
             continue
         slope, low, high = slope_of(np.array(items, dtype=np.float64), found)
         means = found.mean(axis=0)
@@ -222,14 +222,14 @@ def run_rates(
     bounds = misspecified(range(models), (0.05, 0.1, 0.2, 0.3, 0.5, 1.0))
     theorem, corollary = (sum(row[column] > 1 for row in bounds) for column in (_DEVIATION, _MEAN))
     conclusions.append(
-        f"Where the condition holds, the bound on the direction is exceeded at {theorem} of {len(bounds)} strengths, "
-        f"and the bound on E[Q | o] at {corollary}."
+        f"Where the theorem's condition holds, errors exceed the bound on the direction at {theorem} of {len(bounds)} "
+        f"strengths, and the bound on E[Q | o] at {corollary} strengths."
     )
     return ExperimentFindings(
         conclusions,
         [
             Table(f"Mean errors over {seeds} seeds and fitted slopes", rows),
-            Table(f"A one-factor model that omits confounders: {models} models a row, 200 items each", bounds),
+            Table(f"A one-factor model that omits confounders: {models} models per row, 200 items per model", bounds),
         ],
         [Chart("Error against items", "log10 of items", "log10 of the mean error", curves)],
         {
@@ -242,16 +242,16 @@ def run_rates(
 
 ORTHOGONALITY = Experiment(
     key="orthogonality",
-    title="Confounders subtracted, with and without orthogonal loadings",
+    title="Subtracting confounders, with and without orthogonal loadings",
     paper=(
-        "Subtracting lowers the mean squared error of Q where confounders' loadings overlap with quality's, and "
-        "slightly raises it where they are orthogonal (figure, SVD weighting heuristic; it prints no numbers)."
+        "Subtraction lowers the mean squared error of Q if the loadings of confounders and quality overlap, and "
+        "slightly raises the error if they are orthogonal (figure without numbers, SVD weighting heuristic)."
     ),
     protocol=(
         "There are thirty judges, quality of strength 2, one confounder of strength 1, a diagonal S, and default "
-        "penalties. The weights are the leading factor of L, and those of `subtract_confounders`. The paper does not "
-        "specify the sign of each eigenvector: `subtract_confounders` chooses the sign that makes the weights more "
-        "even. As written, the sign makes the eigenvector's score rise with the panel's mean."
+        "penalties. We compare the weights of the leading factor of L with the weights of `subtract_confounders`. The "
+        "paper does not specify the signs of eigenvectors. `subtract_confounders` chooses the sign that makes the "
+        "weights more even. As written, each eigenvector's score rises with the panel's mean."
     ),
     run=run_orthogonality,
     small={"seeds": 6, "items": 10_000},
@@ -260,13 +260,13 @@ ORTHOGONALITY = Experiment(
 
 RATES = Experiment(
     key="theory_rates",
-    title="Theory: how fast the estimates converge",
+    title="Convergence rates and error bounds",
     paper="thm:sample, thm:care-tensor-rate: errors of order n^(-1/2); thm:misspecification and its corollary.",
     protocol=(
-        "Scores are drawn from known models, with default penalties of order n^(-1/2). Sizes cover two decades; "
-        "samples of one seed are nested. Slopes of the log mean error have 95 % intervals by resampling seeds. Errors "
-        "of states are measured after EM, and by the third moment (Algorithm 2, planted views). Sixteen judges are a "
-        "panel of the paper's size, with as many edges per judge as the panel of fifty."
+        "Scores are drawn from known models; the default penalties are of order n^(-1/2). The sample sizes span two "
+        "orders of magnitude, and samples of one seed are nested. Slopes of the log mean error have 95 % intervals, "
+        "by resampling seeds. States are estimated by EM and by the third moment (Algorithm 2, planted views). A panel "
+        "of sixteen judges has the paper's size, and as many edges per judge as the panel of fifty."
     ),
     run=run_rates,
     small={"seeds": 6, "items": _SIZES, "judges": (9, 18), "models": 200},

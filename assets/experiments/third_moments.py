@@ -1,4 +1,4 @@
-"""Experiments on simulated mixtures: graph-aware against random views, third against second moments."""
+"""Experiments on simulated mixtures: graph-aware or random views, and third or second moments."""
 
 import itertools
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from care_ops.structure.views import Views, partition
 
 
 def views_of(judges: NDArray[np.intp]) -> Views:
-    """Split judges, in the given order, into three views of about equal size."""
+    """Split judges into three views of about equal size, in the given order."""
     first, second, third = (np.sort(group) for group in np.array_split(judges, 3))
     return first, second, third
 
 
 def matched(means: Array, truth: Array) -> tuple[float, list[int]]:
-    """Return the relative error of estimated state means under the best permutation of states, and the permutation."""
+    """Match estimated state means to the true means; return the relative error and the permutation of the states."""
     orders = map(list, itertools.permutations(range(len(truth))))
     error, order = min((float(np.linalg.norm(means[order] - truth)), order) for order in orders)
     return error / float(np.linalg.norm(truth)), order
@@ -39,7 +39,7 @@ def _rotated(means: Array, truth: Array) -> float:
 
 
 def views_at(noise: float, seeds: int, n: int, p: int = 12) -> dict[str, float]:
-    """Measure the median error of the tensor method with planted, random and S-based views at a noise level."""
+    """Measure the tensor method's median error with planted, random and S-based views, at one noise level."""
     valid = list[bool]()
     errors: dict[str, list[float]] = {"planted": [], "random": [], "S": []}
     for seed in range(seeds):
@@ -79,10 +79,10 @@ def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Expe
     settings = [partial(views_at, noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
     rows = [*workspace.workers.map(call, settings)]
     conclusions = [
-        f"Noise {row['noise']:g}, {row['n']:,} items: no planted edge connects two views found by S in "
-        f"{row['valid, S views']:.0%} of {seeds} seeds; the bare tensor's error with random views is "
-        f"{row['random over S']:.1f} times that with views by S, and {row['random over planted']:.1f} times that "
-        "with planted views."
+        f"Noise {row['noise']:g}, {row['n']:,} items: no planted edge connects two views estimated from S in "
+        f"{row['valid, S views']:.0%} of {seeds} seeds. With random views, the bare tensor's error is "
+        f"{row['random over S']:.1f} times the error with views from S, and {row['random over planted']:.1f} times the "
+        "error with planted views."
         for row in rows
     ]
     table = Table(f"Relative error of the state means, medians over {seeds} seeds", rows)
@@ -95,7 +95,7 @@ _SETTINGS = ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000,
 
 
 def errors_of(p: int, n: int, noise: float, seed: int) -> tuple[float, float]:
-    """Return the relative errors of state means from third moments and from second moments."""
+    """Simulate a mixture; return the relative errors of state means from third moments and from second moments."""
     rng = np.random.default_rng([seed, 15])
     draw = four_state_mixture(rng, n=n, p=p, noise=noise)
     truth = draw.means - draw.scores.mean(axis=0)
@@ -127,7 +127,7 @@ def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     return ExperimentFindings(
         [
             f"The bare tensor has the smaller error in {len(ahead)} of {len(rows)} settings, although an oracle "
-            "rotates the two-way estimate to the truth."
+            "rotates the two-way estimate toward the truth."
         ],
         [Table("Relative error of the centred state means, medians", rows)],
         measures={"share of settings in which the tensor is nearer": len(ahead) / len(rows)},
@@ -136,12 +136,12 @@ def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
 
 VIEWS = Experiment(
     key="graph_aware_views",
-    title="Graph-aware against random views",
+    title="Graph-aware views compared with random views",
     paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
     protocol=(
-        "There are twelve judges in three views, edges of .3 within views at 40 % density, and four states. Views by S "
-        "are those of Algorithm 2; planted views are an oracle. Errors are those of centred means, with states "
-        "matched."
+        "There are twelve judges in three views, edges of .3 within views at 40 % density, and four states. Views from "
+        "S are the views of Algorithm 2; planted views are an oracle. We match states, and measure the error of the "
+        "centred means."
     ),
     run=run_views,
     small={"seeds": 5, "items": (10_000,)},
@@ -150,11 +150,11 @@ VIEWS = Experiment(
 
 AGAINST_SVD = Experiment(
     key="tensor_against_svd",
-    title="Third moments against second moments",
-    paper="Two-way moments determine the means only up to a rotation; the tensor needs none.",
+    title="Third moments compared with second moments",
+    paper="Two-way moments determine the means only up to a rotation; the tensor determines them completely.",
     protocol=(
-        "Scores have four states and planted views. An oracle rotates the two-way estimate as near to the truth as "
-        "possible."
+        "Scores have four states and planted views. An oracle chooses the rotation that brings the two-way estimate "
+        "nearest to the truth."
     ),
     run=run_against_svd,
     small={"seeds": 5},

@@ -1,4 +1,4 @@
-"""Experiments that compare judges' scores of answers with their scores of changed answers."""
+"""Experiments that compare the judges' scores of original and changed answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ NO_VERSIONS = (
 
 @dataclass(frozen=True)
 class Versions:
-    """Scores that the same judges gave to answers, (n, p), and to changed versions of these answers.
+    """Scores of original answers, (n, p), and of changed versions of these answers, by the same judges.
 
     ``changed`` maps a change to the row of each version's original, (m,), and the versions' scores, (m, p).
     """
@@ -43,7 +43,7 @@ class Versions:
     config: FitConfig
 
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
-        """Fit original and changed answers together, which puts the estimates on one scale; drop constant judges."""
+        """Fit original and changed answers together, without constant judges, to get estimates on one scale."""
         values = np.vstack([self.originals, self.changed[change][1]])
         kept = [k for k, column in enumerate(values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
         names = tuple(self.judges[k] for k in kept)
@@ -111,14 +111,14 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
             row |= {change: distance, f"order kept, {change}": kept, f"MAE, {change}": error}
             measures[f"{versions.testset}/{change}/{name}"] = error
         distances = ascending({name: distance for name, (distance, *_) in moved.items()}, 2)
-        conclusions.append(f"{versions.testset}, {change}, in sd: {distances or 'no aggregate varies'}.")
-    title = f"{versions.testset}: mean absolute change in sd, rank correlation with before, MAE in points"
+        conclusions.append(f"{versions.testset}, {change}, change in sd: {distances or 'no aggregate varies'}.")
+    title = f"{versions.testset}: mean absolute change in sd, rank correlation with the original, MAE in points"
     tables = [Table(f"{title}; {len(versions.judges)} judges", list(rows.values()))] if rows else []
     return ExperimentFindings(conclusions, tables, measures=measures)
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Measure each aggregator's change in standard deviations, rank correlation, and MAE in points.
+    """Measure how far each aggregator moves: change in standard deviations, rank correlation, and MAE in points.
 
     The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the
     paper's weights on raw scores.
@@ -141,7 +141,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, fl
 
 
 def run_attacked(workspace: Workspace) -> ExperimentFindings:
-    """Measure how often each aggregator accepts a response without an answer, such as ``:``, as right."""
+    """Measure how often each aggregator accepts a response that contains no answer, such as ``:``, as right."""
     return for_each(read_versions(workspace, lambda change: change in TRIGGERS), _of_openings, NO_VERSIONS)
 
 
@@ -159,7 +159,7 @@ def _of_openings(versions: Versions) -> ExperimentFindings:
 
 
 def accepted(versions: Versions, change: str) -> dict[str, float]:
-    """Return the share of responses without an answer that each aggregator with a threshold accepts as right."""
+    """Compute, for each aggregator with a threshold, the share of responses without an answer that it accepts."""
     n, fitted = len(versions.originals), versions.fitted(change, _ATTACKED)
     decided = {name: a.estimate[n:] > a.threshold for name, a in fitted.items() if a.threshold is not None}
     return {name: float(calls.mean()) for name, calls in decided.items()}
@@ -168,11 +168,11 @@ def accepted(versions: Versions, change: str) -> dict[str, float]:
 BIAS = Experiment(
     key="injected_bias",
     title="Robustness to injected bias",
-    paper="CARE-SVD moves least: .375 against .506 for the mean (beauty), .233 against .325 (authority), of 1 to 10.",
+    paper="CARE-SVD changes least: MAE .375 (mean: .506) for beauty, .233 (mean: .325) for authority, scale 1 to 10.",
     protocol=(
-        "Test sets contain versions of their answers, scored with a prompt that does not mention style. One fit covers "
-        "both versions. The change is in standard deviations of the aggregate, because scales differ, and in points, "
-        "as in the paper. A constant score would not change at all, so read the change together with the rank "
+        "Test sets contain restyled versions of answers; the judges' prompt does not mention style. One fit covers "
+        "both versions. The change is measured in standard deviations of the aggregate, because scales differ, and in "
+        "points, as in the paper. A constant score would not change at all, so read the change together with the rank "
         "correlation."
     ),
     run=run_styled,
@@ -181,10 +181,10 @@ BIAS = Experiment(
 ATTACKS = Experiment(
     key="adversarial_answers",
     title="Adversarial answers",
-    paper="CARE-Tensor lowers false positives on all six openings: .000 to .496 against .441 to .674 for the majority.",
+    paper="CARE-Tensor lowers false positives on all six openings: .000 to .496; majority vote: .441 to .674.",
     protocol=(
-        "Six openings contain no answer, so they are wrong. Judges score them with a prompt that does not mention "
-        "openings. One fit covers answers and openings; no fit sees which items are attacked."
+        "Six openings, such as `Solution`, contain no answer, so they are wrong. The judges' prompt does not mention "
+        "openings. One fit covers answers and openings, and does not know which items are openings."
     ),
     run=run_attacked,
 )

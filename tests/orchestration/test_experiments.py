@@ -137,11 +137,13 @@ def test_refusals_are_counted_and_do_not_lower_the_mean():
     draws = {0.0: [{"avg": 1.0}], 1.0: [{"avg": 0.5, ORACLE: 0.9}, {"avg": 0.6}]}
     measures = measures_of(draws)
     assert measures[f"{ORACLE}, lowest mean"] == 0.9
-    assert measures[f"{ORACLE}, refused"] == 0.5, "zero strength has no four components and counts separately"
+    assert measures[f"{ORACLE}, refused"] == 0.5, (
+        "at zero strength there are two components, so the draw counts separately"
+    )
     assert measures["avg, lowest mean"] == pytest.approx(0.55)
-    assert f"{ORACLE} 0.900 (refused 50% of the draws)" in sentence(measures)
+    assert f"{ORACLE} 0.900 (no estimate on 50% of the draws)" in sentence(measures)
     _, row = swept(draws, "c", "accuracy")[0].rows
-    assert row[ORACLE] == "0.900 ± 0.000; 1 of 2 refused"
+    assert row[ORACLE] == "0.900 ± 0.000; no estimate on 1 of 2"
 
 
 def test_the_profile_of_the_paper_fits_its_algorithms_and_baselines(tmp_path):
@@ -283,7 +285,7 @@ def test_a_panel_without_texts_and_features_has_no_features_to_correlate(monkeyp
         parts=SimpleNamespace(read_items=lambda _name: []),
     )
     found = experiments()["confounder_features"].run(workspace)
-    assert found.conclusions == ["one: the items have no responses and no declared features."]
+    assert found.conclusions == ["one: not computed, as items have no responses or declared features."]
 
 
 def test_the_tensor_finds_the_planted_confounder():
@@ -311,7 +313,7 @@ def test_a_test_set_of_versions_is_scored_and_compared(tmp_path):
     conclusions = findings(workspace, "dummy_judges").conclusions
     assert {line.split(":")[0].split(",")[0] for line in conclusions} == {"one"}
     bias = findings(workspace, "injected_bias")
-    assert any(line.startswith("dressed, verbosity, in sd:") for line in bias.conclusions)
+    assert any(line.startswith("dressed, verbosity, change in sd:") for line in bias.conclusions)
     assert any("; 5 judges" in table.title for table in bias.tables)
     attacks = next(t.rows for t in findings(workspace, "adversarial_answers").tables if "dressed" in t.title)
     assert [row["attack"] for row in attacks] == ["colon"]
