@@ -107,7 +107,7 @@ def test_verdicts_follow_from_the_measures():
     }
     verdicts = _verdicts(measures)
     assert verdicts[mv][0] == BY_OURS, "the procedure as written gives another number"
-    assert verdicts[avg] == (REPRODUCED, "0.037 off, within 0.337")
+    assert verdicts[avg] == (REPRODUCED, "it differs by 0.037; the limit is 0.337")
     assert verdicts["tab:results_scoring", "CARE-SVD, ASSET"][0] == NOT_REPRODUCED
     assert "signs" in verdicts["tab:results_scoring", "CARE-SVD, ASSET"][1]
     assert verdicts["tab:results_scoring", "WS, ASSET"][0] == NOT_RUN, "another test set is no answer"

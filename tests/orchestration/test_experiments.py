@@ -137,9 +137,7 @@ def test_refusals_are_counted_and_do_not_lower_the_mean():
     draws = {0.0: [{"avg": 1.0}], 1.0: [{"avg": 0.5, ORACLE: 0.9}, {"avg": 0.6}]}
     measures = measures_of(draws)
     assert measures[f"{ORACLE}, lowest mean"] == 0.9
-    assert measures[f"{ORACLE}, refused"] == 0.5, (
-        "at zero strength there are two components, so the draw counts separately"
-    )
+    assert measures[f"{ORACLE}, refused"] == 0.5, "draws of strength zero count separately"
     assert measures["avg, lowest mean"] == pytest.approx(0.55)
     assert f"{ORACLE} 0.900 (no estimate on 50% of the draws)" in sentence(measures)
     _, row = swept(draws, "c", "accuracy")[0].rows
