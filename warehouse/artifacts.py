@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """Summary of a score matrix: number of items, number of scores of each judge, and fingerprint."""
+    """Summary of a score matrix: number of items, number of scores per judge, and fingerprint."""
 
     items: int
     present: dict[str, int]
@@ -64,18 +64,18 @@ class PanelSummary:
 
 
 class FitFolder:
-    """Files of the current fit of one test set."""
+    """Folder with the files of a test set's current fit."""
 
     def __init__(self, root: Path, testset: str) -> None:
         self.path = folder_of(root, "testset", testset)
 
     @property
     def panel_file(self) -> Path:
-        """Path of the file with the score matrix: a table of item ids and one column for each judge."""
+        """Path of the Parquet file with the score matrix: a column of item ids, and one column per judge."""
         return self.path / "panel.parquet"
 
     def write_panel(self, scores: ScoreMatrix) -> None:
-        """Store the score matrix with the families of the judges."""
+        """Store the score matrix, including the families of the judges."""
         columns: dict[str, Any] = {_ITEM_ID: pa.array(scores.item_ids, pa.string())}
         for j, judge in enumerate(scores.judges):
             columns[judge] = pa.array(scores.values[:, j], pa.float64(), from_pandas=True)
@@ -96,7 +96,7 @@ class FitFolder:
         return self._read(self.panel_file, summary_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store the named numeric arrays that a stage of the fit has computed; ``name`` is the stage."""
+        """Store the numeric arrays that the fit stage ``name`` has computed, by array name."""
         rows = [
             {"name": key, "type": array.dtype.str, "shape": array.shape, "values": array.ravel()}
             for key, array in arrays.items()
@@ -104,30 +104,30 @@ class FitFolder:
         write_table(self.path / f"{name}.arrays", pa.Table.from_pylist(rows, _ARRAYS))
 
     def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """Read the named arrays of the stage ``name``; raise ``WarehouseError`` if the stage has not run."""
+        """Read the arrays of the fit stage ``name``, by name; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
-        """Store a record as a JSON document; the default ``name`` of the document is the name of its class."""
+        """Store a record as the JSON document ``name``; the default is the name of the record's class."""
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
-        """Read the record that a stage has stored; raise ``WarehouseError`` if the stage has not run."""
+        """Read a fit stage's record of the class ``kind``; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self._document(kind), partial(read_record, kind=kind))
 
     def find(self, kind: type[T], name: str = "") -> T | None:
-        """Return the record that ``write`` stored, or None if the record is missing or damaged."""
+        """Return the stored record of the class ``kind``, or None if the record is missing or damaged."""
         return find_sound(self._document(kind, name), partial(read_record, kind=kind))
 
     def remove(self, kind: type[object], name: str = "") -> None:
-        """Delete a record that ``write`` stored, if it exists."""
+        """Delete the stored record of the class ``kind`` if it exists."""
         delete(self._document(kind, name))
 
     def _document(self, kind: type[object], name: str = "") -> Path:
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of a fit exist; ``solved`` also requires the arrays of the stage ``structure``."""
+        """Return whether all files of the fit exist, with ``solved`` including the arrays of ``structure``."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 
@@ -137,12 +137,12 @@ class FitFolder:
 
 @lru_cache(maxsize=1)
 def _panel_of(path: Path, _state: tuple[int, ...]) -> ScoreMatrix:
-    """Read a score matrix and cache it, because the assets of a fit run one after another and read the same file."""
+    """Read and cache a score matrix, because successive assets of a fit read the same file."""
     return panel_of(path)
 
 
 def panel_of(path: Path) -> ScoreMatrix:
-    """Read the score matrix that ``write_panel`` wrote; raise the errors of ``storage.read_table``."""
+    """Read the score matrix of a fit from its file; raise the errors of ``storage.read_table``."""
     table = read_table(path)
     numbers = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names[1:]}
     judges = tuple(name for name in numbers if not name.startswith(_FEATURE))
@@ -153,7 +153,7 @@ def panel_of(path: Path) -> ScoreMatrix:
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays that ``write_arrays`` wrote; raise the errors of ``storage.read_table``."""
+    """Read the arrays of a fit stage from their file; raise the errors of ``storage.read_table``."""
     names, types, shapes, values = (column.combine_chunks() for column in read_table(path, _ARRAYS).columns)
     return {
         name: values[k].values.to_numpy(zero_copy_only=False).astype(kind).reshape(shape)
@@ -162,6 +162,6 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def summary_of(path: Path) -> PanelSummary:
-    """Read the summary of the matrix that ``write_panel`` wrote; raise the errors of ``storage.read_table``."""
+    """Read the summary of a score matrix from the metadata of its file; raise the errors of ``storage.read_table``."""
     rows, metadata = read_metadata(path)
     return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

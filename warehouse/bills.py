@@ -1,4 +1,4 @@
-"""Cost records of judges: one Parquet file for each judge and run, which is rewritten during the run."""
+"""Cost records of judges, in one Parquet file per judge and run; CARE rewrites the file during the run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,21 +29,21 @@ BILL_SCHEMA = pa.schema(
         ("forecast_dollars", pa.float64()),
     ]
 )
-"""Columns of a cost record, and of the database's table ``askings``."""
+"""Columns of a cost record and of the database table ``askings``."""
 
 
 class Bills:
-    """Store of the cost records of a workspace; each file name begins with the date of the run (YYYY-MM-DD)."""
+    """Store of a workspace's cost records; each file name begins with the date of the run (YYYY-MM-DD)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def write(self, run_date: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the cost record of a judge in a run; there is a row for each test set and kind of items."""
+        """Replace a judge's cost record for a run; ``rows`` has one row for each test set and kind of items."""
         write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:
-        """Return the rows of a judge's cost record in a run, or an empty list if there is no record."""
+        """Return the rows of a judge's cost record for a run, or an empty list if there is no record."""
         return self._rows([self._file(run_date, asking, judge)]).to_pylist()
 
     def _file(self, run_date: str, asking: str, judge: str) -> Path:
@@ -55,7 +55,7 @@ class Bills:
         return self._rows(files)
 
     def load(self, connection: duckdb.DuckDBPyConnection, run_date: str = "9999") -> None:
-        """Reload the database's cost records from the earlier of two dates: its latest date and ``run_date``."""
+        """Reload cost records into the database, from its latest date or ``run_date``, whichever is earlier."""
         found = connection.execute("SELECT coalesce(max(run_date)::VARCHAR, '') FROM askings").fetchone()
         first = min(run_date, found[0]) if found else ""
         rows = self.read(first)

@@ -1,4 +1,4 @@
-"""Arrow's compute functions, typed as ``Any``: Arrow creates them at import, so type checkers do not know them."""
+"""Arrow's compute functions, typed as ``Any`` because Arrow creates the functions at import time."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ Message = Mapping[str, Any]
 
 
 def messages_of(value: Any) -> list[Message]:
-    """Return the messages of a conversation (a list or its JSON text); return an empty list for any other value.
+    """Return the messages of a conversation (a list or the JSON text of a list), or [] for any other value.
 
     >>> messages_of('[{"role": "user", "content": "Hello"}]')
     [{'role': 'user', 'content': 'Hello'}]
@@ -45,7 +45,7 @@ def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """Join messages into one text, with speakers' names if there are several; return None if there is no message."""
+    """Join messages into one text, with speakers' names if there are several messages; return None for no messages."""
     if len(messages) < 2:
         return _message_text(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)
@@ -56,7 +56,7 @@ def _role(message: Message) -> Any:
 
 
 def _speaker(message: Message) -> str:
-    """Return the speaker of a message: the role, but ``tool`` for a tool's result in a user's message."""
+    """Return the role of a message's speaker; return ``tool`` for a user message that contains only tool results."""
     role = str(_SPEAKERS.get(_role(message), _role(message)))
     content = message.get("content")
     blocks = content if isinstance(content, list) else []

@@ -1,4 +1,4 @@
-"""DuckDB database of a workspace: connections, and the version of the schema.
+"""Connections to the DuckDB database of a workspace, and checks of the schema version.
 
 DuckDB allows one writing process or several reading processes, and refuses any other process at once. Connections are
 therefore short, and this module waits until another process releases its lock. Ray and Dask workers never open the
@@ -23,7 +23,7 @@ from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, quarantine
 
 SCHEMA_VERSION = 14
-"""Version of ``schema.sql``. CARE rebuilds a database of an older version, and refuses one of a newer version."""
+"""Version of ``schema.sql``. CARE rebuilds a database of an older version, and refuses a newer database."""
 
 _LOCK_MESSAGE = "Could not set lock"
 _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
@@ -42,7 +42,7 @@ class Warehouse:
 
     @contextmanager
     def writer(self) -> Generator[duckdb.DuckDBPyConnection]:
-        """Open a connection for writing, in a transaction that is committed at the end of the block.
+        """Open a connection for writing, and commit the transaction at the end of the ``with`` block.
 
         An error rolls the transaction back. Raises ``WarehouseError`` if another process held the file for a minute,
         the schema has another version, or the file is damaged.
@@ -61,7 +61,7 @@ class Warehouse:
 
     @contextmanager
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
-        """Open a connection for reading; close it within milliseconds, because it blocks all writers.
+        """Open a connection for reading; callers must close it within milliseconds, because it blocks all writers.
 
         Raises ``WarehouseError`` if the database is missing or damaged, or another process held it for a minute.
         """
@@ -91,7 +91,7 @@ class Warehouse:
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the database, because it can be rebuilt from the parts; quarantine a folder in its place."""
+        """Delete the files of the database; quarantine a folder that is in place of such a file."""
         _log.info("%s: CARE deletes the database; it can be rebuilt from the parts.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():
@@ -102,7 +102,7 @@ class Warehouse:
         """Replace this database by another database in one step; readers see either the old or the new file.
 
         If a killed writer has left a write-ahead log, the old database is deleted first, because the new database must
-        not read that log. In this case no database exists for an instant.
+        not read that log. In this case no database exists for a moment.
         """
         _log.info("%s: the rebuilt database replaces the old database.", self.path)
         if self.path.is_dir() or self._sibling(".wal").exists():
@@ -162,7 +162,7 @@ class Warehouse:
                 if time.monotonic() > deadline:
                     raise WarehouseError(
                         f"{self.path}: another process has locked the database for {_LOCK_WAIT_S:.0f} s; close the "
-                        "program that has it open, then run the same command again"
+                        "program that uses the database, then run the same command again"
                     ) from error
                 time.sleep(random.uniform(0.005, 0.05))
 
@@ -190,7 +190,7 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     """Return the version of a database's schema, or None if the database has no tables yet.
 
     Raises ``WarehouseError`` if a later release of CARE built the database, because this release may not be able to
-    rebuild all of it.
+    rebuild the whole database.
     """
     tables = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchall()
     if tables == [(0,)]:
@@ -202,7 +202,7 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     if row[0] > SCHEMA_VERSION:
         raise WarehouseError(
             f"the database was built by CARE {row[1]} (schema {row[0]}); this is CARE {release()} (schema "
-            f"{SCHEMA_VERSION}). Install that release or a later one; or delete the database and run `care run`, "
-            "which rebuilds what this release can read from the parts"
+            f"{SCHEMA_VERSION}). Install CARE {row[1]} or later; or delete the database and run `care run` "
+            "to rebuild what this release can read from the parts"
         )
     return int(row[0])

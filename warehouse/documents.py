@@ -1,4 +1,4 @@
-"""Dataclass records that are stored as JSON documents and read with type checks.
+"""Storage of dataclass records as JSON documents, with type checks on reading.
 
 - A missing key gets the default of the record's field.
 - If a key without a default is missing, or a value has a wrong type, the document is damaged.
@@ -48,7 +48,7 @@ def document_of(record: DataclassInstance) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value in a record to JSON values; arrays become nested lists, with null for NaN."""
+    """Convert the value of a record's field to JSON values; arrays become nested lists, with null for NaN."""
     if is_dataclass(value) and not isinstance(value, type):
         return document_of(value)
     if isinstance(value, Mapping):
@@ -68,7 +68,7 @@ def _null_for_nan(value: Any) -> Any:
 
 
 def stored(record: DataclassInstance) -> dict[str, Any]:
-    """Convert a record to the document that is stored, with the version of the field names."""
+    """Convert a record to a JSON document for storage, including the version of the field names."""
     known = type(record).__name__ in _RENAMED
     return ({"format": FORMAT} if known else {}) | document_of(record)
 
@@ -114,7 +114,7 @@ def write_record(path: Path, record: DataclassInstance) -> None:
 
 
 def read_record(path: Path, kind: type[R]) -> R:
-    """Read a record that ``write_record`` stored; raise the errors of ``storage.read_table``."""
+    """Read a record of the class ``kind`` from a JSON document; raise the errors of ``storage.read_table``."""
     from warehouse.storage import DamagedError, read_document
 
     document = read_document(path)

@@ -1,4 +1,4 @@
-"""Functions that load fits, fit versions and publications from their files into the database."""
+"""Functions that load fits, fit versions and publications from files into the database."""
 
 import json
 import logging
@@ -25,11 +25,11 @@ def load_fits(
     again: Collection[str] = (),
     fits: Mapping[str, FitRecord] = MappingProxyType({}),
 ) -> None:
-    """Update a test set's fits, fit versions and publications in the database from the files.
+    """Update a test set's fits, fit versions and publications in the database from the files of ``store``.
 
     Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole version
-    is left out, and `care run` builds it again. ``again`` names rebuilt fits, which are loaded again. ``fits`` contains
-    rebuilt fits by their ids, so their files are not read.
+    is left out, and `care run` builds it again. ``again`` lists the ids of rebuilt fits, to be loaded again.
+    ``fits`` maps ids to rebuilt fits in memory; the files of these fits are not read.
     """
     versions = store.fit_versions(testset)
     wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -72,7 +72,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Hide all test sets except ``testsets`` in the database's views, until their items are loaded again."""
+    """Hide all test sets except ``testsets`` in the database's views, until a hidden set's items are loaded again."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 
@@ -85,7 +85,7 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
 
 
 class _ItemNumbers:
-    """Item numbers in the database for one test set; fits with the same items share one join."""
+    """Lookup of the database's item numbers for one test set; fits with the same items share one join."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, testset: str) -> None:
         self._connection, self._testset = connection, testset
@@ -93,7 +93,7 @@ class _ItemNumbers:
         self._joined = pa.table({})
 
     def of(self, item_ids: tuple[str, ...]) -> pa.Table:
-        """Return the positions in ``item_ids`` and the numbers (``item_ix``) of the items in the database."""
+        """Return a table of the items in the database: position in ``item_ids``, and item number (``item_ix``)."""
         if item_ids != self._item_ids:
             ids = pa.table({"item_id": pa.array(item_ids, pa.string()), "row": np.arange(len(item_ids))})
             sql = "SELECT n.row, i.item_ix FROM ids n JOIN items i USING (item_id) WHERE i.testset = ? ORDER BY n.row"
@@ -106,7 +106,7 @@ class _ItemNumbers:
 
 def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, fit: FitRecord, numbers: _ItemNumbers) -> None:
     fit_id, testset = fit.fit_id, fit.testset
-    found = store.find_annotation(testset, fit_id, Intervals)
+    intervals = store.find_annotation(testset, fit_id, Intervals)
     evaluation = store.find_annotation(testset, fit_id, Evaluation)
     answer, certificate = fit.answer, fit.answer.details.get("certificate")
     head = [fit_id, testset, answer.name, fit.inputs_fingerprint, answer.labels_used, answer.threshold]
@@ -119,19 +119,19 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, fit: FitRe
     columns = [plain(values) or [None] * len(fit.judges) for values in (answer.weights, answer.loadings)]
     rows = [[fit_id, *row] for row in zip(fit.judges, *columns, strict=True)]
     _insert(connection, "weights (fit_id, judge, weight, loadings)", rows)
-    if found is not None:
-        load_intervals(connection, fit_id, found)
+    if intervals is not None:
+        load_intervals(connection, fit_id, intervals)
     if evaluation is not None:
         load_evaluation(connection, fit_id, evaluation)
 
 
-def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Intervals) -> None:
+def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, intervals: Intervals) -> None:
     """Store the confidence intervals of a fit's weights and loadings in the database."""
-    ends = (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
-    columns = [plain(values) or [None] * len(found.judges) for values in ends]
+    ends = (intervals.lo, intervals.hi, intervals.loadings_lo, intervals.loadings_hi)
+    columns = [plain(values) or [None] * len(intervals.judges) for values in ends]
     connection.executemany(
         "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
-        [[*row, fit_id, judge] for judge, *row in zip(found.judges, *columns, strict=True)],
+        [[*row, fit_id, judge] for judge, *row in zip(intervals.judges, *columns, strict=True)],
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of fits, fit versions and publications, from which the database can be rebuilt.
+"""Storage of fits, fit versions and publications in files; the database can be rebuilt from these files.
 
 A fit version (``FitVersion``) consists of all fits that one run built for a test set, and their inputs. One fit version
 is published. A damaged file is quarantined (see ``storage``) and then counts as missing.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _IN_HEAD = ("fit_id", "testset", "inputs_fingerprint", "code_version", "judges", "fitted_at")
-"""Fields of a fit that its file stores unchanged in the metadata."""
+"""Names of the fields of ``FitRecord`` that the metadata of the fit's file contains unchanged."""
 
 ITEMS_NAMED = "items_to_label"
 """Key of the only entry in an aggregate's ``details`` that contains item ids."""
@@ -62,7 +62,7 @@ def _not_before(moment: str, latest: str) -> str:
 
 @dataclass(frozen=True)
 class FitRecord:
-    """Fit of one aggregator to one test set, as it is stored.
+    """Stored fit of one aggregator to one test set.
 
     ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. The arrays in ``answer`` are in the
     order of ``item_ids`` and ``judges``; ``answer.latent`` is not stored. ``fitted_at`` is ISO 8601.
@@ -84,17 +84,17 @@ class FitRecord:
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """Return the estimate with items and judges in another order, and NaN for unknown items and judges."""
+        """Return the estimate with its items and judges reordered; unknown items and judges get NaN."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
         reordered = self.answer.mapped(partial(_take_rows, places=items), partial(_take_rows, places=columns))
         return replace(reordered, sd=_if_any(reordered.sd), p_quality=_if_any(reordered.p_quality))
 
 
-def _places(known: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
-    """Return the position of each wanted name, or -1 for an unknown name."""
-    if tuple(wanted) == known:
-        return np.arange(len(known))
-    place = {name: k for k, name in enumerate(known)}
+def _places(names: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
+    """Return the position of each wanted name in ``names``, or -1 for an unknown name."""
+    if tuple(wanted) == names:
+        return np.arange(len(names))
+    place = {name: k for k, name in enumerate(names)}
     return np.array([place.get(name, -1) for name in wanted], dtype=np.intp)
 
 
@@ -118,9 +118,9 @@ class FitVersionInputs:
     panel : tuple of JudgeCheck
         Admission result of each judge of the test set, sorted by judge.
     duplicates : float
-        Share of items with the same texts as another item but another split unit.
+        Share of items that have the same texts as an item with a different split unit.
     settings, code : str
-        Version of the fit's settings, and version of the code of its stages.
+        Version of the fit's settings, and version of the fit's code.
     labels : dict item_id -> label
         Labels that the fit used.
     judges : dict judge -> key
@@ -142,14 +142,14 @@ class FitVersionInputs:
 
     @property
     def missing_rate(self) -> float:
-        """Share of the admitted judges' scores that are missing."""
+        """Mean share of missing scores of the admitted judges."""
         rates = [row.missing_rate for row in self.panel if row.admitted]
         return sum(rates) / len(rates) if rates else 0.0
 
 
 @dataclass(frozen=True)
 class FitVersion:
-    """Fit version: the ids of a run's fits of one test set, by aggregator, and the inputs of the fits."""
+    """All fits that one run built for a test set, as fit ids by aggregator, with the inputs of the fits."""
 
     fit_version: str
     testset: str
@@ -160,9 +160,9 @@ class FitVersion:
 
 @dataclass(frozen=True)
 class Publication:
-    """Entry of the publication log; ``published_by`` is "review", "accept", "promote" or "rollback".
+    """Entry in the publication log; ``published_by`` is "review", "accept", "promote" or "rollback".
 
-    While a publication is ``pinned``, CARE does not publish later fit versions by itself.
+    While a publication is ``pinned``, CARE does not publish later fit versions automatically.
     """
 
     testset: str
@@ -174,7 +174,7 @@ class Publication:
 
 
 class FitStore:
-    """Store of fits and, for each test set, of annotations, fit versions and the publication log."""
+    """Store of the fits, annotations, fit versions and publication logs of all test sets."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -192,7 +192,7 @@ class FitStore:
         return names_in(self.root, "testset")
 
     def write_fit(self, fit: FitRecord) -> None:
-        """Store a fit; replace the file of the same fit if it exists."""
+        """Store a fit, and replace an existing file of the same fit."""
         answer, p = fit.answer, len(fit.judges)
         head = {
             "format": FORMAT,
@@ -208,7 +208,7 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str, *, with_items: bool = True) -> FitRecord:
-        """Return a fit by its id, optionally without items; raise ``WarehouseError`` if it is missing or damaged."""
+        """Read a fit by its id, optionally without items; raise ``WarehouseError`` if the fit is missing or damaged."""
         then = (
             ". `care run` rebuilds the fits of the latest fit version; restore other fits from a backup, or choose "
             f"a fit from `care fits list {testset}`"
@@ -220,21 +220,21 @@ class FitStore:
         """Return a fit by its id, or None if the fit is missing or damaged."""
         return find_sound(self.fit_file(testset, fit_id), fit_of)
 
-    def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
-        """Store a record about a fit or a fit version in a separate file; replace a record of the same class."""
-        write_record(self._annotation_file(testset, fit_id, type(found)), found)
+    def annotate(self, testset: str, fit_id: str, record: DataclassInstance) -> None:
+        """Store an annotation (a record about a fit or fit version); replace an annotation of the same class."""
+        write_record(self._annotation_file(testset, fit_id, type(record)), record)
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
-        """Return the record that ``annotate`` stored, or None if the record is missing or damaged."""
+        """Return a fit's annotation of the class ``kind``, or None if the annotation is missing or damaged."""
         return find_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind))
 
     def find_annotations(self, testset: str, fits: Mapping[str, str], kind: type[R]) -> dict[str, R]:
-        """Return the records of one class about several ``fits`` (ids by aggregator), by aggregator."""
+        """Return the annotations of the class ``kind``, by aggregator; ``fits`` maps aggregators to fit ids."""
         found = {name: self.find_annotation(testset, fit_id, kind) for name, fit_id in fits.items()}
         return {name: record for name, record in found.items() if record is not None}
 
     def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
-        """Return whether ``annotate`` has stored a record of the class ``kind`` about a fit."""
+        """Return whether a fit has an annotation of the class ``kind``."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
     def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
@@ -273,7 +273,7 @@ class FitStore:
         return find_sound(self.version_file(testset, fit_version), partial(read_record, kind=FitVersion))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
-        """Remove items from the stored labels and from the lists of items to label; keep their rows in fits."""
+        """Remove items from the stored labels and from the lists of items to label, but keep the items in the fits."""
         for version in self.fit_versions(testset):
             labels = version.inputs.labels
             if labels.keys() & set(items):
@@ -299,7 +299,7 @@ class FitStore:
         return self.folder(testset) / "publications.jsonl"
 
     def publications(self, testset: str) -> list[Publication]:
-        """Return the publication log, oldest first; quarantine a damaged log, and keep its readable lines."""
+        """Read the publication log, oldest entry first; quarantine a damaged log, but keep its readable lines."""
         path = self._log_file(testset)
         try:
             lines = read_lines(path)
@@ -333,7 +333,7 @@ def nullable(values: Array | None, length: int = 0) -> pa.Array:
 
 
 def fit_of(path: Path, *, with_items: bool = True) -> FitRecord:
-    """Read the fit that ``FitStore.write_fit`` wrote; raise the errors of ``storage.read_table``."""
+    """Read a fit from its Parquet file; raise the errors of ``storage.read_table``."""
     if with_items:
         table = read_table(path)
     else:

@@ -1,4 +1,4 @@
-"""Reader of the texts of a test set's items that needs memory for only a few texts."""
+"""Reader of a test set's item texts that holds only a few texts in memory."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS
 
 
 class ItemTexts:
-    """Reader of the ids and texts of a test set's items, from a file of the data folder.
+    """Iterable of the ids and texts of a test set's items, read from a file in the data folder.
 
     Every method raises ``WarehouseError`` if the file cannot be read, and quarantines the file if it is damaged.
     """
@@ -45,7 +45,7 @@ class ItemTexts:
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
-        """Yield successive row groups, each after its first row number, starting with the group of row ``since``."""
+        """Yield each row group with the number of its first row, beginning with the group of the row ``since``."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; run `care run` to read the items from their source again"
         missing = "the file of items does not exist; run `care run` to read the items again"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ITEM_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
-"""Names of the fields of an item that a judge may read."""
+"""Names of the item fields that a judge may read."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class ItemColumnsRead:
     split_units: list[str | None]
 
     def units(self) -> list[str]:
-        """Return the split unit of each item; it is the item id if no split unit is declared."""
+        """Return the split unit of each item; an item without a split unit gets its item id."""
         return units_of(self.split_units, self.item_ids)
 
 
 def units_of(declared: Iterable[str | None], item_ids: Iterable[str]) -> list[str]:
-    """Return the split unit of each item; it is the item id if no split unit is declared."""
+    """Return the split unit of each item; an item without a declared split unit gets its item id."""
     return [unit or item for unit, item in zip(declared, item_ids, strict=True)]
 
 
@@ -71,7 +71,7 @@ def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:
-    """Raise ``InputError`` if a scored item is not among the ``items`` of the table ``where``."""
+    """Raise ``InputError`` if the table ``where``, with the item ids ``items``, lacks a scored item."""
     if missing := [item_id for item_id in scored if item_id not in items]:
         raise InputError(
             f"{where}: the table lacks {counted(len(missing), 'scored item')}, such as {missing[0]!r}; add the missing "
@@ -80,7 +80,7 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return, for each item, the values of the metadata columns ``names`` as text, or None if a value is missing.
+    """Return each item's values in the metadata columns ``names`` as text, or None if one of the values is missing.
 
     Raises ``InputError`` if no item has a value in one of the columns; the message begins with ``where``.
     """
@@ -135,7 +135,7 @@ def systems_in(
 
 
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
-    """Return the metadata column ``name`` as (n,) array of numbers, with NaN for an empty cell.
+    """Return the metadata column ``name`` as an (n,) array of numbers, with NaN for an empty cell.
 
     Raises ``InputError`` if the column does not exist or a value in it is not a number; the message begins with
     ``where``.

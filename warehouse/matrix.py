@@ -1,6 +1,6 @@
 """Queries that read the score matrix and the admission results from the database.
 
-CARE fetches the scores as one long column and fills the matrix itself, many times faster than DuckDB's PIVOT.
+CARE fetches the scores as one long column and fills the matrix itself; this is many times faster than DuckDB's PIVOT.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CELLS_A_BATCH = 1_048_576
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
-    """Return the score matrix of a test set, by default with all judges; items are in source order, judges sorted.
+    """Return the score matrix of a test set, by default with all judges, with items in source order and sorted judges.
 
     Raises ``WarehouseError`` if the test set is not in the database, or no judge has scored it.
     """
@@ -52,7 +52,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Count, for each judge, the scores outside the scale, and the scores of a text that differs from the item's."""
+    """Count each judge's scores outside the scale, and each judge's scores of a text other than the item's text."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(

@@ -46,7 +46,7 @@ class LongWrite:
         self._connection, self._rows = connection, 0
 
     def wrote(self, written: Slice | None) -> None:
-        """Add the rows of a written slice to the count; commit after ``ROWS_A_TRANSACTION`` rows."""
+        """Count the rows of written scores, and commit after every ``ROWS_A_TRANSACTION`` rows."""
         self._rows += written.n_items if written is not None else 0
         if self._rows >= ROWS_A_TRANSACTION:
             self._connection.commit()
@@ -67,8 +67,8 @@ def replace_testset(
 ) -> None:
     """Replace the items of a test set; an item that already exists keeps its number in the database.
 
-    ``records`` are in source order. ``item_keys`` are the content keys of the items (``judges.items.Item.key``), from
-    which the hash of the items is computed. ``source_version`` is the version of the source, if it is known.
+    ``records`` are in source order. ``item_keys`` are the content keys of the items (``judges.items.Item.key``); the
+    hash of the items is computed from these keys. ``source_version`` is the version of the source, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
@@ -122,7 +122,7 @@ def replace_slice(
     family: str | None,
     spec_json: str,
 ) -> Slice:
-    """Replace one judge's scores on one test set by the stored rows for the current keys.
+    """Replace a judge's scores on a test set in the database by the stored rows for the current judge and items.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
         """
         SELECT i.item_ix, i.id_rank, p.score AS value, p.status,
                coalesce(p.text_mismatch, false) AS text_mismatch, p.created_at
-        FROM parts p JOIN items i USING (item_key)  -- which is made of the item's id, too
+        FROM parts p JOIN items i USING (item_key)  -- the item key also depends on the item id
         WHERE i.testset = $testset
         """,
         params={"testset": testset},
@@ -225,7 +225,7 @@ def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[
 
 
 def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[JudgeCheck]) -> None:
-    """Replace the admission results of a test set's judges."""
+    """Replace the admission results of a test set's judges in the database."""
     connection.execute("DELETE FROM panels WHERE testset = ?", [testset])
     for check in checks:
         row = {"testset": testset, **vars(check)}

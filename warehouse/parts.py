@@ -1,6 +1,6 @@
 """Parts: Parquet files that store items and scores permanently.
 
-The name of a score part is a hash of the judge's key and of the items, so a batch that is written twice is one file.
+The name of a score part is a hash of the judge's key and the items; a batch that is written twice is stored once.
 A damaged part is quarantined (see ``storage``). Its scores are then missing, and the judge scores the items again.
 """
 
@@ -67,11 +67,11 @@ ITEM_SCHEMA = pa.schema(
 
 _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
 _MANY_PARTS = 16
-"""Number of parts of one judge on one test set up to which reading is fast; more parts are merged."""
+"""Maximum number of a judge's parts on a test set; more parts are merged, because they are slow to read."""
 
 _ROWS_A_PART = 1_048_576
 _ATTEMPTS = "attempts.json"
-"""Name of the file, next to a judge's parts, with the number of the judge's failures on each item."""
+"""Name of the file, next to a judge's parts, that counts the judge's failures on each item."""
 
 _ITEMS_PER_GROUP = 8_192
 
@@ -93,7 +93,7 @@ class PartStore:
     def write_items(
         self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
     ) -> tuple[str, str]:
-        """Replace a test set's items, and store the version of their source and of the code that read it.
+        """Replace a test set's items, and store the versions of the source and of the code that read the source.
 
         Returns two content hashes: one of the columns that judges and fits may use, and one of the columns that only
         evaluation may use (gold, split unit and metadata).
@@ -114,7 +114,7 @@ class PartStore:
         return digest(visible), gold
 
     def read_items_of(self, testset: str, item_ids: Sequence[str], names: Sequence[str]) -> pa.Table:
-        """Return columns of the given items, in the order of ``item_ids``; an unknown item has nulls.
+        """Return columns of the given items, in the order of ``item_ids``, with nulls for an unknown item.
 
         Raises the errors of ``read_items``.
         """
@@ -139,18 +139,18 @@ class PartStore:
         return self._read_items_file(testset, partial(read_table, schema=schema))
 
     def read_gold(self, testset: str) -> ItemColumnsRead:
-        """Return ids, responses, gold labels and split units in source order; raise the errors of ``read_items``."""
+        """Return a test set's ids, responses, gold labels and split units; raise the errors of ``read_items``."""
         read = self.read_item_columns(testset, ("item_id", "response", "gold", "split_unit"))
         ids, responses, units = (read[name].to_pylist() for name in ("item_id", "response", "split_unit"))
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Return each item's systems from the columns ``names``; raise the errors of ``read_items``, ``systems_in``."""
+        """Return each item's systems from ``names``; raise the errors of ``read_items`` and ``systems_in``."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return a stored version of the items: of the source, of the evaluation-only columns, or of the reading code.
+        """Return a stored version of the items' source, of the evaluation-only columns, or of the reading code.
 
         Returns None if no version was stored. Reads only the metadata of the file; raises the errors of ``read_items``.
         """
@@ -178,7 +178,7 @@ class PartStore:
     def write_score_columns(
         self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
     ) -> Path:
-        """Write one batch of scores that are given as columns, like ``write_scores``; NaN becomes null.
+        """Write one batch of scores, given as columns, as a part, and return its path; NaN becomes null.
 
         The columns ``item_id`` and ``item_key`` are required.
         """
@@ -247,13 +247,13 @@ class PartStore:
         if notes:
             raise DamagedError(
                 f"judge {judge!r} is not asked about {testset!r}, because new scores would cost money: CARE "
-                f"quarantined {counted(len(notes), 'damaged part')} with its scores, the latest as {noted(notes[-1])}. "
+                f"quarantined {counted(len(notes), 'damaged part')} with scores, the latest as {noted(notes[-1])}. "
                 "Restore the parts from a backup if you have one. Then run `care doctor --repair`, and `care run` asks "
                 "the judge for the scores that are still missing"
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
-        """Return the keys of the items with a row for this judge key whose status is not in ``again``."""
+        """Return the keys of the items with a row for this judge key, ignoring rows with a status in ``again``."""
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Checksums cover pages, so a few parts are read with all columns: a part with damaged scores must not count.
         names = SCORE_SCHEMA.names if len(files) <= _MANY_PARTS else _WITHOUT_NULLS
@@ -314,7 +314,7 @@ class PartStore:
         return names_in(self.root / "items", "testset")
 
     def sweep(self, judge: str) -> int:
-        """Delete the temporary files that killed runs of a judge have left; return the number of deleted files."""
+        """Delete the temporary files left by a judge's killed runs; return the number of deleted files."""
         files = [path for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge))]
         for path in files:
             path.unlink(missing_ok=True)
@@ -331,7 +331,7 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
 
 
 class Attempts:
-    """Number of a judge's failed attempts on each item of a test set, stored in a file next to the parts."""
+    """Counts of a judge's failed attempts on each item of a test set, stored in a file next to the parts."""
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _ATTEMPTS, judge_key

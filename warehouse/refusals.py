@@ -77,7 +77,7 @@ def _advice(error: BaseException, path: Path | None) -> str | None:
 
 
 def _path_in(error: BaseException) -> str | None:
-    """Return the path in an error; for a failed move, return the target."""
+    """Return the path that an error names, or None; for a failed move, return the target path."""
     if isinstance(error, OSError):
         return str(error.filename2 or error.filename) if error.filename else None
     quoted = re.search(r'"(/[^"]+)"', str(error))

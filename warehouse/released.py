@@ -1,4 +1,4 @@
-"""Test sets of the paper for which its authors published judges' scores."""
+"""Test sets for which the paper's authors published judges' scores."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
-    """Yield the value of each row and the number of earlier rows with this value; files differ in their row order."""
+    """Yield a join key for each row: the value in the column ``by``, and the number of earlier rows with this value."""
     seen = Counter[str]()
     for row in rows:
         yield row[by], seen[row[by]]

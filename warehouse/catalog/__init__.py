@@ -1,4 +1,4 @@
-"""Catalog of benchmarks: one YAML file per test set, which ``care testsets add`` copies into a workspace."""
+"""Catalog of benchmarks, with one YAML file per test set; ``care testsets add`` copies a file into a workspace."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""Importers of files from other evaluation tools, which need not be installed."""
+"""Importers of files from other evaluation tools; the tools need not be installed."""

@@ -1,4 +1,4 @@
-"""Importer of alpaca_eval's annotations: files ``annotations.json``, one for each annotator.
+"""Importer of alpaca_eval's annotations, with one file ``annotations.json`` for each annotator.
 
 A pair of answers is an item: the reference is the response, and the system's answer is the second response. The
 preference of alpaca_eval lies between 1 (the reference) and 2 (the system). The score is 2 minus the preference, as for

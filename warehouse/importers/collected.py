@@ -1,4 +1,4 @@
-"""Collector of items, scores and labels from the files of another evaluation tool, with the importer's decisions.
+"""Collection of items, scores, labels and the importer's decisions from the files of another evaluation tool.
 
 A score is a number, true or false, yes or no, or a grade of inspect_ai: C (correct, 1), P (partial, 0.5), I
 (incorrect, 0) or N (no answer, 0). A score that is empty or NaN is missing.
@@ -28,7 +28,7 @@ from warehouse.sources.reading import listed
 from warehouse.sources.records import array_of, json_lines, parse_json
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-"""Score of each accepted word."""
+"""Numeric score for each word that may be a score."""
 
 _TEXTS = ("prompt", "response", "response_2", "reference")
 
@@ -63,7 +63,7 @@ class ImportedScores:
         return pa.table([*zip(*self.scores, strict=True), self.scores.values()], schema=schema)
 
     def item_table(self) -> pa.Table:
-        """Convert the items to a table: ``item_id``, texts, ``gold`` and the tool's other fields that are not empty."""
+        """Convert the items to a table of ids, texts, labels (``gold``) and other fields; omit empty columns."""
         records = list(self.items.values())
         columns: dict[str, list[Any]] = {"item_id": [record.item_id for record in records]}
         for name in (*_TEXTS, "gold"):
@@ -88,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Collector of scores and items while an importer reads; the last path in ``opened`` is the current file."""
+    """Collector of the scores and items from an importer; the last path in ``opened`` is the current file."""
 
     source: str
     opened: list[Path]
@@ -116,7 +116,7 @@ class Collector:
         return (value for _, value in json_lines(path))
 
     def add_item(self, record: ItemRecord) -> None:
-        """Add an item; if its id is known, update the known item with the fields of the new record."""
+        """Add an item; if an item with the same id exists, update its fields from the new record."""
         known = self._items.get(record.item_id)
         if known is None:
             self._items[record.item_id] = record
@@ -125,7 +125,7 @@ class Collector:
         self._items[record.item_id] = replace(known, **new, metadata={**known.metadata, **record.metadata})
 
     def add_score(self, item_id: str, judge: str, value: Any) -> None:
-        """Add the score of a judge; add a mapping or list of values as the scores of several judges."""
+        """Add a judge's score of an item; each value in a mapping or list becomes the score of a separate judge."""
         if isinstance(value, Mapping):
             for criterion, part in value.items():
                 self.add_score(item_id, f"{judge}/{criterion}", part)
@@ -136,20 +136,20 @@ class Collector:
             self._add_number(item_id, judge, value)
 
     def add_label(self, item_id: str, value: Any) -> None:
-        """Add a person's label of an item if the label is a number."""
+        """Add a person's label for an item; ignore a label that is not a number."""
         label = number_of(value)
         if label is not None and not isinstance(label, str):
             self.add_item(ItemRecord(item_id, gold=label))
 
     def note(self, sentence: str) -> None:
-        """Add a sentence about a decision of the importer, once."""
+        """Add a sentence about an importer's decision, unless it has been added before."""
         if sentence not in self._notes:
             self._notes.append(sentence)
 
     def finished(self) -> ImportedScores:
         """Return all collected scores, items and decisions.
 
-        Raises ``InputError`` if there is no score, or the scores of a judge are numbers and words.
+        Raises ``InputError`` if there is no score, or a judge's scores are a mixture of numbers and words.
         """
         judges = {judge for _, judge in self._scores}
         for judge, words in self._words.items():
@@ -180,7 +180,7 @@ class Collector:
 
 
 def number_of(value: Any) -> float | str | None:
-    """Convert a value to a number; return None if it is missing, and its text if it is not a number."""
+    """Convert a value to a number; return None for a missing value, and the text of a value that is not a number."""
     if value is None:
         return None
     text = str(value).strip()
@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number in a field with a usual name of a label, such as ``label`` or ``human``."""
+    """Return the first number in a field with a common label name, such as ``human``; return None without one."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -203,12 +203,12 @@ def label_of(*metadata: Mapping[str, Any]) -> float | None:
 
 
 def is_label(name: str) -> bool:
-    """Return whether a field name is a usual name of a person's label."""
+    """Return whether a field name is a common name for a person's label."""
     return is_called(name, LABEL) or plain(name).startswith("human")
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value in a field with a usual name of an item id, such as ``item_id`` or ``id``."""
+    """Return the first value in a field with a common item id name, such as ``id``; return None without a value."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):
@@ -242,7 +242,7 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def content_id(*texts: str | None) -> str:
-    """Return a hash of texts as item id."""
+    """Return a hash of texts that can be used as an item id."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 

@@ -84,7 +84,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a file in a zip archive, even one compressed with Zstandard, which ``zipfile`` reads from Python 3.14 on."""
+    """Read a file from a zip archive, including Zstandard, which ``zipfile`` supports only since Python 3.14."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
@@ -128,7 +128,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
     )
     for scorer, score in (sample.get("scores") or {}).items():
         if is_label(scorer):
-            collector.note(f"label: scorer {scorer!r}, because its name means a person")
+            collector.note(f"label: scorer {scorer!r}, because its name refers to a person")
             collector.add_label(item_id, score.get("value"))
             continue
         votes = ((score.get("metadata") or {}).get("panel") or {}).get("votes")
@@ -142,7 +142,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """Return the text after the user's last message if tools were called, otherwise the text of the first choice."""
+    """Return a sample's answer: the text after the user's last message if tools were called, or the first choice."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
         return split_answer(messages)[1]

@@ -15,7 +15,7 @@ _TOOL = "Langfuse"
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read one file of scores, or an export's folder with ``scores`` and optionally ``observations_v2``.
+    """Read one file of scores, or an export folder with ``scores`` and optionally ``observations_v2``.
 
     Raises ``InputError`` if there are no scores, or a score has no trace.
     """

@@ -59,7 +59,7 @@ def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
 
 
 def _first(row: Mapping[str, Any], *paths: str) -> Any:
-    """Return the first present value; a path ``a.b`` is a column, or the field ``b`` in the column ``a``."""
+    """Return a row's first value at one of several paths; ``a.b`` is a column, or the field ``b`` of column ``a``."""
     for path in paths:
         value = row.get(path)
         if value is None and "." in path:

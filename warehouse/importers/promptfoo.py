@@ -1,7 +1,7 @@
 """Importer of promptfoo's results: the JSON document that ``promptfoo eval -o results.json`` writes.
 
-A test case with one provider's answer to one prompt is an item. An assertion is a judge, named after its metric or, if
-it has none, its type. Scores are read from single assertions, because ``namedScores`` are already weighted.
+A test case with one provider's answer to one prompt is an item. An assertion is a judge, named after the metric or the
+assertion type. Scores are read from single assertions, because ``namedScores`` are already weighted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
 
 
 def _components(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the result of each single assertion, including those in a set of assertions."""
+    """Yield the result of each single assertion, including assertions inside assertion sets."""
     for component in result.get("componentResults") or []:
         if component.get("componentResults"):
             yield from _components(component)

@@ -7,7 +7,7 @@ SCHEMES = ("s3", "gs", "az", "file")
 """URL schemes of stores: S3 and compatible services, Google Cloud Storage, Azure Blob Storage, local folder."""
 
 INDEX_FOLDER = "store"
-"""Name of the folder with the index and the lock of the lease, in a data folder that is a copy of a store."""
+"""Name of the subfolder for the index and the lease lock, in a data folder that is a copy of a store."""
 
 
 def usable_address(address: str) -> str:
@@ -29,15 +29,15 @@ def usable_address(address: str) -> str:
             f"{address}: the scheme of this URL is unknown; give a local path, or a URL with one of the schemes {names}"
         )
     if is_folder == bool(parts.netloc) or (is_folder and parts.path in ("", "/")):
-        expected = "folder; give it as file:///path/to/folder" if is_folder else "bucket; give it as s3://bucket/path"
-        raise ValueError(f"{address} has no {expected}; add it")
+        expected = "folder; write file:///path/to/folder" if is_folder else "bucket; write s3://bucket/path"
+        raise ValueError(f"{address} has no {expected}")
     if "//" in parts.path or {".", ".."} & set(parts.path.split("/")):
         raise ValueError(f"{address} has an empty or relative folder in its path; remove // and .. from the path")
     return address.rstrip("/")
 
 
 def locks_at_once(file: IO[str] | int, mode: int) -> bool:
-    """Lock an open file (``fcntl.LOCK_EX`` or ``LOCK_SH``); return False if another process holds the lock."""
+    """Try to lock an open file (``fcntl.LOCK_EX`` or ``LOCK_SH``); return False if another process holds the lock."""
     import fcntl  # not available on Windows, which can still fit tables
 
     try:
