@@ -1,4 +1,4 @@
-"""Admission of judges to a panel: statistics of each judge against the other judges, and the admission rule.
+"""Admission of judges to a panel: the admission rule, and statistics that compare each judge with the others.
 
 Low or negative agreement never excludes a judge, because on a confounded panel the best judge may disagree with the
 others.
@@ -23,11 +23,11 @@ _STANDARD_ERRORS = 3.0
 """Number of standard errors from zero within which an agreement may be due to chance."""
 
 _MOST_ALIKE, _MIN_ENTROPY = 0.95, 0.20
-"""Limits for the scores of a judge to be degenerate: share of the most frequent score, and entropy in bits."""
+"""Maximum share of the most frequent score, and minimum entropy in bits, of a judge that is not degenerate."""
 
 _MIN_RETURN, _MIN_RISE = 0.30, 0.25
 """Minimum agreement after realigning the rows, and minimum rise in agreement, to exclude a judge as misaligned.
-A good judge reaches this agreement; the rise is several times the gain of the best shift by chance."""
+Good judges reach this agreement. The minimum rise is several times as large as a rise by chance."""
 
 _MIN_GAIN = 0.05
 """Smallest gain in agreement from shifting the rows that CARE reports."""
@@ -39,7 +39,7 @@ _LACKING = 0.10
 """Share of missing scores, or of scores outside the scale, above which a judge counts as lacking scores."""
 
 _TIMES_AS_MANY = 2.0
-"""Multiple of the median judge's share of missing scores up to which a judge's own share is typical."""
+"""Limit of a typical share of missing scores, as a multiple of the median judge's share."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether a reversed scale explains the scores at least about as well as misaligned rows."""
+        """Whether a reversed scale explains the scores about as well as misaligned rows, or better."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
@@ -76,11 +76,11 @@ def check_panel(
     Parameters
     ----------
     scores : ScoreMatrix
-        Scores in the order of the source's rows, which the test for shifted rows needs.
+        Scores with the items in the order of the source's rows; the test for shifted rows needs this order.
     out_of_range : mapping judge -> count, optional
-        Scores that were set to NaN because they lie outside the declared scale.
+        Number of scores that were set to NaN because they lie outside the declared scale.
     text_mismatches : mapping judge -> count, optional
-        Number of rows in which the judge scored a text other than the item's.
+        Number of rows whose text differs from the text of the item.
 
     Returns
     -------
@@ -138,8 +138,8 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
     """Return whether an absent score means that the judge was not asked.
 
-    The rule may state this. Otherwise it is inferred on a crowd-sourced panel, or if most judges lack more than a tenth
-    of the scores and no score is ``outside`` a scale.
+    The rule may declare the meaning. Otherwise, the result is true on a crowd-sourced panel. The result is also true if
+    most judges lack more than a tenth of the scores and no score lies ``outside`` a scale.
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"
@@ -218,7 +218,7 @@ def concentration(column: Array) -> tuple[float, float]:
 
 
 def _standardise(column: Array) -> Array:
-    """Return the z-scores of a judge; missing scores and all scores of a constant judge are 0."""
+    """Compute the z-scores of a judge, with 0 for missing scores and for all scores of a constant judge."""
     present = ~np.isnan(column)
     count = max(int(present.sum()), 1)
     out = np.where(present, column, 0.0)

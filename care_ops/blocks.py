@@ -1,4 +1,4 @@
-"""Functions that process many items in blocks of rows, so that intermediate arrays stay in the processor's cache."""
+"""Functions that process many items in blocks of rows, to keep intermediate arrays in the processor's cache."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 BLOCK_ROWS = 16_384
-"""Number of rows in a block, which takes 2.6 MB with twenty judges. Fewer items form one block."""
+"""Number of rows in a block; with twenty judges, a block takes 2.6 MB. Fewer items form one block."""
 
 
 def blocks(items: int) -> Iterator[slice]:
@@ -19,7 +19,7 @@ def blocks(items: int) -> Iterator[slice]:
 
 
 def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
-    """Apply ``function`` to the arrays block by block; its value for an item must depend only on that item's rows.
+    """Apply a function to arrays block by block; each result row must depend only on the same row of the arrays.
 
     Parameters
     ----------

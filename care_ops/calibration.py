@@ -1,4 +1,4 @@
-"""Maps of a latent quality, which has no unit, to a scale of scores; each map relies on a declared assumption."""
+"""Maps from quality estimates without a unit to a scale of scores, each under a declared assumption."""
 
 import numpy as np
 import scipy
@@ -7,20 +7,20 @@ from care_ops.minimum_sizes import LABELS_TO_CONFIRM, LABELS_TO_SETTLE, MIN_LABE
 from care_ops.scores import Array, ranks, varies
 
 _INTERCEPT_SCALE, _SLOPE, _SLOPE_SCALE = 1.5, 1.5, 0.75
-"""Scale of the Cauchy prior of the logit's intercept, and location and scale of the Cauchy prior of its slope on a
-latent of variance one. They stabilise a fit to twenty labels, and their heavy tails allow good judges a steep slope."""
+"""Scale of the Cauchy prior on a logit's intercept, and location and scale of the Cauchy prior on the slope. The priors
+stabilise a fit to twenty labels. Heavy tails allow good judges a steep slope. The quality estimate has variance one."""
 
 _WIDEST, _GRID, _REFINED = 20.0, 41, 5
 """Initial range of the grid of intercepts and slopes, number of points per side, and number of refinements."""
 
 _LATENT = np.linspace(-12.0, 12.0, 961)
-"""Points at which the probability is computed, in standard deviations of the latent; others are interpolated."""
+"""Grid of quality estimates, in standard deviations; probabilities between grid points are interpolated."""
 
 
 def to_panel_scale(
     latent: Array, panel_mean: Array, ends: tuple[float, float] = (-np.inf, np.inf)
 ) -> tuple[Array, float, float]:
-    """Map ``latent`` to the location and spread of the panel's mean score by an increasing affine function.
+    """Shift and rescale ``latent`` to the location and spread of the panel's mean score.
 
     The map assumes that the panel's mean has the correct level and spread over all items. The spread is reduced if
     items would otherwise lie beyond the ends of the panel's scale.
@@ -38,7 +38,7 @@ def to_panel_scale(
     -------
     placed : (n,) array
     offset, unit : float
-        ``placed = offset + unit * latent``; the unit turns a latent standard deviation into points.
+        ``placed = offset + unit * latent``; ``unit`` converts standard deviations of ``latent`` to points.
     """
     scored = ~np.isnan(latent) & ~np.isnan(panel_mean)
     if not varies(latent[scored]):
@@ -52,7 +52,7 @@ def to_panel_scale(
 
 
 def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
-    """Map estimates by rank to values that fill [low, high] uniformly; ties share a value, and NaN stays NaN."""
+    """Spread estimates uniformly over [low, high] in the order of their ranks; ties share a value, NaN stays NaN."""
     filled = np.full(len(estimate), np.nan)
     scored = ~np.isnan(estimate)
     levels = (ranks(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
@@ -63,10 +63,10 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
 def to_labels(
     estimate: Array, labels: Array, weights: Array | None = None, *, declared: bool = False
 ) -> tuple[float, float] | None:
-    """Return (offset, unit) of the map ``offset + unit * estimate`` to the labels' scale; None without labels.
+    """Estimate the offset and the unit that map estimates to the scale of the labels; None without labels.
 
-    The slope is a posterior mean under a uniform prior from 0 to 1 on the correlation of estimates and labels. With too
-    few labels for a slope, or with equal labels, the map is a shift, shrunk by m / (m + 3).
+    In ``offset + unit * estimate``, the unit is a posterior mean under a uniform prior on [0, 1] for the correlation of
+    estimates and labels. With too few labels or equal labels, the unit is 1, and the shift is shrunk by m / (m + 3).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def to_labels(
     weights : (m,) array, optional
         Weight of each label (``FitLabels.weights``); ones by default.
     declared : bool
-        Whether a scale is declared. A slope of 1 is then a good guess, and more labels are required to change it.
+        Whether a scale is declared. If so, a unit of 1 is a good guess, and changing the unit requires more labels.
     """
     if len(labels) == 0:
         return None
@@ -93,7 +93,7 @@ def to_labels(
 
 
 def prevalence_threshold(estimate: Array, prevalence: float) -> float:
-    """Return the threshold above which a share ``prevalence`` of the estimates lies, ignoring NaN."""
+    """Return the threshold that a share ``prevalence`` of the estimates exceeds; NaN is ignored."""
     ordered = np.sort(estimate[~np.isnan(estimate)])
     above = round(prevalence * len(ordered))
     low, high = ordered[max(len(ordered) - above - 1, 0)], ordered[min(len(ordered) - above, len(ordered) - 1)]
@@ -103,24 +103,24 @@ def prevalence_threshold(estimate: Array, prevalence: float) -> float:
 def probability_curve(latent: Array, labels: Array, weights: Array | None = None) -> tuple[Array, Array] | None:
     """Estimate P(label = 1) as a function of the latent quality by Bayesian logistic regression.
 
-    The result is the mean over the posterior of intercept and slope, because few labels do not determine the slope. It
-    is computed by quadrature on a grid that is narrowed around the posterior.
+    The result is a mean over the posterior of intercept and slope, because few labels do not determine the slope. The
+    mean is computed by quadrature on a grid that is narrowed around the posterior.
 
     Parameters
     ----------
     latent : (m,) array
-        Latent quality of the labelled items, in units in which it has mean 0 and variance 1 over all items. Each value
-        must come from a fit without the item's own label; otherwise the slope is too steep.
+        Latent quality of the labelled items, scaled to mean 0 and variance 1 over all items. Each value must come from
+        a fit without the item's own label; otherwise the slope is too steep.
     labels : (m,) array
-        Labels of 0 or 1, or the share of 1 among several labels of an item.
+        Label of each item: 0, 1, or the share of ones if the item has several labels.
     weights : (m,) array, optional
         Weight of each label (``FitLabels.weights``); ones by default.
 
     Returns
     -------
     latent, probability : increasing (k,) arrays, or None
-        None if there are fewer than ``LABELS_TO_CONFIRM`` labels, if all are equal, or if they do not rise with the
-        latent.
+        None if there are fewer than ``LABELS_TO_CONFIRM`` labels, if all labels are equal, or if labels do not rise
+        with quality.
     """
     if len(labels) < LABELS_TO_CONFIRM or np.ptp(labels) == 0:
         return None

@@ -28,7 +28,7 @@ Absent = Literal["auto", "failed", "not_asked"]
 Placement = Literal["panel", "weights"]
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
-"""Aggregators that every command runs unless others are named; the first gives the recommended estimate."""
+"""Default aggregators of every command; the first one gives the recommended estimate."""
 
 AGGREGATORS = (
     *DEFAULT_AGGREGATORS,
@@ -42,7 +42,7 @@ AGGREGATORS = (
     "best_judge",
     "care_tensor_paper",
 )
-"""Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
+"""Names of all aggregators (keys of ``aggregators.registry.REGISTRY``), in display order."""
 
 PAPER_PROFILE: dict[str, Any] = {
     "aggregators": ("care_svd", "care_tensor_paper", "mv", "avg", "ws", "uws", "dawid_skene", "glad", "mace"),
@@ -51,12 +51,12 @@ PAPER_PROFILE: dict[str, Any] = {
 """Settings of ``profile: paper``: Algorithms 1 and 2 as written, and the baselines of the paper's tables."""
 
 LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "care_tensor_paper"))
-"""Aggregators other than ``best_judge``, which needs labels, and ``care_tensor_paper``, which rejects panels whose
-third moment shows no states."""
+"""All aggregators except two: ``best_judge`` needs labels, and ``care_tensor_paper`` rejects panels whose third moment
+shows no states."""
 
 
 NOTHING_ELSE = {"extra": "forbid"}
-"""The ``__pydantic_config__`` of a settings class that is read from a file: unknown keys are rejected."""
+"""Value of ``__pydantic_config__`` that makes a settings class reject unknown keys of a file."""
 
 
 _ATTRIBUTE = re.compile(r"^(\w+(?:, \w+)*) : (?:\{(.*)\})?.*$")
@@ -91,7 +91,7 @@ def _bounded(kind: type) -> dict[str, TypeAdapter[Any]]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Return the description of each field of a settings class from its docstring, the allowed values first."""
+    """Parse the docstring of a settings class into a description of each field, with the allowed values first."""
     lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
     words_of: dict[str, list[str]] = {}
     names: list[str] = []
@@ -108,7 +108,7 @@ def explained(kind: type) -> dict[str, str]:
 
 
 def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fit settings with the defaults of their ``profile``; explicit settings override the defaults.
+    """Complete fit settings with the defaults of the chosen ``profile``; explicit settings take precedence.
 
     Raises ``InputError`` if the profile is neither ``care`` (the defaults) nor ``paper``.
     """
@@ -175,7 +175,7 @@ class StructureConfig:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Declared scale and prevalence of quality, which are the same for every aggregator of a fit.
+    """Declared scale and prevalence of quality, shared by all aggregators of a fit.
 
     Attributes
     ----------
@@ -197,12 +197,12 @@ class Calibration:
 
 
 POSITION = "position"
-"""Name of the feature for the position of each row in its file; ``not_quality`` has it if rows are in random order."""
+"""Feature name for the position of a row in the file; it belongs in ``not_quality`` if rows are in random order."""
 
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Settings that a fit depends on in addition to the scores.
+    """Settings that determine a fit of given scores.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class FitConfig:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FitConfig:
-        """Build the configuration from a flat mapping of options; ``calibrate`` declares the scale of quality."""
+        """Build the configuration from a flat mapping of options, where ``calibrate`` sets ``calibration.scale``."""
         options = with_profile(options)
         return cls(
             **named(cls, options),

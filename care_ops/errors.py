@@ -1,4 +1,4 @@
-"""Errors that CARE raises, and functions that format their messages.
+"""Errors that CARE raises, and functions that format error messages.
 
 Each message states the problem, the place and the remedy.
 """
@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 _LISTED = 12
 
 _LONGEST, _END = 400, 270
-"""Maximum length in characters of a message about external input, and of its end, which states the remedy."""
+"""Maximum length of a message and of the part at the end that states the remedy, in characters."""
 
 _CLAUSE = re.compile(r"(?<=[;.])\s|,\s(?=where )")
 
@@ -39,7 +39,7 @@ class FitError(CareError):
 
 
 class JudgeError(CareError):
-    """Error for a judge that cannot be built or does not answer in the form of its specification."""
+    """Error for a judge that cannot be built, or whose answer does not match the judge's specification."""
 
 
 class WarehouseError(CareError):
@@ -52,7 +52,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def misspelt(names: Collection[str], expected: Iterable[str]) -> list[str]:
-    """Return a question for each expected column whose name resembles that of an existing column.
+    """Return a question for each expected column that may be misspelt in the table.
 
     Examples
     --------
@@ -76,16 +76,16 @@ def release() -> str:
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
-    """Join the first ``most`` names for a sentence, and add the number of the other names."""
+    """Join the first ``most`` names with commas, and add the number of the remaining names."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
 @contextmanager
 def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
-    """Convert errors of other libraries in the block to one-line errors of class ``kind``.
+    """Convert the exceptions of other libraries in a ``with`` block to one-line errors of class ``kind``.
 
-    If ``where`` is a list, the message names its last entry.
+    If ``where`` is a list, the message names the last entry of the list.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Wrap a function in ``guard``; messages name its first argument if that is a path, else ``what``."""
+    """Return a decorator that applies ``guard`` and names the first argument if it is a path, else ``what``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -119,9 +119,9 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 
 
 def sentence(text: str) -> str:
-    """Convert a text to one line without control characters; replace the middle of a long text by dots.
+    """Convert a text to one line of limited length, without control characters.
 
-    The end, which states the remedy, is kept. It starts with a full sentence or clause if possible.
+    Dots replace the middle of a long text. The end, which states the remedy, is kept and starts a clause if possible.
     """
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:

@@ -98,12 +98,12 @@ class CareEstimator:
     placement: Placement = FitConfig.placement
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: N803  # scikit-learn's name
-        """Fit the aggregator to scores ``X`` (n, p) and optional labels ``y`` (n,), with NaN for no label.
+        """Fit the aggregator to scores ``X`` (n, p) and optional labels ``y`` (n,), where NaN means no label.
 
         Raises
         ------
         ArrayError
-            ``X`` is not a matrix of numbers, or ``y`` differs from it in length.
+            ``X`` is not a matrix of numbers, or ``y`` has a different length.
         FitError
             The scores do not determine an estimate.
         """
@@ -135,7 +135,7 @@ class CareEstimator:
         ArrayError
             ``X`` and the fit differ in the number of columns.
         FitError
-            One item's scores do not determine its estimate closely enough.
+            The scores of one item do not determine the estimate of this item closely enough.
         """
         if not hasattr(self, "_frozen"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call `fit` first")
@@ -176,7 +176,7 @@ class CareEstimator:
         )
 
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
-        """Convert an array to a score matrix whose generated item and judge names keep the order of the array."""
+        """Convert an array to a score matrix, with generated item and judge names that keep the order of the array."""
         values = _numbers(X)
         n, p = values.shape
         judges = tuple(f"{column:05d}" for column in range(p))

@@ -22,11 +22,11 @@ from care_ops.structure.program import Structure
 from care_ops.threads import one_blas_thread
 
 Watch = Callable[[str, int, int], None]
-"""Progress callback, which takes the current step, the number of finished steps and the number of all steps."""
+"""Progress callback that takes the current step, the number of finished steps and the total number of steps."""
 
 
 def unwatched(_what: str, _done: int, _total: int) -> None:
-    """Ignore all progress reports: the default ``Watch``."""
+    """Ignore progress reports; this is the default ``Watch``."""
 
 
 Solve = Literal["exactly", "roughly", "not"]
@@ -37,7 +37,7 @@ THIRD_MOMENTS = frozenset(("care_tensor", "care_tensor_paper"))
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of the fit of one panel, in the order of the given scores.
+    """Result of fitting one panel, with items and judges in the order of ``scores``.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def fit_panel(
     labels : FitLabels
         Labels that the fit may use.
     solve : {"exactly", "roughly", "not"}
-        Whether to solve the structure to its certificate, roughly (precise enough for a resample), or not at all.
+        Precision of the structure: until the certificate holds, rough (enough for a resample), or no structure.
     weights_only : bool
         Whether the caller reads only weights and loadings (``Problem.weights_only``).
 
@@ -111,7 +111,7 @@ def fit_panel(
 def try_structure(
     moments: Moments, config: StructureConfig, judges: Sequence[str], *, roughly: bool = False
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
-    """Solve the structure of a panel; return the structure, its details and, if there is none, the reason."""
+    """Solve the structure of a panel, and return the structure, details and any failure message."""
     try:
         structure, details = fit_structure(moments, config, judges, roughly=roughly)
         return structure, details, {}
@@ -141,7 +141,7 @@ def run_aggregators(
     Parameters
     ----------
     scores : ScoreMatrix
-        Scores with items and judges in any order, which the aggregates keep.
+        Scores with items and judges in any order; the aggregates keep this order.
     moments, structure :
         Moments and structure of the scores in canonical order.
 

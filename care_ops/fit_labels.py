@@ -1,4 +1,4 @@
-"""Labels for a fit, with their weights and the probabilities with which items were drawn."""
+"""Labels for a fit, with weights and sampling probabilities."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class FitLabels:
     Attributes
     ----------
     labels : mapping item_id -> label
-        Finite label of each item, on the scale of the gold; an item with several labels has their mean.
+        Finite label of each item on the scale of the gold labels, or the mean if an item has several labels.
     counts : mapping item_id -> float
         Weight of an item's label relative to a single label; 1 for items without an entry.
     sample : mapping item_id -> probability, optional
-        Labelled items from which estimates for all items (a rate, a calibrated probability) are valid, and the
-        probability with which each item was drawn. None if all labelled items were drawn at random.
+        Probability with which each item of the probability sample was drawn. Only this sample gives valid estimates for
+        all items, such as a rate. None if all labelled items were drawn at random.
     shares : bool
-        Whether each individual label is 0 or 1, so that the mean of several labels is a share.
+        Whether each individual label is 0 or 1; the mean of several labels is then a share.
     repeats : tuple of str
         Sentences about the agreement of several labels of one item.
     """
@@ -51,7 +51,7 @@ class FitLabels:
 
     @classmethod
     def of(cls, labels: Labels) -> FitLabels:
-        """Build the fit labels from all labels, with the probability sample that estimates may use."""
+        """Build the labels of a fit from a ``Labels`` object and its probability sample."""
         return cls(labels.values, labels.counts, labels.sample, labels.binary, tuple(labels.repeats()))
 
     @property
@@ -61,11 +61,11 @@ class FitLabels:
 
     @property
     def left_out(self) -> int:
-        """Number of labelled items that the fit uses, but that are not in the probability sample."""
+        """Number of labelled items outside the probability sample."""
         return 0 if self.sample is None else len(self.labels) - len(self.sample)
 
     def content(self) -> list[tuple[str, float, float, float | None]]:
-        """Return each item with its label, weight and probability, sorted, for the hash of the inputs."""
+        """Return a sorted list of (item, label, weight, probability) for the hash of the inputs."""
         return [(i, self.labels[i], self.counts.get(i, 1.0), self.chance_of(i)) for i in sorted(self.labels)]
 
     def chance_of(self, item_id: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Approximation of a fit by a function of one item's scores, which can score new items without a new fit."""
+"""Approximation of a fit by a function of one item's scores; the function scores new items without a new fit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _MOST_KNOTS = 101
 _FOLDS = 5
 
 FAITHFUL = 0.98
-"""Minimum share of an aggregate's held-out variance that a frozen function must explain to be applied."""
+"""Minimum share of held-out variance that a frozen function must explain before it may score new items."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Frozen:
     mean, sd : (p,) arrays
         Mean and standard deviation by which each judge's scores are standardised.
     knots, heights : tuple of p arrays
-        Scores of each judge, and the normal scores that they had in the fit's panel; the curve is linear between them.
+        Scores of each judge and the corresponding normal scores in the fit; values between knots are interpolated.
     coefficients : (2 p,) array
     fidelity : float
         Share of the aggregate's held-out variance that the function explains (five folds).
@@ -57,8 +57,8 @@ class Frozen:
         """
         if self.fidelity < FAITHFUL:
             raise FitError(
-                "new items cannot be scored: an estimate of this fit does not follow from one item's scores, which "
-                f"explain {self.fidelity:.2f} of its variance (minimum {FAITHFUL}); fit all items together"
+                f"new items cannot be scored: one item's scores explain only {self.fidelity:.2f} of the variance of "
+                f"this fit's estimates (minimum {FAITHFUL}); fit all items together"
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:
@@ -75,16 +75,16 @@ class Frozen:
 
 
 def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
-    """Approximate one aggregate by a function of the scores; see ``freeze_all``."""
+    """Approximate one aggregate by a function of one item's scores; see ``freeze_all``."""
     return freeze_all(scores, {"": estimate})[""]
 
 
 def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str, Frozen]:
-    """Approximate each aggregate of a panel by a function of the scores, by least squares.
+    """Approximate each aggregate of a panel by a function of one item's scores, by least squares.
 
     A QR decomposition reduces the rows of each fold to a triangular factor (Golub and Van Loan, Matrix Computations,
-    5.3). The five factors give the fit on all items and its cross-validation. With many items, evenly spaced ones are
-    used (``care_ops.samples``).
+    5.3). The five factors give the fit on all items and its cross-validation. With many items, an evenly spaced subset
+    is used (``care_ops.samples``).
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
 def _least_squares(
     features_of: Callable[[Array], Array], values: Array, scored: NDArray[np.intp], target: Array
 ) -> tuple[Array, Array]:
-    """Return coefficients with intercept (2 p + 1, k), and the explained share of held-out variance (k,)."""
+    """Return least-squares coefficients with intercepts (2 p + 1, k) and explained shares of held-out variance (k,)."""
     width = 2 * values.shape[1] + 1
     triangles = [np.zeros((0, width + target.shape[1])) for _ in range(_FOLDS)]
     for rows in blocks(len(scored)):

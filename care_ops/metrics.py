@@ -14,7 +14,7 @@ from care_ops.scores import Array, correlation, ranks
 
 
 def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
-    """Return Spearman's rank correlation of two arrays (n,) over the entries that are not NaN in either.
+    """Compute Spearman's rank correlation of two arrays (n,), without the entries that are NaN in either array.
 
     The result is NaN with fewer than ``at_least`` common entries, or if one array is constant over them.
     """
@@ -23,9 +23,9 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
 
 
 def changed(one: Array, other: Array) -> Changed:
-    """Compare the rankings of the same items by two arrays (n,); among ties the first item ranks higher.
+    """Compare the rankings that two arrays (n,) give the same items; among ties, the first item ranks higher.
 
-    Values that differ by rounding errors are ties, and items at the median are in neither half.
+    Values that differ only by rounding errors are ties. Items at the median are in neither half.
     """
     a, b = (np.round((x - np.median(x)) / (np.std(x) or 1.0), 9) for x in (one, other))
     top = min(max(len(a) // 10, 1), len(a))
@@ -48,13 +48,13 @@ def evaluate(
     Parameters
     ----------
     estimate, gold : (n,) arrays
-        NaN if unknown. Gold of only 0 and 1 counts as binary.
+        Estimates and gold labels, with NaN for unknown values. Gold labels that are all 0 or 1 count as binary.
     threshold : float, optional
         ``estimate > threshold`` decides Q = 1.
     scale : (low, high), optional
         The score scale, for the uniform fill.
     sd, p_quality : (n,) arrays, optional
-        Standard deviation and P(Q = 1) of the estimates. Without ``sd``, an estimate near the threshold is uncertain.
+        Standard deviation and P(Q = 1) of the estimates. By default, uncertainty is the closeness to the threshold.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def is_binary(gold: Array) -> bool:
 
 
 def auc(estimate: Array, gold: Array) -> float | None:
-    """Return the area under the ROC curve for gold of two values (ties count half); None if gold has one value."""
+    """Compute the area under the ROC curve, with ties counted as one half; None if gold has only one value."""
     positive = gold == max(gold, default=0)
     m, n = int(positive.sum()), int((~positive).sum())
     if m == 0 or n == 0:
@@ -112,7 +112,7 @@ def tau(estimate: Array, gold: Array) -> float | None:
 
 
 def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | None:
-    """Return how well uncertainty ranks the errors: 0 for a random order, 1 if every error comes last.
+    """Measure how well uncertainty ranks errors: 0 for a random order, 1 if the errors are the most uncertain.
 
     The measure is the area under the risk-coverage curve (Geifman and El-Yaniv, 2017), rescaled to give 0 and 1 for
     these two orders. The result is None if no decision is wrong, or if all are wrong.
@@ -120,7 +120,7 @@ def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | 
     Parameters
     ----------
     uncertainty : (n,) array
-        Ties are averaged over their orders.
+        Uncertainty of each decision; the measure averages over all orders of tied decisions.
     wrong : (n,) array of bool
     """
     n, errors = len(wrong), int(wrong.sum())
@@ -135,7 +135,7 @@ def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | 
 
 
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
-    """Return the expected calibration error over ``bins`` bins of equal width."""
+    """Compute the expected calibration error over ``bins`` bins of equal width."""
     place = np.minimum((probability * bins).astype(int), bins - 1)
     excess = np.bincount(place, probability - gold, bins)
     return float(np.abs(excess).sum()) / len(gold)

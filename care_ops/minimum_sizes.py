@@ -7,13 +7,13 @@ MIN_COLUMNS = 2
 """Minimum number of columns of an array for means and votes; other methods need ``MIN_JUDGES``."""
 
 JUDGES_OF_FOUR_STATES = 7
-"""Minimum number of judges for the paper's Algorithm 2, by Kruskal's condition on three views with a constant each."""
+"""Minimum number of judges for the paper's Algorithm 2, from Kruskal's condition on three views plus a constant."""
 
 MIN_DISTINCT_JUDGES = 4
-"""Minimum number of distinct judges to test for one common factor, which fits any correlations of three judges."""
+"""Minimum number of distinct judges to test for one common factor; three judges always fit one factor."""
 
 FOLLOWS = 0.5
-"""Spearman correlation from which a factor is reported to follow a text feature."""
+"""Minimum Spearman correlation for a report that a factor follows a text feature."""
 
 MIN_ITEMS = 10
 """Minimum number of items for a correlation or a factor; with fewer, a correlation of .6 may be due to chance."""
@@ -28,7 +28,7 @@ MIN_SCORES_TO_DESCRIBE = 20
 """Minimum number of scores of a judge or a column to describe its range, spread, agreement and kind."""
 
 MIN_LABELS = 5
-"""Minimum number of labels of a system or a judge, from different split units, for a report or a correction."""
+"""Minimum number of labels, from different split units, to report on or to correct a system or a judge."""
 
 LABELS_TO_SETTLE = 10
 """Minimum number of labels that can settle an ambiguous panel; with fewer, the model is overconfident."""

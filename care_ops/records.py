@@ -22,7 +22,7 @@ class AsLists:
     """Annotation for arrays that are stored as nested lists of numbers and null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the pydantic schema of arrays as nested lists; other content raises ``ValueError``."""
+        """Return the pydantic schema that parses nested lists into an array, or raises ``ValueError``."""
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(_numbers)
@@ -62,7 +62,7 @@ class JudgeCheck:
     agreement : float or None
         Correlation with the mean of the other judges; None if it is undefined.
     out_of_range : int
-        Scores that were dropped because they lie outside the judge's declared scale.
+        Number of scores that were dropped because they lie outside the judge's declared scale.
     """
 
     judge: str
@@ -78,7 +78,7 @@ class JudgeCheck:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Duality gap of a solution, which bounds the distance of its objective from the optimum.
+    """Duality gap of a solution: an upper bound on the distance between the objective and the optimum.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Result of one aggregator; fields that the method does not define are None.
+    """Result of one aggregator, with None in each field that the aggregator does not estimate.
 
     Attributes
     ----------
@@ -119,8 +119,8 @@ class Aggregate:
     loadings : (p, h) array, optional
         Loading of each judge on each factor.
     latent : (n,) array, optional
-        Quality before it was mapped to the panel's scale. For most aggregators it does not depend on the
-        judges' scales.
+        Quality estimate before the mapping to the panel's scale. For most aggregators, the judges' scales do
+        not affect these values.
     labels_used : int
         Number of labels that the estimate uses.
     details : dict
@@ -141,7 +141,7 @@ class Aggregate:
     def mapped(
         self, items: Callable[[Array], Array], judges: Callable[[Array], Array] = lambda same: same
     ) -> Aggregate:
-        """Return a copy with ``items`` applied to the arrays by item, and ``judges`` to the arrays by judge."""
+        """Return a copy with ``items`` applied to each array over items, and ``judges`` to each array over judges."""
         maps = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
         arrays = {name: values for name in maps if (values := getattr(self, name)) is not None}
         return replace(self, **{name: maps[name](values) for name, values in arrays.items()})
@@ -159,7 +159,7 @@ class Intervals:
     loadings_lo, loadings_hi : (p, h) arrays, optional
         Ends of the intervals of the loadings. The factors of each resample are matched to the columns by direction.
     resamples : int
-        Number of resamples in which the aggregator has an estimate.
+        Number of resamples for which the aggregator returned an estimate.
     """
 
     judges: tuple[str, ...]
@@ -172,22 +172,22 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of one aggregate against gold; None for metrics that this kind of gold does not define.
+    """Metrics that compare one aggregate with gold labels; None for a metric that these labels do not allow.
 
     Attributes
     ----------
     n : int
         Items with both an estimate and gold.
     tau : float
-        Kendall's tau-b (order). For gold with two values, ``order`` is the AUC instead, because tau-b rewards ties.
+        Kendall's tau-b, a metric of the order. With two gold values, ``order`` is the AUC, because tau-b rewards ties.
     auc : float
-        Area under the ROC curve (order; only for gold with two values).
+        Area under the ROC curve, a metric of the order; only for gold with two values.
     mae : float
-        Mean absolute error on the scale as estimated (order and scale together).
+        Mean absolute error of the estimates, a metric of order and scale.
     mae_filled : float
-        Mean absolute error after the estimates are mapped to fill the scale uniformly (order alone).
+        Mean absolute error after the estimates are spread uniformly over the scale by rank, a metric of the order.
     accuracy, balanced_accuracy : float
-        Share of correct decisions at the aggregate's threshold, and the mean of this share over both classes (binary).
+        For binary gold: share of correct decisions at the threshold, and the mean of this share over both classes.
     risk_coverage : float
         Gain from ranking the decisions by uncertainty (``metrics.risk_coverage_gain``).
     calibration_error : float
@@ -217,15 +217,15 @@ class Comparison:
     Attributes
     ----------
     difference, lo, hi : float
-        The difference and the ends of its interval. Without labels, they are in points of the estimate, or for pairwise
-        items in log odds of winning; with labels, in points of the labels or shares of wins.
+        The difference and the ends of its interval. The unit without labels is a point of the estimate, or for pairwise
+        items the log odds of winning. The unit with labels is a point of the labels, or for pairwise items a win share.
     units : int
         Number of split units from which the difference was computed.
     labels_used : int
         Number of labels that corrected the difference. If it is 0, the difference includes all errors that the judges
         share.
     trust : float or None
-        1 without labels, and None with labels; older releases stored the weight of the estimates.
+        1 without labels, and None with labels. Older versions stored the weight of the estimates here.
     """
 
     first: str
@@ -245,11 +245,11 @@ class ChangePoint:
     Attributes
     ----------
     run_date : int
-        Most likely day of the change.
+        Most likely day of the change, as a ``date`` ordinal.
     detected : int
-        Day on which there was enough evidence.
+        First day with enough evidence, as a ``date`` ordinal.
     shift : float
-        Mean difference from ``run_date`` until ``detected``, in shares of the scale.
+        Mean change of the scores from ``run_date`` until ``detected``, as a share of the scale.
     """
 
     run_date: int
@@ -262,6 +262,6 @@ class ChangePoint:
         return "rose" if self.shift > 0 else "fell"
 
     def __str__(self) -> str:
-        """Return the size and the days of the change, in words that follow ``direction`` in a sentence."""
+        """Return the size and the days of the change as a phrase that can follow ``direction`` in a sentence."""
         days = (date.fromordinal(day).isoformat() for day in (self.run_date, self.detected))
         return "by {:.3f} of the scale on {} (detected on {})".format(abs(self.shift), *days)

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_ITEMS = 50_000
-"""Maximum number of items in a sample. A correlation over as many items has a standard error of at most .0045, less
-than half a unit of the second decimal, to which it is printed."""
+"""Maximum number of items in a sample. A correlation over 50,000 items has a standard error of at most .0045. Printed
+correlations have two decimals, so this error is less than half a unit of the last digit."""
 
 
 def is_sampled(items: int) -> bool:
-    """Return whether there are so many items that descriptions use a sample."""
+    """Return whether descriptions of this number of items use a sample."""
     return items > MOST_ITEMS
 
 
@@ -28,5 +28,5 @@ def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def spread_rows(items: int, most: int) -> NDArray[np.intp]:
-    """Return at most ``most`` evenly spaced rows, in rising order; the array is empty if there are no items."""
+    """Return the indices of at most ``most`` evenly spaced rows, in rising order; empty without items."""
     return np.unique(np.linspace(0, items - 1, most).astype(np.intp)) if items else np.arange(0)

@@ -1,4 +1,4 @@
-"""Selection of penalties and of a panel's judges with a few labels, as in the paper."""
+"""Selection of penalties and judges with a few labels, as in the paper."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ GRIDS: dict[str, tuple[tuple[float, float | None], ...]] = {
 }
 """Pairs (gamma, tau) of the paper's appendix "Hyperparameter Tuning"; a tau of None means the default of this project.
 
-The values are the penalties of Algorithm 1. For CARE-SVD with the placement ``panel``, they are multiples of the rate
-from the theory, which depends on the number of items.
+The values are the penalties of Algorithm 1. For CARE-SVD with the placement ``panel``, they are multiples of the
+theoretical rate (``care_svd.penalty_rate``).
 """
 
 Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
@@ -37,14 +37,14 @@ Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """Pair of penalties of a grid, with its aggregate.
+    """One pair of penalties in a grid search, with the resulting aggregate.
 
     Attributes
     ----------
     gamma, tau : float
         Values of the grid; a tau of None means the default.
     config : StructureConfig
-        The penalties as multiples of the rate from the theory.
+        The penalties as multiples of the theoretical rate.
     value : float or None
         Value of the criterion, where higher is better; None if not computed.
     why_not : str or None
@@ -81,7 +81,7 @@ class Selection:
 
 
 def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw split units until they contain a given share of the items; return a mask (n,) of the drawn items.
+    """Draw split units that contain a given share of the items, and return a mask (n,) of the drawn items.
 
     Raises ``InputError`` if the share lies outside (0, 1), or all split units would be drawn.
     """
@@ -104,7 +104,7 @@ def forward(names: Sequence[str], error: Callable[[list[str]], float], patience:
     Parameters
     ----------
     error : callable
-        Error of a panel with the names added so far; ``inf`` without an estimate.
+        Function that returns the error of a panel of the given names, or ``inf`` if the panel has no estimate.
     """
     path, errors = list[str](), [error([])]
     best, waited = errors[0], 0
@@ -126,7 +126,7 @@ def fit_grid(
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> list[Candidate]:
-    """Fit the aggregator without labels for each pair of penalties of a grid, without computing the criterion.
+    """Fit the aggregator without labels at each pair of penalties of a grid; the criterion stays empty.
 
     Parameters
     ----------
@@ -167,9 +167,9 @@ def select_with_labels(
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> Selection:
-    """Select the penalties with the best aggregate on the labelled items.
+    """Select the penalties whose aggregate fits the labelled items best.
 
-    Labels select the penalties only; the aggregate does not use them.
+    Labels only select the penalties; the aggregate itself uses no labels.
 
     Parameters
     ----------

@@ -60,9 +60,9 @@ def joint_gaussian(
 ) -> GaussianDraw:
     """Draw scores from the joint Gaussian model with precision S - L (Assumptions 1 and 2 of the paper).
 
-    Loadings are orthonormal, and quality is the strongest factor. Quality loads on every judge with one sign,
-    confounders on about half of them with either sign; S has random edges of either sign. The smallest eigenvalue of
-    the precision is one.
+    Loadings are orthonormal, and quality is the strongest factor. Every judge loads on quality with the same sign.
+    About half of the judges load on each confounder, with random signs. S has edges with random signs. The smallest
+    eigenvalue of the precision is one.
     """
     upper = np.triu_indices(p, 1)
     edges = np.where(rng.random(len(upper[0])) < edge_density, rng.choice([-0.25, 0.25], len(upper[0])), 0.0)
@@ -88,7 +88,7 @@ _DENSITY = 0.4
 def four_state_mixture(
     rng: np.random.Generator, *, n: int, p: int, noise: float = 1.0, root: Array | None = None
 ) -> MixtureDraw:
-    """Draw scores from four Gaussian states with uniform means in (1, 4) and noise of covariance ``root root'``."""
+    """Draw scores from four Gaussian states, with means uniform on (1, 4) and covariance ``noise**2 root root'``."""
     means = rng.uniform(1.0, 4.0, (4, p))
     states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
     errors = rng.standard_normal((n, p))
@@ -97,7 +97,7 @@ def four_state_mixture(
 
 
 def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
-    """Draw scores from four states; judges in one third depend on one another (paper, "graph-aware" experiment).
+    """Draw scores from four states, with dependent judges in each third (paper, "graph-aware" experiment).
 
     Returns
     -------
@@ -136,23 +136,23 @@ class ConfoundedDraw:
 
 
 TableOfMeans = tuple[tuple[float, float, float], ...]
-"""Shifts of each view's mean score if Q = 1, if C = 1, and if both are 1; the third shift gives the means rank 4."""
+"""Shifts of each view's mean score for Q = 1, for C = 1, and for both at once; the third gives the means rank 4."""
 
 SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
     "aligned": ((2.0, 0.2, 0.3), (0.3, 1.0, 0.3), (0.3, -1.0, 0.3)),
     "unequal": ((0.5, 0.2, 0.3), (0.3, 1.0, 0.3), (0.3, -0.5, 0.3)),
     "leaky": ((0.5, 0.2, 0.3), (0.3, 1.5, 0.3), (0.3, -0.5, 0.3)),
 }
-"""Tables of means by view, which the paper does not specify. In each table, the first view follows quality, and the
+"""Tables of means by view; the paper does not specify them. In each table, the first view follows quality, and the
 confounder moves the other two views in opposite directions. ``aligned``: quality varies most, as the name of the regime
 requires; ``unequal``: the confounder varies most and does not cancel in the mean; ``leaky``: the confounder outweighs
-quality in the mean. Each judge's shifts are those of its view, multiplied by factors from (.5, 1.5)."""
+quality in the mean. A judge's shifts are the shifts of the judge's view times random factors from (.5, 1.5)."""
 
 
 def second_order_sufficient(
     rng: np.random.Generator, strength: float, table: TableOfMeans, *, truth: int, n: int = 50_000
 ) -> ConfoundedDraw:
-    """Draw from the paper's second-order-sufficient regime: three views of five judges, noise .1.
+    """Draw scores from the paper's second-order-sufficient regime, with three views of five judges and noise .1.
 
     P(C, Q) = (.2, .3, .3, .2) for 00, 01, 10, 11.
 
@@ -176,10 +176,10 @@ def second_order_sufficient(
 def second_order_insufficient(
     rng: np.random.Generator, strength: float, *, truth: int, n: int = 3_000
 ) -> ConfoundedDraw:
-    """Draw from the paper's second-order-insufficient regime: three views of twelve features, noise .1.
+    """Draw scores from the paper's second-order-insufficient regime, with three views of twelve features, noise .1.
 
-    All four states are equally likely. In each view, three features follow Q, eight follow C, and one follows both. A
-    shift is drawn from (.4, .8), which the paper leaves open. The mixed feature has an additional shift if Q and
+    All four states are equally likely. In each view, three features follow Q, eight follow C, and one follows both. The
+    paper does not specify shifts; here they come from (.4, .8). The mixed feature has an additional shift if Q and
     C are both 1; otherwise the four means of a view would have rank 3, but the paper assumes rank 4. At ``strength`` 0
     the confounder has no effect, and only two states remain.
 

@@ -1,4 +1,4 @@
-"""Limit of one BLAS thread for small problems, on which more threads are slower."""
+"""Limit of one BLAS thread, because more threads slow down small problems."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -14,5 +14,5 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
 @cache
 def _controller(_with_scipy: bool) -> ThreadpoolController:
-    """Return a cached controller of the loaded BLAS libraries, separately with and without the BLAS of scipy."""
+    """Return the controller of the loaded BLAS libraries, cached once without and once with scipy's BLAS."""
     return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""Removal of invisible characters, which would change the counts of words and characters in a text."""
+"""Removal of invisible characters, because they distort the counts of words and characters."""
 
 import re
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
 _OVERRIDES = "[\u202d\u202e]"
 
 _compiled = cache(re.compile)
-"""Compile a pattern once, when the first text needs it."""
+"""Cached version of ``re.compile``; each pattern is compiled at its first use."""
 
 
 def visible(text: str) -> str:
@@ -52,7 +52,7 @@ def visible(text: str) -> str:
 
 
 def has_invisible(texts: Sequence[str | None]) -> list[bool]:
-    """Return whether each text has invisible characters other than byte order marks and marks of right-to-left text.
+    """Check each text for invisible characters other than a byte order mark and marks of right-to-left text.
 
     Examples
     --------

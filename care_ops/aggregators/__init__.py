@@ -1,1 +1,1 @@
-"""Aggregators, which combine several scores of an item into one."""
+"""Aggregators: methods that combine several scores of an item into one score."""

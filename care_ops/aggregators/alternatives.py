@@ -1,4 +1,4 @@
-"""Label-free estimate, plausible alternatives, and concerns about the estimate."""
+"""Label-free estimate of a panel, with plausible alternatives and concerns about the estimate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 class LabelFree:
     """The label-free estimate of a panel, with its alternatives and concerns.
 
-    Every estimate has mean 0 and variance 1 over the items with a score, and is 0 on items without one.
+    Every estimate has mean 0 and variance 1 over the scored items, and is 0 on the other items.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class LabelFree:
     average : (n,) array
         The average after the removal of feature effects, the merging of duplicates and the exclusion of weak judges.
     factor : (n,) array
-        The common factor of the same judges.
+        The common factor of the judges in ``average``.
     latent : (n,) array
         The estimate, between ``average`` and ``factor``.
     share : float
@@ -51,12 +51,12 @@ class LabelFree:
     sd : (n,) array
         Standard deviation of each estimate due to the noise of the judges.
     weights : (p,) array
-        Weights of the judges in the estimate, without the removal of feature effects; the weights sum to one.
+        Weights of the judges in the estimate, which sum to one; the removal of feature effects does not change them.
     duplicates : Duplicates
     concerns : tuple of Concern
         Concerns, the most severe first.
     model : OneFactor or None
-        The common factor of the groups; None on a sparse panel.
+        The factor model after duplicates are merged; None on a sparse panel.
     weak : tuple of int
         Column indices of judges that are left out because they agree with no other judge.
     near_average : tuple of int
@@ -70,13 +70,13 @@ class LabelFree:
     alternatives : mapping name -> (n,) array
         Plausible other estimates: the common factor, and the mean of the families.
     sides : two (n,) arrays or None
-        The means of the two groups of judges that a second factor divides.
+        The mean scores of two groups of judges, divided by a second factor.
     without : (n,) array or None
         The average after regression on the feature that the estimate follows most.
     kept : (n,) array or None
         The average before the removal of feature effects from single judges; None if no effect was removed.
     effective_judges : float or None
-        Number of judges with independent errors that would be as accurate as the panel.
+        Number of independent judges whose mean would be as valid as the estimate.
     """
 
     plain: Array
@@ -114,7 +114,7 @@ class LabelFree:
 
     @cached_property
     def rivals(self) -> dict[str, Array]:
-        """Two plausible but different estimates, by name, between which labels can decide."""
+        """Two plausible but different estimates by name; labels can decide between them."""
         if self.sides is not None:
             return dict(zip(("first group of judges", "second group of judges"), self.sides, strict=True))
         if self.followed_feature is not None and self.without is not None:
@@ -180,7 +180,7 @@ def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Arra
 
 
 def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
-    """Return the mean scores of the two groups of judges that a second factor divides; None without such groups."""
+    """Average the scores of two groups of judges, divided by a second factor; None without such groups."""
     first = model.first_group
     if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
         return None

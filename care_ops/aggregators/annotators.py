@@ -21,9 +21,9 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     """Fit an annotator model to votes (whether a score lies above the cut) or, without a cut, to grades.
 
-    With a cut, the estimate is expit(log odds / p), the judges' mean evidence, and its threshold is .5. It ranks items
-    like the posterior, but does not saturate at 0 and 1. It is not a probability, because judges that share mistakes
-    make the posterior overconfident. Without a cut, the estimate is the expected grade.
+    With a cut, the estimate is expit(log odds / p), the judges' mean evidence, with the threshold .5. This estimate
+    ranks items like the posterior, but does not saturate at 0 and 1. It is not a probability, because judges that share
+    mistakes make the posterior overconfident. Without a cut, the estimate is the expected grade.
 
     Raises ``FitError`` if there are fewer than three judges, or if all votes are equal.
     """
@@ -59,8 +59,8 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(An
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
     """Convert scores to votes (n, p) from 0 to k - 1, with -1 for missing, and return the value (k,) of each vote.
 
-    With a cut, a vote is whether a score lies above it. Without a cut, votes are the panel's own scores if there are at
-    most ten different ones, otherwise ten bins of equal width.
+    With a cut, a vote is 1 if the score lies above the cut, else 0. Without a cut, each different score is a vote; more
+    than ten different scores are grouped into ten bins of equal width.
     """
     values = problem.scores.values
     present = ~np.isnan(values)

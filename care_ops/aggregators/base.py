@@ -1,4 +1,4 @@
-"""Base of the aggregators: their input (``Problem``) and their interface (``Aggregator``)."""
+"""Input (``Problem``) and interface (``Aggregator``) of all aggregators."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from care_ops.sparsity import comparable
 from care_ops.structure.program import Structure
 
 OF_SCORES = ("correlation", "scale", "standardised", "filled", "panel_mean", "ends")
-"""Cached properties of a ``Problem`` that depend only on its scores and its configuration, not on the aggregator."""
+"""Cached properties of a ``Problem`` that depend only on the scores and the configuration, not on the aggregator."""
 
 TOO_SPARSE = (
     "most judges scored less than half of the items, or two judges share no item, so correlations of judges are "
@@ -68,7 +68,7 @@ class Problem:
 
     @cached_property
     def correlation(self) -> Array:
-        """Correlation of the judges, shrunk so that it is invertible, shape (p, p)."""
+        """Correlation matrix of the judges, shrunk to be invertible, shape (p, p)."""
         return shrink(self.moments.correlation(), self.moments.n)[0]
 
     @cached_property
@@ -106,7 +106,7 @@ class Problem:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest value of all scores and of the ends of the declared scale."""
+        """Lowest and highest value among all scores and the ends of the declared scale."""
         values = self.scores.values
         low, high = self.config.scale or (np.inf, -np.inf)
         return min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
@@ -140,7 +140,7 @@ def check_size(scores: ScoreMatrix) -> None:
 
 
 def unit_weights(weights: Array) -> Array:
-    """Return the weights scaled so that their absolute values sum to one."""
+    """Scale weights to absolute values that sum to one."""
     return weights / np.abs(weights).sum()
 
 

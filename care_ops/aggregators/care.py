@@ -1,8 +1,8 @@
 """The recommended aggregator ``care``: the plain average, adjusted where the scores or labels support it.
 
-Without labels, the estimate is that of ``label_free``. With labels, it is the posterior mean of a Gaussian process that
-starts from the label-free estimate (``models.label_model``). Twenty binary labels of a probability sample also give a
-probability and a threshold (``calibration.probability_curve``).
+Without labels, ``label_free`` gives the estimate. With labels, the estimate is the posterior mean of a Gaussian process
+that starts from the label-free estimate (``models.label_model``). Twenty binary labels of a probability sample also
+give a probability and a threshold (``calibration.probability_curve``).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from care_ops.scores import Array, ranks, rows_of
 
 _FOLDS = 10
 _DISTINCT = 1e-3
-"""Relative singular value below which the regression drops a direction of the judges' scores."""
+"""Minimum relative singular value of a direction of the judges' scores that the regression keeps."""
 
 
 def care(problem: Problem) -> Aggregate:
@@ -37,7 +37,7 @@ def care(problem: Problem) -> Aggregate:
     Raises
     ------
     FitError
-        There are fewer than three judges or ten items, a judge does not vary, or all are duplicates of one judge.
+        There are fewer than three judges or ten items, a judge does not vary, or all judges are duplicates of one.
     """
     found = label_free(problem)
     details = {} if problem.weights_only else summary(problem, found)
@@ -86,7 +86,7 @@ def care(problem: Problem) -> Aggregate:
 
 
 def _digits(estimate: Array) -> int:
-    """Return the number of decimals that removes rounding errors, because tied votes must stay tied."""
+    """Return the number of decimals for rounding estimates; without rounding, numerical errors would break ties."""
     spread = float(np.nanstd(estimate))
     return 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
 
@@ -133,7 +133,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
 
 
 def oblique_factors(problem: Problem, found: LabelFree) -> Array:
-    """Return the scores (n, k) of obliquely rotated common factors; each correlates positively with the estimate."""
+    """Compute the scores (n, k) of oblique common factors, each signed to correlate positively with the estimate."""
     if problem.sparse:
         return found.factor[:, None]
     normal = factor_analysis.normal_scores(problem.standardised)
@@ -147,7 +147,7 @@ def oblique_factors(problem: Problem, found: LabelFree) -> Array:
 
 
 _LabelFit = Callable[[NDArray[np.intp], Array, Array | None], LabelledFit | None]
-"""Function of rows, their labels, and an optional estimate to compare with."""
+"""Function that fits labels; it takes row indices, the labels of these rows, and an optional estimate to compare."""
 
 
 def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
@@ -171,7 +171,7 @@ def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) ->
 
 
 def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Array, Array] | None:
-    """Calibrate P(Q = 1) by binary labels of a probability sample, with cross-fitted estimates."""
+    """Calibrate P(Q = 1) with binary labels of a probability sample and cross-fitted estimates."""
     item_ids = problem.scores.item_ids
     rows, labels = problem.labels.rows(item_ids)
     weights = problem.labels.weights([item_ids[int(row)] for row in rows])
@@ -190,7 +190,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """Return the feature that correlates most with the difference of the rivals; None if below ``FOLLOWS``."""
+    """Return the feature that correlates most with the difference between the rivals; None if below ``FOLLOWS``."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)

@@ -24,14 +24,14 @@ _TAU_STEP = 1.5
 
 
 EXACTLY, ROUGHLY = (1e-6, 20_000), (1e-3, 300)
-"""Relative duality gap and number of iterations at which a solve of the structure stops. A rough solve suffices for a
-resample, because its error is far below the spread between resamples."""
+"""Relative duality gap and number of iterations at which the solver stops. A rough solution suffices for a resample,
+because its error is far below the spread between resamples."""
 
 
 def fit_structure(
     moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, *, roughly: bool = False
 ) -> tuple[Structure, dict[str, float]]:
-    """Fit the sparse + low-rank structure of the shrunk correlation of a panel.
+    """Fit the sparse + low-rank structure of a panel to the shrunk correlation matrix.
 
     The penalties come from theory and from simulations of the paper's model, never from labels. If L is zero, tau is
     lowered until a factor appears, and the details report this.
@@ -47,7 +47,7 @@ def fit_structure(
     -------
     structure : Structure
     details : dict
-        ``gamma_n``, ``tau``, ``shrinkage`` and ``tau_lowered`` (number of times).
+        ``gamma_n``, ``tau``, ``shrinkage``, and ``tau_lowered``, the number of times that tau was lowered.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def fit_structure(
 def penalty_rate(correlation: Array, n: int) -> float:
     """Compute the penalty for ``gamma`` = 1 from the paper's theorem on sample complexity.
 
-    It is sqrt(log p / n) times the median diagonal entry of the inverse correlation.
+    The penalty is sqrt(log p / n) times the median diagonal entry of the inverse correlation matrix.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ def care_svd(problem: Problem) -> Aggregate:
     """Estimate E[Q | J] from the factor of L that represents quality (aggregator ``care_svd``).
 
     Without labels, quality is the leading factor; labels select factor and sign. The estimate has the location and
-    spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's w'J on raw scores (``weighted``)
-    without a posterior standard deviation.
+    spread of the panel's mean (``calibration.to_panel_scale``). With the placement ``weights``, the estimate is the
+    paper's w'J on raw scores (``weighted``), without a posterior standard deviation.
 
     Raises ``FitError`` if the panel has no structure, its low-rank part is zero, or the weights of w'J sum to zero.
     """
@@ -148,7 +148,7 @@ def care_svd(problem: Problem) -> Aggregate:
 
 
 def weighted(scores: Array, weights: Array) -> Array:
-    """Return the paper's aggregate w'J with weights that sum to one, as in its released code, shape (n,).
+    """Compute the paper's aggregate w'J, shape (n,), with weights that sum to one, as in the released code.
 
     Weights come from correlations and multiply raw scores. Judges with a wide scale therefore count for more, and
     negative weights move the location.

@@ -22,7 +22,7 @@ from care_ops.scores import Array
 from care_ops.structure.views import Views, partition
 
 _ITEMS_A_JUDGE = 10
-"""Minimum number of items per judge for the covariance within states, which is inverted."""
+"""Minimum number of items per judge for a covariance within states that can be inverted."""
 
 
 def care_tensor_paper(problem: Problem) -> Aggregate:
@@ -30,8 +30,8 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
 
     A. S of the sparse + low-rank program determines the views. B. The third moment is computed across the views. C, D.
     Alternating least squares decompose this moment into four components. E. The two states with the highest s_r =
-    v'mu_r are Q = 1, where v is the leading eigenvector of L. F. With labels, states are mapped to the nearest
-    prototypes instead. The posterior assumes Gaussian states with one full covariance.
+    v'mu_r get Q = 1, where v is the leading eigenvector of L. F. With labels, each state instead gets the Q of a
+    matching prototype (``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
 
     The paper leaves two choices open. The third moment does not determine the scale of its components; therefore scores
     are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus
@@ -96,7 +96,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:
-    """Estimate the covariance within states, Sigma of equation 1: the judges' covariance minus that of the means.
+    """Estimate the covariance within states (Sigma of equation 1): the judges' covariance minus the means' covariance.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
     -------
     within : (p, p) array, positive definite
     floored : int
-        Number of directions whose variance was raised to the minimum, because the means differ by more than the scores.
+        Number of directions whose variance was raised to the minimum, because the means vary more than the scores.
     """
     centred = means - weights @ means
     left = covariance - (centred.T * weights) @ centred
@@ -120,8 +120,8 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
     """Average the labelled items of each state (Q, C) = 00, 01, 10, 11 (step F), shape (4, p).
 
     The result is None if a state has no labelled item. Labels determine Q. For C, the direction between the means of
-    the two labels is projected out of the states' means. The axis along which the remainders differ most then divides
-    the items of each label, at their mean, into C = 0 and C = 1.
+    the two labels is projected out of the states' means. The axis with the largest remaining differences divides the
+    items of each label, at their mean, into C = 0 and C = 1.
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None

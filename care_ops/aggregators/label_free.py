@@ -6,8 +6,8 @@ judge are left out, and the common factor gets a share if it explains the judges
 The last two steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded
 panels, no combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
-Declared families do not weight judges. They separate feature effects from quality, and runs of one model from good
-judges.
+Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
+repeated runs of one model from good judges.
 """
 
 from collections.abc import Mapping
@@ -43,27 +43,27 @@ from care_ops.scores import Array, varies
 
 @dataclass(frozen=True)
 class Rules:
-    """Limits on the departures of the label-free estimate from the plain average.
+    """Limits on how far the label-free estimate departs from the plain average.
 
-    The values were chosen on recorded panels; ``make bench-real`` also chooses them without one data set at a time.
+    The values were chosen on recorded panels. ``make bench-real`` also repeats the choice without each data set.
 
     Attributes
     ----------
     weak : float
-        A judge is weak if its mean correlation with the others is clearly below this share of the median judge's.
+        A judge is weak if its mean correlation with the others is clearly below ``weak`` times the median judge's.
     factor_share : float
-        Share of the common factor in the estimate. The mean of two good estimates is better than each of them (Clemen,
+        Share of the common factor in the estimate. The mean of two good estimates is better than either (Clemen,
         International Journal of Forecasting 1989).
     most_misfit : float
-        Misfit of one common factor above which the factor has no share.
+        Maximum misfit of one common factor; with a larger misfit, the factor has no share.
     least_gain : float
         Minimum gain in the correlation with the common factor, according to the factor model. Weights with a smaller
         gain mostly add the judges' shared errors.
     most_weight : float
         Largest weight of a judge in the common factor, in multiples of an equal weight.
     near_average : float
-        Correlation with the mean of the others above which a judge gets at most an equal weight, because a judge that
-        copies the others would get a larger weight. On recorded panels no judge exceeds .91.
+        Maximum correlation with the mean of the others. A judge above it gets at most an equal weight; otherwise, a
+        judge that copies the others would get a larger weight. On recorded panels no judge exceeds .91.
     """
 
     weak: float = 0.25
@@ -77,11 +77,11 @@ class Rules:
 RULES = Rules()
 
 QUALITY_SHARE = 0.45
-"""Share of the common factor's variance that is quality rather than shared error, for ``effective_judges``. That number
-is within a factor of 1.5 of the one by gold labels on 9 of 13 recorded panels (``make bench-real``)."""
+"""Share of the common factor's variance that is quality, not shared error, for ``effective_judges``. On 9 of 13
+recorded panels, the result is within a factor of 1.5 of the number from gold labels (``make bench-real``)."""
 
 _CANCELLED = (
-    "care: no item ranks above another, because the judges' scores cancel, as those of two opposite judges do; "
+    "care: all items have the same estimate, because the judges' scores cancel, as with two opposite judges; "
     "add judges that score independently, or remove a judge whose scale is reversed"
 )
 
@@ -105,7 +105,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     Raises
     ------
     FitError
-        Fewer than three judges or ten items, a judge that does not vary, or only duplicates of one judge.
+        There are fewer than three judges or ten items, a judge does not vary, or all judges are duplicates of one.
     """
     if problem.sparse:
         return estimate_sparse_panel(problem)
@@ -180,11 +180,11 @@ def additive_mean(values: Array) -> Array:
 
 
 def effective_judges(validity: Array, correlation: Array, weights: Array) -> float:
-    """Return the number of independent judges whose mean is as valid as the estimate, between 1 and p.
+    """Compute the number of independent judges whose mean is as valid as the estimate, between 1 and p.
 
-    Validity is the correlation with quality. The formula of Spearman and Brown (1910) gives the validity of a mean from
-    that of a single judge. The squared validity of a single judge is the panel's mean, weighted by squared validity.
-    Judges without validity therefore do not lower the standard, but they lower the validity of the estimate.
+    Validity is the correlation with quality. The formula of Spearman and Brown (1910) relates the validity of a single
+    judge to the validity of a mean. Here, the squared validity of a single judge is the panel's mean, weighted by
+    squared validity. Judges without validity therefore lower the validity of the estimate, but not this standard.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def _in_units(problem: Problem, standardised: Array) -> Array:
 def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFactor]:
     """Find the duplicates of a panel, merge their scores, and fit the common factor.
 
-    Nothing is merged if the judges form two groups, because their agreement does not follow from a common factor then.
+    If the judges form two groups, nothing is merged, because no common factor explains the judges' agreement.
     """
     panel = _panel(_in_units(problem, cleaned), cleaned)
     duplicates, p = find_duplicates(panel.correlation, panel.items, _families(problem)), len(panel.correlation)
@@ -280,7 +280,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to sum to one, and cap each at ``most`` equal weights, or at one where ``equal`` is true."""
+    """Scale weights to a sum of one, and cap each at ``most`` equal shares, or at one share where ``equal`` is true."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

@@ -39,7 +39,7 @@ def common_factor(problem: Problem) -> Aggregate:
 
 
 def mean_of_families(problem: Problem) -> Aggregate:
-    """Average the means of the judges' families on the standardised scores (aggregator ``families``).
+    """Average the standardised scores within each family of judges, then over families (aggregator ``families``).
 
     Raises ``FitError`` if a judge does not vary.
     """
@@ -65,7 +65,7 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:
-    """Return the declared family of a judge; a judge without a declaration is its own family."""
+    """Return the declared family of a judge, or a unique name for a judge without a declared family."""
     return families.get(judge) or f"\0{judge}"
 
 

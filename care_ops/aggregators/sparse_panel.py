@@ -1,4 +1,4 @@
-"""The label-free estimate of a sparse panel, in which most judges scored few items."""
+"""Label-free estimate for a sparse panel, where most judges scored few items."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ SPARSE_SHARE = 0.5
 
 
 def estimate_sparse_panel(problem: Problem) -> LabelFree:
-    """Estimate quality on a sparse panel by the average of its common factor and its mean.
+    """Estimate quality on a sparse panel by averaging the common factor and the mean of the judges.
 
     A sparse panel determines only one factor, which may be quality or a bias that many judges share. Therefore the
     factor and the mean get equal weights.

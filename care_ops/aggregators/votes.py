@@ -12,8 +12,8 @@ from care_ops.sparsity import scales_are_unlike
 def majority_vote(problem: Problem) -> Aggregate:
     """Return the most frequent grade or, with a cut, the share of scores above the cut (aggregator ``mv``).
 
-    In a tie, the smaller grade is returned. With a cut, an item is positive if more than half of its scores are above
-    it. Raises ``FitError`` if the judges' scales are not comparable.
+    In a tie, the smaller grade is returned. With a cut, an item is positive if more than half of its scores exceed the
+    cut. Raises ``FitError`` if the judges' scales are not comparable.
     """
     values = problem.scores.values
     if scales_are_unlike(values):
@@ -47,8 +47,8 @@ def median(problem: Problem) -> Aggregate:
 def best_judge(problem: Problem) -> Aggregate:
     """Use the scores of the judge with the highest Kendall's tau with the labels (aggregator ``best_judge``).
 
-    A judge with a negative tau is not reversed. Raises ``FitError`` if all labels are equal, or no judge
-    correlates positively with them.
+    A judge with a negative tau is not reversed. Raises ``FitError`` if all labels are equal, or if no judge
+    correlates positively with the labels.
     """
     rows, labels = problem.labels.rows(problem.scores.item_ids)
     agreements = [_agreement(column[rows], labels) for column in problem.scores.values.T]

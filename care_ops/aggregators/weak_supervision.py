@@ -1,4 +1,4 @@
-"""Universal weak supervision: a mean with weights from the distances between judges, without confounders."""
+"""Universal weak supervision: a weighted mean, with weights from distances between judges and without confounders."""
 
 import numpy as np
 

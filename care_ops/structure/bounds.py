@@ -10,7 +10,7 @@ from care_ops.scores import Array
 
 @dataclass(frozen=True)
 class Misspecification:
-    """Error in the direction of quality of a one-factor model, and the bound on this error (thm:misspecification).
+    """Error of a one-factor model in the direction of quality, and an upper bound (thm:misspecification).
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class Misspecification:
     bound : float
         2 ||E|| / delta, which bounds ``deviation``.
     deviation : float
-        Distance ||v_1 - s u_1|| of the leading direction from that of quality, as unit vectors with signs aligned.
+        Distance ||v_1 - s u_1|| between the unit vectors of the leading direction and of quality, with signs aligned.
     """
 
     holds: bool
@@ -55,9 +55,9 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
 
 
 def eigengaps(low_rank: Array, factors: int) -> Array:
-    """Compute the eigengaps of L, which are positive if its eigenvectors are unique (prop:ident-stable, thm:exact).
+    """Compute the eigengaps of L; all are positive if the eigenvectors are unique (prop:ident-stable, thm:exact).
 
-    The columns of K_JH, if orthogonal (Assumption 2), are then the eigenvectors of L up to length, sign and order.
+    In this case, orthogonal columns of K_JH (Assumption 2) are the eigenvectors of L up to length, sign and order.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
     Returns
     -------
     (h,) array
-        Full-spectrum eigengaps of thm:approx, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, for the largest
-        eigenvalue first.
+        Full-spectrum eigengaps of thm:approx, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, in falling
+        order of the eigenvalues.
 
     Raises
     ------

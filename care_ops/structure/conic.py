@@ -1,4 +1,4 @@
-"""Solver of the sparse + low-rank program as a conic program, by cvxpy and Clarabel.
+"""Conic solver of the sparse + low-rank program, based on cvxpy and Clarabel.
 
 This solver is slower than ``program``, especially with fifty judges or more. CARE uses it only if ``program`` has not
 converged. Tests compare the two solvers.
@@ -17,13 +17,13 @@ from care_ops.scores import Array
 from care_ops.structure.program import Structure, relative_gap
 
 MOST_JUDGES = 60
-"""Largest number of judges for the conic program, which then takes about a minute and one gigabyte."""
+"""Largest number of judges for the conic solver; at this size it takes about a minute and one gigabyte of memory."""
 
 _TOLERANCE = 1e-8
 
 
 def sharpen(structure: Structure, sigma: Array) -> Structure:
-    """Solve the program again if a structure has not converged, and return the better of the two solutions.
+    """Solve the program again by the conic solver if a structure has not converged; return the better solution.
 
     The structure is returned unchanged if it has converged, if it has more than ``MOST_JUDGES`` judges, or if cvxpy is
     not installed.
@@ -47,7 +47,7 @@ def sharpen(structure: Structure, sigma: Array) -> Structure:
 
 
 def solve(sigma: Array, *, lambda_s: float, lambda_l: float) -> tuple[float, Array, Array]:
-    """Solve the program by Clarabel and return objective, S and L, which are shifted slightly to be feasible."""
+    """Solve the program with Clarabel, and return the objective, S and L; a small shift makes S and L feasible."""
     import cvxpy as cp
 
     theta, p = np.linalg.inv(sigma), len(sigma)
@@ -66,6 +66,6 @@ def solve(sigma: Array, *, lambda_s: float, lambda_l: float) -> tuple[float, Arr
 
 
 def _positive(matrix: Array) -> Array:
-    """Return the symmetric part of a matrix, shifted so that no eigenvalue is negative."""
+    """Return the symmetric part of a matrix, shifted to have no negative eigenvalue."""
     matrix = 0.5 * (matrix + matrix.T)
     return matrix - min(float(np.linalg.eigvalsh(matrix)[0]), 0.0) * np.eye(len(matrix))

@@ -1,4 +1,4 @@
-"""Factors of the low-rank part: their directions and signs, and rules that select the quality factor.
+"""Directions and signs of the factors of the low-rank part, and rules that select the quality factor.
 
 The result names the rule that selected the factor. No rule is right on every panel, so the pipeline also shows the
 choices of the other rules.
@@ -19,10 +19,10 @@ QualityRule = Literal["leading", "balance", "anchors"]
 _RELATIVE_RANK_TOLERANCE = 1e-6
 
 _MIN_MASS = 0.1
-"""Minimum share of tr L of a factor that a rule without labels can select as quality."""
+"""Minimum share of tr L that makes a factor a candidate for quality in rules without labels."""
 
 _MIN_GAIN = 1e-3
-"""Difference in evenness, in nats, between the two signs of a confounder below which its sign is uncertain."""
+"""Minimum difference in evenness, in nats, that decides between the two signs of a confounder."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def extract(low_rank: Array, correlation: Array) -> Factors:
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > _RELATIVE_RANK_TOLERANCE * max(float(np.trace(low_rank)), 1e-300)
     if not kept.any() or values[0] <= 1e-10:
-        raise FitError("factors: judges share no factor, because the low-rank part is zero; use `care`")
+        raise FitError("factors: the judges share no factor, because the low-rank part is zero; use `care`")
     values, vectors = values[kept], vectors[:, kept]
     vectors = np.column_stack([_oriented(u, correlation) for u in vectors.T])
     agreements = np.array([_agreement(u, correlation) for u in vectors.T])
@@ -139,11 +139,11 @@ def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
 
 
 def subtract_confounders(factors: Factors) -> Array:
-    """Return the weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
+    """Compute the weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
 
     If a confounder's loadings overlap with those of quality, the eigenvector of quality is tilted towards the
     confounder, and the subtraction corrects this. If the loadings are orthogonal, as the paper assumes, the subtraction
-    does harm. Each u_i gets the sign that leaves the weights more even, as in ``choose_by_balance``. If both signs are
+    is harmful. Each u_i gets the sign that leaves the weights more even, as in ``choose_by_balance``. If both signs are
     equally good, the confounder is not subtracted.
 
     Returns

@@ -1,9 +1,9 @@
-"""Sparse + low-rank structure of the judges' precision matrix, with a certificate.
+"""Sparse + low-rank structure of the judges' precision matrix, with a certificate of optimality.
 
 The convex program of Algorithm 1, step 2, minimises 1/2 ||Sigma^{-1} - R||_F^2 + lambda_s ||S||_1 + lambda_l tr L
 subject to L >= 0 and, where needed, R >= 0, where R = S - L estimates the observable precision Theta = K_JJ - K_JH
 K_HH^{-1} K_HJ. The solver is consensus ADMM, whose blocks have closed forms (Ma, Xue and Zou, Neural Computation 2013).
-The solver stops when the duality gap is small and the objective has settled; the change of the iterates has no effect.
+The solver stops when the duality gap is small and the objective has settled; it does not test changes of the iterates.
 """
 
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ def solve(
     lambda_s, lambda_l : float
         Penalties on ``||S||_1`` and ``tr L``; Algorithm 1's gamma and gamma * tau.
     tolerance : float
-        Relative duality gap to stop at.
+        Relative duality gap at which the solver stops.
     max_iterations : int
         Largest number of iterations; a solution that needs more has a certificate with ``converged=False``.
 
@@ -95,7 +95,7 @@ class _Consensus:
     """Consensus ADMM over copies (R, S, L[, P]) with the constraints R = S - L [and P = R].
 
     P, the positive semi-definite copy of R, is added only if R stays outside the cone. The copies form one array
-    (copies, p, p), because on small matrices the calls of numpy cost more than the arithmetic.
+    (copies, p, p), because many calls of numpy on small matrices would cost more than the arithmetic.
     """
 
     def __init__(self, sigma: Array, penalty: float, lambda_l: float) -> None:
@@ -160,7 +160,7 @@ class _Consensus:
         return np.stack([r, v[1] + 0.4 * excess, v[2] - 0.4 * excess, r])
 
     def _balance(self, before: Array) -> bool:
-        """Scale rho to balance the relative primal and dual residuals; return whether this was needed.
+        """Scale rho to balance the relative primal and dual residuals; return whether rho was changed.
 
         Absolute residuals would compare precisions with penalties, which may be a thousand times smaller (Wohlberg,
         "ADMM penalty parameter selection by residual balancing", 2017).
@@ -175,7 +175,7 @@ class _Consensus:
         return True
 
     def _certify(self) -> tuple[float, float, Array, Array]:
-        """Return a feasible primal value, a feasible dual value, and S and L of the primal point."""
+        """Compute the objectives of a feasible primal and dual point, and return both with the primal S and L."""
         sparse, low_rank = _symmetric(self.x[1]), _symmetric(self.x[2])
         lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
         if lowest < 0:
@@ -208,7 +208,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def _shrink_psd(a: Array, threshold: float) -> Array:
-    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone, to the lower triangle."""
+    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone; read the lower triangle."""
     values, vectors, failed = dsyevd(a)
     if failed:
         raise FitError("structure: an eigenvalue computation did not converge; check that the scores are finite")

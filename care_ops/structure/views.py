@@ -1,4 +1,4 @@
-"""Partition of the judges into three views, which have no strong edges of S between them."""
+"""Partition of the judges into three views, with no strong edges of S between the views."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ Views = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 def partition(sparse: Array) -> Views:
     """Pack the connected components of the graph |S| > epsilon into three views of similar size.
 
-    Epsilon, the tolerance of Algorithm 2, is the smallest at which no component has more than a third of the judges,
-    rounded up.
+    Epsilon, the tolerance of Algorithm 2, is the smallest value at which no component has more than a third of the
+    judges, rounded up.
 
     Parameters
     ----------
