@@ -1,1 +1,1 @@
-"""Statistical models of judges and items, fitted to arrays, that the aggregators use."""
+"""Statistical models of judges and items that the aggregators fit to arrays."""

@@ -13,13 +13,13 @@ from care_ops.samples import sampled_rows
 from care_ops.scores import Array
 
 _SMOOTHING = 0.01
-"""Count that Dawid-Skene adds to each answer of each class, because no answer may have the probability 0."""
+"""Count that Dawid-Skene adds to each answer in each class; it prevents probabilities of 0."""
 
 _SPAM_PRIOR, _STRATEGY_PRIOR = 0.5, 10.0
-"""Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on its answers if it does not."""
+"""Priors of MACE: Beta(.5, .5) on whether a judge knows the class, Dirichlet(10) on the answers without knowledge."""
 
 _LABEL_SD = 0.1
-"""Prior standard deviation of P(answer | class) in the label model, around its start."""
+"""Prior standard deviation of P(answer | class) around the starting value in the label model."""
 
 _RESTARTS, _MACE_ITERATIONS = 10, 50
 
@@ -48,12 +48,12 @@ class Crowd:
 
     @property
     def posterior(self) -> Array:
-        """P(class | answers), shape (n, k), which is overconfident if judges share mistakes."""
+        """P(class | answers), shape (n, k); this probability is overconfident if judges share mistakes."""
         return softmax(self.log_odds)[0]
 
 
 def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd:
-    """Fit a confusion matrix for each judge by EM, which starts from the vote shares (Dawid and Skene, 1979)."""
+    """Fit a confusion matrix for each judge by EM, starting from the vote shares (Dawid and Skene, 1979)."""
     own, last, change, joint = answers.own_class(), -np.inf, np.inf, np.empty(0)
     votes = answers.joint(own)
     total = votes.sum(axis=1, keepdims=True)
@@ -114,8 +114,8 @@ def _mace_from(answers: Answers, start: tuple[Array, Array]) -> tuple[Crowd, tup
 def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
     """Fit GLAD: P(correct) = sigmoid(ability of the judge x ease of the item) (Whitehill et al., NIPS 2009).
 
-    L-BFGS maximises the marginal posterior with N(1, 1) priors on ability and on log ease. Its gradient is that of EM's
-    expected log likelihood.
+    L-BFGS maximises the marginal posterior with N(1, 1) priors on ability and on log ease. The gradient equals the
+    gradient of EM's expected log likelihood.
 
     Parameters
     ----------
@@ -172,8 +172,8 @@ def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
 def label_model(answers: Answers) -> Crowd:
     """Estimate P(answer | class) from joint frequencies of answers (Ratner et al., AAAI 2019).
 
-    The estimate mu minimises the squared distances of mu P mu' from the joint answer frequencies of two judges, and of
-    the marginals from those of each judge. Missing answers are ignored, and all classes have equal probabilities P.
+    The estimate mu fits mu P mu' to the joint answer frequencies of each two judges, and mu P to the answer frequencies
+    of each judge, by least squares. Missing answers are ignored, and all classes have equal probabilities P.
     Each judge starts with 70 % correct answers; a normal prior at this start matters with many classes and few items.
     """
     together = answers.together() / answers.items

@@ -63,12 +63,12 @@ class Answers:
         return by_column.reshape(self.judges, self.classes, *by_column.shape[1:]).sum(axis=1)
 
     def own_class(self) -> Array:
-        """Return 1 where the grade of a column is the class, else 0, shape (columns, classes)."""
+        """Return indicators that the grade of a column equals a class, shape (columns, classes)."""
         return np.tile(np.eye(self.classes), (self.judges, 1))
 
 
 def softmax(joint: Array) -> tuple[Array, Array]:
-    """Return the softmax of each row, shape (n, k), and the log of each row's sum of exp(joint), shape (n,).
+    """Compute the softmax of each row, shape (n, k), and the log of each row's sum of exp(joint), shape (n,).
 
     Columns are copied to rows, because numpy computes maxima and sums over rows three times as fast.
     """

@@ -1,7 +1,7 @@
-"""Mixture components from the third moment across three views.
+"""Estimation of mixture components from the third moment across three views.
 
 Each view gets a constant column of ones. The moment of K affinely independent means then has rank K although the
-scores are centred, and the rows of the factors for the constant column determine the weights of the components.
+scores are centred. The factors' rows for the constant column determine the weights of the components.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from care_ops.scores import Array
 from care_ops.structure.views import Views
 
 _ATTEMPTS = 10
-"""Number of random contractions of a decomposition, or of its random starts."""
+"""Number of random contractions, or random starts, of one decomposition."""
 
 _LEAST_WEIGHT = 1e-3
-"""Minimum weight of a component, because the moment may give a smaller or negative weight."""
+"""Minimum weight of a component; smaller or negative weights from the moment are raised to this value."""
 
 
 def augmented_moment(moments: Moments, views: Views, scale: Array | None = None) -> Array:
-    """Return E[(1, y_1) (x) (1, y_2) (x) (1, y_3)] of the centred scores y of each view.
+    """Compute E[(1, y_1) (x) (1, y_2) (x) (1, y_3)] from the centred scores y of each view.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
     Returns
     -------
     weights : (k,) array
-        Positive; they sum to one.
+        Positive weights that sum to one.
     means : (k, p) array
-        In the order of the judges' columns.
+        Mean of each component, with the judges in column order.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
 
 
 def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
-    """Return the factor (1 + p1, k) of the first view, up to the scale of its columns."""
+    """Compute the factor (1 + p1, k) of the first view, up to column scales, by Jennrich's algorithm."""
     left, singular, right = np.linalg.svd(tensor[:, :, 0])
     root = 1.0 / np.sqrt(singular[:k])
     core = np.einsum("abc,ai,bj->ijc", tensor, left[:, :k] * root, right[:k].T * root, optimize=True)
@@ -116,10 +116,10 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
 def by_tensorly(
     tensor: Array, k: int, rng: np.random.Generator, attempts: int, starts: Sequence[list[Array]] = ()
 ) -> list[list[Array]]:
-    """Decompose a tensor by tensorly; return the three factors of k columns for each start, the closest fit first.
+    """Decompose a tensor with tensorly; return the three factors with k columns for each start, the closest fit first.
 
-    Starts are random unless ``starts`` are given. Raises ``FitError`` if tensorly is not installed, or if one of its
-    least-squares problems is singular.
+    Starts are random unless ``starts`` are given. Raises ``FitError`` if tensorly is not installed, or if a
+    least-squares problem is singular.
     """
     try:
         from tensorly.decomposition import parafac
@@ -161,11 +161,11 @@ def mixture_by_least_squares(
     Returns
     -------
     weights : (k,) array
-        Positive; they sum to one.
+        Positive weights that sum to one.
     means : (k, p) array
-        In the order of the judges' columns.
+        Mean of each component, with the judges in column order.
     misfit : float
-        Relative distance between the components' tensor and the given one.
+        Relative distance between ``tensor`` and the tensor of the components.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def _unwhitening(tensor: Array, k: int) -> list[Array]:
 
 
 def rebuilt(factors: Sequence[Array]) -> Array:
-    """Return the tensor of three factors, which is the sum of the outer products of their columns."""
+    """Rebuild a tensor from three factors, as the sum of outer products of their columns."""
     return np.einsum("ar,br,cr->abc", *factors, optimize=True)
 
 

@@ -1,10 +1,10 @@
-"""Duplicate judges: two runs of one model, or copies of one column, that would be counted twice.
+"""Detection of duplicate judges, such as two runs of one model or two copies of one column.
 
 Good judges agree, too. Under one common factor, the correlation of two judges follows from their correlations with the
 *other* judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most accurate
-judges are the most alike, so merging scores that are not nearly identical does harm (``make bench-real``). Therefore
-only correlations that clearly exceed ``DUPLICATE`` count. A group of more than half of the panel, or of judges that may
-be better than the others, is not merged but reported.
+judges are the most alike, so merging scores that are not nearly identical is harmful (``make bench-real``). Therefore
+only correlations that clearly exceed ``DUPLICATE`` count. CARE reports, but does not merge, a group that has more than
+half of the judges, or judges that may be better than the others.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from care_ops.models.one_factor import common_loadings
 from care_ops.scores import Array
 
 DUPLICATE = 0.97
-"""Lower limit of the correlation of duplicates' normal scores, after subtracting two standard errors."""
+"""Minimum correlation between the normal scores of duplicates, after subtracting two standard errors."""
 
 _UNRELATED = 0.2
-"""Margin by which the correlation of duplicates exceeds the value that the other judges imply. A group of duplicates
-whose mean loading is lower is unrelated to the common factor."""
+"""Minimum excess of the correlation of duplicates over the value that the other judges imply. A group of duplicates
+with a lower mean loading is unrelated to the common factor."""
 
 _ALIKE = 0.85
-"""Correlation above which two judges are too similar to be evidence about each other. Duplicates are ordinary judges if
-their mean loading is at least this share of the others' median; if it is lower, they may be better judges."""
+"""Maximum correlation of two judges that count as evidence about each other. Duplicates with a mean loading below this
+share of the other judges' median may be better judges than the others."""
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Groups of duplicate judges, each of which counts as one judge.
+    """Groups of duplicate judges; each group counts as one judge.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def _groups(label: NDArray[np.intp]) -> list[list[int]]:
 
 
 def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return, for each judge, whether two judges agree that are unrelated to it and to each other, shape (p, 1)."""
+    """Check for each judge whether two judges agree that are unrelated to this judge and to each other, (p, 1)."""
     count = int(related.max()) + 1
     return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
 

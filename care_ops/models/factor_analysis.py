@@ -1,4 +1,4 @@
-"""Factor analysis of scores that were mapped to normal quantiles."""
+"""Factor analysis of scores after mapping them to normal quantiles."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ MIN_UNIQUENESS = 0.02
 
 _MOST_TURNS = 2_000
 _NOISE_PRIOR = 0.5
-"""Weight of the panel's mean noise against an item's own noise, as a share of the judges."""
+"""Weight of the panel's mean noise relative to an item's own noise, as a share of the judges."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class FactorModel:
         Pattern coefficients.
     uniqueness : (p,) array
     factor_correlation : (k, k) array
-        The identity before rotation.
+        Correlation of the factors; the identity before rotation.
     """
 
     loadings: Array
@@ -117,7 +117,7 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 
 
 def posterior_sd(model: FactorModel, standardised: Array) -> Array:
-    """Return the standard deviation of one common factor given the scores present, (n,); 1 without scores.
+    """Compute the standard deviation (n,) of one common factor given the scores present; 1 without scores.
 
     The deviation is larger for an item whose scores the factor explains less well than usual. The noise of each item
     has its own scale, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
@@ -148,7 +148,7 @@ def posterior_sd(model: FactorModel, standardised: Array) -> Array:
 
 
 def number_of_factors(correlation: Array, n: int) -> int:
-    """Count the eigenvalues above those of unrelated judges; return at least one and less than half of p.
+    """Count the eigenvalues above the limit for unrelated judges; return at least one and less than half of p.
 
     The limit is the upper edge of the Marchenko-Pastur law, (1 + sqrt(p / n))^2: parallel analysis for many
     judges, without simulation (Dobriban, "Permutation methods for factor analysis and PCA", 2020).
@@ -167,7 +167,7 @@ def number_of_factors(correlation: Array, n: int) -> int:
 def oblimin(model: FactorModel) -> FactorModel:
     """Rotate factors obliquely by direct quartimin and gradient projection (Bernaards and Jennrich, 2005).
 
-    The step length is that of Barzilai and Borwein (IMA Journal of Numerical Analysis 1988).
+    The step length follows Barzilai and Borwein (IMA Journal of Numerical Analysis 1988).
     """
     a, k = model.loadings, model.loadings.shape[1]
     if k == 1:

@@ -18,21 +18,21 @@ from care_ops.models.one_factor import common_loadings
 from care_ops.scores import Array, ranks
 
 _MIN_EXCESS, _MIN_SIGHT, _MIN_SIZE = 0.20, 0.50, 0.15
-"""Limits that an effect exceeds if it is removed: the share of the slopes' energy that quality does not explain, the
-median loading of judges with larger slopes over that of the others, and the effect's root mean square. Weaker limits
-lowered Kendall's tau by .014 on a recorded panel and gained nowhere (``make bench-real``)."""
+"""Minimum values for removing an effect: share of the slopes' energy that quality does not explain, median loading of
+judges with larger slopes divided by the other judges' median loading, and root mean square of the effect. Weaker limits
+lowered Kendall's tau by .014 on one recorded panel and raised it on none (``make bench-real``)."""
 
 _SHRINK = 0.10
-"""Weight of the panel's ratio of slope to loading against that of a family."""
+"""Weight of the panel's ratio of slope to loading, relative to a family's ratio."""
 
 _FEW_FAMILIES, _LOW = 6, 0.15
-"""Number of families up to which the lowest ratio counts as shared by all, and the quantile for more families."""
+"""Maximum number of families for which the lowest ratio counts as common to all, and the quantile for more families."""
 
 _MIN_LEFT = 0.01
-"""Minimum share of a judge's variance that remains; a judge that follows only the feature keeps its scores."""
+"""Minimum share of a judge's variance after a removal; if less would remain, the scores are kept unchanged."""
 
 _DIGITS = 9
-"""Decimals to which scores are rounded, because equal scores of items with equal features must remain equal."""
+"""Number of decimals after a removal; rounding keeps ties between items with equal scores and equal features."""
 
 
 def remove_feature_effects(
@@ -63,7 +63,7 @@ def remove_feature_effects(
 
 
 def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
-    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if they are small."""
+    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if biases are small."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -113,7 +113,7 @@ def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
 
 
 def unit_feature(feature: Array) -> Array | None:
-    """Standardise a feature, with 0 for NaN; return None if few items have a value, or nearly all have the same."""
+    """Standardise a feature, with 0 for NaN; return None if values are few or nearly all equal."""
     known = feature[~np.isnan(feature)]
     if len(known) < MIN_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
         return None
@@ -129,7 +129,7 @@ def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
 
 
 def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:
-    """Return a low ratio of slope to loading among the families, at which quality may explain the slopes."""
+    """Return a low ratio of slope to loading among the families; quality may explain slopes with this ratio."""
     ratios: list[float] = []
     for family in np.unique(families):
         a, b = loadings[families == family], slopes[families == family]

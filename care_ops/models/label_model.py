@@ -2,8 +2,8 @@
 
 A label is modelled as the sum of a slope on that estimate, a departure along the judges' common factors, a departure
 along single judges and features of the texts, and noise. The result is the posterior mean over a grid of scales of the
-departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). Therefore few labels
-hardly move the estimate, and many turn it into a ridge regression on the judges.
+departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). A few labels therefore
+hardly change the estimate. Many labels turn the estimate into a ridge regression on the judges.
 
 Labels of two values state on which side of a threshold the process lies (probit). As numbers, they would favour
 departures that also have two values, such as a few votes.
@@ -37,14 +37,14 @@ AT_RANDOM = 0.05
 """Prior probability that labels are unrelated to the scores, because they belong to other items or are random."""
 
 _FLAT = 10.0
-"""Prior variance of the intercept, which is large so that only the labels determine it."""
+"""Prior variance of the intercept; with this large variance, only the labels determine the intercept."""
 
 _MOST_STEPS, _STEP_ENDS, _MIN_CURVATURE = 50, 1e-6, 1e-12
 """Limits of Newton's method: maximum number of steps, change at which it stops, and minimum curvature."""
 
 _DRAWS = 500
 NOT_WORSE = 0.01
-"""Kendall's tau by which an estimate may be worse than the plain average and still count as at least as good."""
+"""Maximum loss in Kendall's tau at which an estimate still counts as at least as good as the plain average."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Columns:
     factors : (n, k) array
         Scores of the judges' common factors, with variance 1.
     judges : (n, p) array
-        Standardised scores, with 0 for missing ones, and features of the texts.
+        Standardised scores, with 0 for missing scores, and features of the texts.
     """
 
     estimate: Array
@@ -68,7 +68,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class LabelledFit:
-    """Estimate of quality from labels, and its comparison with the plain average.
+    """Estimate of quality from labels, compared with the plain average.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class LabelledFit:
     at_random : float
         Posterior probability that the labels are unrelated to the scores.
     better : float
-        Posterior probability that ``latent`` ranks the items at least as well as the plain average, less ``NOT_WORSE``.
+        Posterior probability that ``latent`` ranks items at least as well as the plain average, within ``NOT_WORSE``.
     gain : float
         Expected gain of ``latent`` over the plain average, in Kendall's tau.
     """
@@ -89,7 +89,7 @@ class LabelledFit:
 
 
 class _Conditioned(NamedTuple):
-    """Result of conditioning on labels: C^{-1} (y - mean), its log density, and the precision of each label's noise."""
+    """Result of conditioning on labels y: C^{-1} (y - mean), log density of y, and noise precision of each label."""
 
     dual: Array
     evidence: float
@@ -112,9 +112,9 @@ def fit_labels(
         Rows of the labelled items.
     labels : (m,) array
     counts : (m,) array
-        Weight of each label: the noise of a label has the variance of a single label's noise divided by the weight.
+        Weight of each label; the noise variance of a label is inversely proportional to the weight.
     plain : (n,) array, optional
-        The plain average, with which the result is compared; by default nothing is compared.
+        The plain average for a comparison with the result; by default, no comparison is made.
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
@@ -161,9 +161,9 @@ def _compared(
     mean: Array,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """Return the probability that the estimate ranks items at least as well as the plain average, and the mean gain.
+    """Compute the probability that the estimate ranks items at least as well as the plain average, and the mean gain.
 
-    Quality is drawn from the posterior of its coefficients. ``columns`` are its regressors, then the plain average.
+    Coefficients of quality are drawn from the posterior. ``columns`` are the regressors, then the plain average.
     """
     centred = columns - columns.mean(axis=0)
     gram = centred.T @ centred / len(centred)
@@ -219,9 +219,9 @@ def _with_level(features: Array) -> Array:
 
 
 def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:
-    """Return C^{-1} residual and the residual's log density, up to a constant, for C = features features' + noise^2 I.
+    """Compute C^{-1} residual and the residual's log density, up to a constant, for C = features features' + noise^2 I.
 
-    The smaller of the (m, m) and (d, d) matrices is factorised, which is fast even with many labels.
+    The smaller of the (m, m) and (d, d) matrices is factorised; this is fast even with many labels.
     """
     m, d = features.shape
     if m <= d:

@@ -10,16 +10,16 @@ from care_ops.models.answers import softmax
 from care_ops.scores import Array
 
 SAME_STATES = 1e-4
-"""Difference of the mean log likelihood, in nats, up to which two fits count as the same."""
+"""Maximum difference of the mean log likelihood, in nats, between two fits that count as the same."""
 
 TOLERANCE = SAME_STATES / 1_000
-"""Rise of the mean log likelihood at which EM stops."""
+"""Minimum rise of the mean log likelihood, in nats, with which EM continues."""
 
 VARIANCE_FLOOR = 1e-3
 """Minimum variance of standardised scores within states, in any direction."""
 
 _RANKED_ITEMS, _RANKED_AFTER = 10_000, 30
-"""Number of items and of EM iterations for the ranking of starts, which needs less precision than a fit."""
+"""Number of items and number of EM iterations for ranking starts; this needs less precision than a fit."""
 
 _Step = Callable[[Array, Array, Array], tuple[float, Array, Array, Array]]
 
@@ -108,9 +108,9 @@ def expectation_maximisation(
 
 
 def _step_of(values: Array) -> _Step:
-    """Return a function that performs one step of EM on the given scores; missing scores are left out of its sums.
+    """Return a function that performs one EM step on the given scores, ignoring missing scores.
 
-    The variance is common to all states, so the squares of the scores do not depend on the state: they enter as sums.
+    The variance is common to all states, so the squared scores do not depend on the state and enter only as sums.
     """
     absent, n = np.isnan(values), len(values)
     mask = (~absent).astype(np.float64) if absent.any() else None
@@ -140,9 +140,9 @@ def _step_of(values: Array) -> _Step:
 
 
 def _shares(joint: Array) -> tuple[Array, float]:
-    """Return P(state | item), (k, n), from its log up to a constant of each item, and the sum of these constants.
+    """Normalise log probabilities (k, n) to P(state | item), and return also the sum of the items' log constants.
 
-    The array ``joint`` is overwritten. States are rows, over which numpy is ten times as fast as over short columns.
+    The array ``joint`` is overwritten. States are rows, because numpy is ten times slower with many short columns.
     """
     top = joint.max(axis=0)
     joint -= top

@@ -16,7 +16,7 @@ _STEPS, _SMALL = 200, 0.03
 """Maximum number of reweighting steps, and the residual below which the loss is quadratic."""
 
 MAX_LOADING = 0.97
-"""Largest loading, which leaves each judge some variance of its own."""
+"""Maximum loading; it leaves each judge some unique variance."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class OneFactor:
     Attributes
     ----------
     loadings : (p,) array
-        Correlation of each judge with the common factor, shrunk towards their mean by their sampling error.
+        Correlation of each judge with the common factor, shrunk towards the mean loading according to sampling error.
     raw_loadings : (p,) array
-        Loadings before they are shrunk.
+        Loadings before shrinkage.
     misfit : float
-        Root mean square of the correlations that the factor leaves unexplained, without sampling error.
+        Root mean square of the correlations that the factor leaves unexplained, after subtracting sampling error.
     second : float
-        Strength of a second factor: largest eigenvalue of the residual correlation over the sum of squared loadings.
+        Strength of a second factor: largest eigenvalue of the residual correlation / sum of squared loadings.
     first_group : (p,) array of bool
         Judges on one side of the second factor.
     """
@@ -93,7 +93,7 @@ def fit(correlation: Array, items: float) -> OneFactor:
 
 
 def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray[np.bool_]]:
-    """Return the strength of the second factor relative to the first, and the judges on one side of the second.
+    """Compute the strength of the second factor relative to the first, and the judges on one side of the second.
 
     Principal-axis factoring gives the first factor; the second is the leading eigenvector of the residual correlation.
     """
@@ -117,10 +117,10 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
 
 
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
-    """Fit loadings a (p,) that minimise the absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is positive.
+    """Fit loadings a (p,) with a positive sum that minimise the absolute residuals |c_jk - a_j a_k| over ``pairs``.
 
-    The loss of residuals below ``_SMALL`` is quadratic (Huber, 1964). It is minimised by iteratively reweighted least
-    squares, which start from the median correlation of each judge.
+    The loss of residuals below ``_SMALL`` is quadratic (Huber, 1964). Iteratively reweighted least squares start from
+    the median correlation of each judge.
     """
     known = np.where(pairs, correlation, np.nan)
     middle = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 0.0 for row in known])
@@ -139,7 +139,7 @@ def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:
     """Shrink loadings towards their mean by the share of their variance that is sampling error (empirical Bayes).
 
     A loading a is a correlation r = a R^1/2 with the other judges, corrected for their reliability R (Spearman, 1904).
-    Its variance is (1 - r^2)^2 / (n R), in which a is the root mean square of all loadings.
+    The variance of a loading is (1 - r^2)^2 / (n R), computed with the root mean square of all loadings as a.
     """
     square = min(float(np.mean(loadings**2)), 0.9)
     signal = pairs.sum(axis=1) * square / (1.0 - square)

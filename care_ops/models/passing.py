@@ -1,9 +1,9 @@
-"""Share of items that people would pass, estimated from a few yes-or-no labels and one score for every item.
+"""Share of items that people would pass, estimated from a few yes-or-no labels and one score per item.
 
 Each system gets its own logistic regression of the label on the score, P(Y = 1) = expit(a + b x), because pooling would
 shrink the difference of a system that judges favour. Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps the
-estimate finite if all labels agree. The posterior is summed over a grid, and the items without a label are drawn from
-it (finite-population inference: Ghosh and Meeden, 1997).
+estimate finite if all labels agree. The posterior is summed over a grid. Labels of the unlabelled items are drawn from
+this posterior (finite-population inference: Ghosh and Meeden, 1997).
 
 The mean difference between labels and scores is not used: if judges contradict at most one of twenty labels, the
 variance of the differences cannot be estimated, and intervals have much less than their nominal coverage.
@@ -27,7 +27,7 @@ _MARGIN = 1.0
 """Additional half-width of the grid of intercepts, in logits, for the long tail of a share near 0 or 1."""
 
 _SCORING_STEPS = 500
-"""Maximum number of scoring steps; few labels on skewed scores take many."""
+"""Maximum number of scoring steps; a few labels on skewed scores need many steps."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class System:
     labelled : (m,) array of int
         Rows of ``scores`` that have a label.
     labels : (m,) array
-        Label 0 or 1, or the share of 1 among several labels of an item.
+        Label of each item: 0, 1, or the share of ones if the item has several labels.
     weights : (m,) array
         Weight of each label; ones for a simple random sample.
     chosen : bool
-        Whether some items were more likely to be labelled than others, so that labelled items differ from the rest.
+        Whether some items were more likely to be labelled; labelled items then differ from the other items.
     alike : float
-        Design effect of the split units: variance of the mean score over that of independent items; 1 without units.
+        Design effect of the split units on the variance of the mean score; 1 without units.
     """
 
     scores: Array
@@ -59,15 +59,15 @@ class System:
 
 
 def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_these_items: bool = True) -> Array:
-    """Draw a system's share of items with Y = 1 from its posterior; return the draws, shape (draws,).
+    """Draw from the posterior of a system's share of items with Y = 1, shape (draws,).
 
     Parameters
     ----------
     system : System
         System with at least one label.
     of_these_items : bool
-        Whether the share refers to the given items, with known labels for some of them; otherwise it refers to the
-        population from which the items are a random sample.
+        Whether the share refers to the given items, some of them labelled. Otherwise, the share refers to the
+        population from which the items were drawn at random.
     """
     grid = _grid(system)
     intercepts, slopes = _draw_parameters(_log_posterior(system, grid), grid, draws, rng)
@@ -76,7 +76,7 @@ def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_thes
 
 @dataclass(frozen=True)
 class _Grid:
-    """Grid points of the intercept (C,) at the ``centre`` of the scores, and of the slope (B,)."""
+    """Grid of intercepts (C,) at the ``centre`` of the scores, and grid of slopes (B,)."""
 
     intercepts: Array
     slopes: Array
@@ -95,7 +95,7 @@ def _grid(system: System) -> _Grid:
 
 
 def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
-    """Find the posterior mode of intercept and slope, and its covariance, under Jeffreys' prior by Firth's score.
+    """Find the posterior mode and covariance of intercept and slope under Jeffreys' prior, by Firth's score.
 
     Steps are halved until the posterior rises, because full steps may fail for separated labels and skewed scores. If
     scores do not vary over the labelled items, the slope is 0 with variance 0.

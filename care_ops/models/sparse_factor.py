@@ -1,4 +1,4 @@
-"""One common factor of judges that each scored a few items, fitted by EM to the scores present.
+"""Common factor of a sparse panel, fitted by EM to the scores present.
 
     score of judge j on item i = level_j + loading_j * quality_i + noise, with noise of variance_j
 
@@ -26,9 +26,9 @@ class SparseFactor:
     Attributes
     ----------
     quality : (n,) array
-        Mean of each item's quality given its scores; 0 for an item without scores.
+        Posterior mean of each item's quality; 0 for an item without scores.
     sd : (n,) array
-        Standard deviation of quality given the scores; 1 for an item without scores.
+        Posterior standard deviation of each item's quality; 1 for an item without scores.
     level, loading, variance : (p,) arrays
         Parameters of each judge; a judge without scores gets average values.
     """
@@ -60,7 +60,7 @@ class _Scores:
 def fit(
     values: Array, *, prior_scores: float = PRIOR_SCORES, tolerance: float = 1e-6, max_iterations: int = 2_000
 ) -> SparseFactor:
-    """Fit levels, loadings and variances by EM, which starts from the items' mean scores.
+    """Fit levels, loadings and variances by EM, starting from the mean score of each item.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def _items(scores: _Scores, level: Array, loading: Array, variance: Array) -> tu
 
 
 def _judges(scores: _Scores, quality: Array, spread: Array, prior_scores: float) -> tuple[Array, Array, Array]:
-    """Return level, loading and variance of each judge by regression on quality with the prior (the M step)."""
+    """Estimate level, loading and variance of each judge by regression on quality with the prior (the M step)."""
     q, x = quality[scores.item], scores.score
     products = (np.ones(len(q)), q, q**2 + spread[scores.item], x, x * q, x**2)
     sums = [scores.by_judge(product) for product in products]
