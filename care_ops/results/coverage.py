@@ -93,11 +93,11 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
         message = f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are absent or outside the scale"
         if not coverage.not_asked:
             message += (
-                "; they count as failures of their judges. If the judges were not asked, give `--absent not_asked`; if "
-                "numbers outside the scale are valid, give `--scale LOW:HIGH`."
+                ". CARE assumes that the judges failed to give them. If the judges were not asked, give `--absent "
+                "not_asked`; if numbers outside the scale are valid, give `--scale LOW:HIGH`."
             )
         else:
-            message += "; they count as not asked. If the judges failed, declare `absent: failed`."
+            message += ". CARE assumes that the judges were not asked. If they failed, declare `absent: failed`."
             if coverage.sparse:
                 message += " With so few scores per judge, CARE cannot separate shared mistakes of judges from quality."
         reasons.append(Reason("condition" if coverage.sparse else "missing scores", message))

@@ -112,9 +112,7 @@ class GateAdvice:
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:
-            return (
-                f"{counted(self.unlabelled, 'unlabelled item')} would not decide if the labels stay as they are so far"
-            )
+            return f"labels of all {counted(self.unlabelled, 'unlabelled item')} would probably not decide"
         return f"about {counted(self.more_labels, 'more label')} would decide; so far the labels lean to {self.leans}"
 
 

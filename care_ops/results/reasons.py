@@ -107,9 +107,7 @@ def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
         judges = f"{len(facts.admitted) - len(facts.weak)} of {judges}"
     if facts.coverage is not None and facts.coverage.unscored:
         items = f"{facts.items - facts.coverage.unscored:,} of {items}"
-    message = (
-        f"{judges} give one ranking of {items}; it holds only if what they share is quality, which labels can show."
-    )
+    message = f"{judges} give one ranking of {items}; only labels can show a mistake that most judges share."
     return "clear", _reason(message)
 
 
@@ -122,7 +120,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
     by = "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
     by = f", even without {_in_words(facts.not_quality)}{by}" if facts.not_quality else by
     groups = [listed(group, _NAMED) for group in facts.groups]
-    feature = feature_in_words(str(facts.feature))
+    feature, rise = feature_in_words(str(facts.feature)), "rise" if facts.follows >= 0.0 else "fall"
     message, detail = {
         "few judges": (
             f"Only {independent} judges score independently, so CARE cannot detect a mistake that two of them share. "
@@ -156,7 +154,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             "Their scores are nearly identical: they may be copies, or better judges than the others.",
         ),
         "feature": (
-            f"Use these scores only if {feature} is part of quality: the scores follow it.",
+            f"Use these scores only if {feature} is part of quality: the scores {rise} with it.",
             f"The estimate follows it (correlation {facts.follows:+.2f}), and scores cannot tell whether it should.",
         ),
         "one family": (
@@ -260,8 +258,8 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     if facts.effective_judges is not None and state != "no common signal":
         message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
-            "The mean of so many independent judges would follow quality as closely as the estimate, if quality is "
-            "about half of what the judges share, as on recorded panels."
+            "The mean of that many judges without shared mistakes would be about as accurate as the estimate. This "
+            "assumes that shared mistakes are about half of the judges' agreement, as on recorded panels."
         )
         reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
     reasons += _gates(facts, remedies)

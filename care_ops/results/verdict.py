@@ -133,7 +133,7 @@ class Verdict:
         return self.next_steps[: ends[0]] if ends else self.next_steps
 
     def lines(self, *, everything: bool = False) -> list[str]:
-        """Return headline, first reasons and first steps; with ``everything``, all reasons, details and steps."""
+        """Return headline, first reasons and first steps; with ``everything``, all of them, details and the state."""
         sentences, steps = [str(reason) for reason in self.why], self.next_steps
         if not everything:
             sentences, steps = self.first_reasons, self.first_steps
@@ -144,7 +144,7 @@ class Verdict:
             written.append(f"  Next: {step.sentence}")
             if step.command is not None:
                 written.append(f"        {step.command}")
-        if self.fit_version is not None:
+        if everything and self.fit_version is not None:
             made = minute_of(self.made_at)
             written.append(f"  (state: {self.state_in_words}; fit {self.fit_version}, made {made} UTC)")
         return written

@@ -254,7 +254,7 @@ def test_many_sparse_judges_get_an_estimate_a_page_and_a_verdict(crowd_table, tm
     lo, hi = result.page.intervals["care"].lo, result.page.intervals["care"].hi
     assert np.isfinite(lo).all()
     assert np.all(lo <= hi)
-    assert "they count as not asked" in str(result.verdict)
+    assert "CARE assumes that the judges were not asked" in str(result.verdict)
     assert all(len(reason.sentence) < 600 for reason in result.verdict.reasons)
     assert len(result.verdict.reasons) < 10
     write_files(result, tmp_path)

@@ -89,7 +89,10 @@ def test_a_bar_decides_once_labels_are_enough(rng):
     assert advice.more_labels == pytest.approx(120, abs=2), "half the width takes four times the labels"
     assert "; so far the labels lean to yes" in advice.remedy
     fewer = may_gate(replace(few, unlabelled=100), bar)
-    assert (fewer.more_labels, "100 unlabelled items would not decide" in fewer.remedy) == (None, True)
+    assert (fewer.more_labels, "labels of all 100 unlabelled items would probably not decide" in fewer.remedy) == (
+        None,
+        True,
+    )
     assert may_gate(few, few.kappa.lo).outcome == "yes"
     assert may_gate(few, few.kappa.hi + 0.01).outcome == "no"
     assert may_gate(few, 0.9, "auc").measure == "auc"

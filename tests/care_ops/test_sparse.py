@@ -261,10 +261,10 @@ def test_the_verdict_reports_what_absent_scores_were_taken_for():
     assert not any("absent" in reason.sentence for reason in verdict(matrix(values), not_asked=False).reasons)
     values[0, 0] = np.nan
     failed, declared = (str(verdict(matrix(values), not_asked=flag)) for flag in (False, True))
-    assert "1 of 40 scores are absent or outside the scale; they count as failures of their judges" in failed
-    assert "; they count as not asked" in declared
+    assert "1 of 40 scores are absent or outside the scale. CARE assumes that the judges failed to give them" in failed
+    assert ". CARE assumes that the judges were not asked" in declared
     _, sparse = crowd(7, 100, 20, 3, 2)
-    assert "; they count as not asked" in str(verdict(matrix(sparse), not_asked=True))
+    assert ". CARE assumes that the judges were not asked" in str(verdict(matrix(sparse), not_asked=True))
 
 
 def test_an_answer_by_few_scores_a_judge_is_to_be_checked():
