@@ -27,7 +27,7 @@ from care_ops.errors import capital
 from care_ops.results.attribution import of_judges
 from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts
-from care_ops.results.verdict import Reason, Remedies, Step, Verdict
+from care_ops.results.verdict import PASS_MARK, Reason, Remedies, Step, Verdict, label_values
 from warehouse.documents import renamed
 from warehouse.fits import FitVersion
 from warehouse.storage import find_sound, read_document, write_bytes
@@ -183,6 +183,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
     file = os.path.relpath(workspace.root / labels, workspace.root)  # the reason is the same in a copy of the workspace
+    right = workspace.higher_is_right(testset)
     with_labels = "" if workspace.labels_file(testset) else f" --labels {shlex.quote(file)}"
     return Remedies(
         label=Step(
@@ -196,8 +197,10 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         ),
         again=Step("Bring the test set up to date; a step that fails reports the reason.", run),
         decide=Step(compare, f"care fits accept {name}{where}"),
-        report=f"run `care judges report {name} --workspace .{with_labels} --cut VALUE` in the workspace's folder",
-        cut=f"cut: VALUE in testsets/{testset}.yaml",
+        report=f"run `care judges report {name} --workspace .{with_labels} --cut VALUE` in the workspace's folder; "
+        f"{PASS_MARK} (leave out `--cut` if scores have only two values)",
+        cut=f"`cut: VALUE` in testsets/{testset}.yaml; {PASS_MARK}",
+        label_values=label_values(pairs=right or len(workspace.testset(testset).systems) == 2, right=right),
     )
 
 

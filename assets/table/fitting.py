@@ -36,7 +36,7 @@ from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import too_few
 from care_ops.results.sides import Sides, always_left, sides_of
 from care_ops.results.uncertainty import weight_intervals
-from care_ops.results.verdict import Reason, Remedies, Step, Verdict
+from care_ops.results.verdict import PASS_MARK, Reason, Remedies, Step, Verdict, label_values
 from care_ops.scales import RescaledJudge, Scale, on_scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
@@ -54,8 +54,9 @@ IN_PYTHON = Remedies(
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
     again=Step("Solve the problem in the message, and fit again."),
     decide=Step("Look at the fit before you use it."),
-    report="give them as the column `gold` of `items`, not as `labels`, with `cut=VALUE`",
-    cut="cut=VALUE",
+    report="give them as the column `gold` of `items`, not as `labels`, with `cut=VALUE`; "
+    f"{PASS_MARK} (leave out `cut` if scores have only two values)",
+    cut=f"`cut=VALUE`; {PASS_MARK}",
 )
 """Next steps that a verdict recommends to users of the Python interface."""
 
@@ -188,7 +189,9 @@ def fit_table(
     if POSITION not in config.fit.not_quality and not facts.failure:
         facts = replace(facts, trend=trend(fit.aggregates.get("care", fit.aggregates[lead]).estimate))
     notes = (*_perhaps_judges(table), *_guessed_scales(table), *_flagged(table))
-    verdict = decide(facts, FitStatus(notes=notes), remedies)
+    verdict = decide(
+        facts, FitStatus(notes=notes), replace(remedies, label_values=label_values(pairs=has_pairs(table, config)))
+    )
     if remedy := unnamed_text(table.records):
         verdict = replace(verdict, next_steps=(Step(f"{capital(remedy)}."), *verdict.next_steps))
     return TableFit(fit, page, verdict, items_to_label(page, table.labels), table.items, table.labels)
@@ -222,6 +225,11 @@ def _perhaps_judges(table: ScoreTable) -> list[Reason]:
     return [Reason("no judge", f"Columns left out: {listed(named)}.", detail=detail)] if named else []
 
 
+def has_pairs(table: ScoreTable, config: TableConfig) -> bool:
+    """Return whether the items are pairs of answers, by their texts or by two columns of systems."""
+    return len(config.systems) == 2 or all(record.response_2 for record in table.records)
+
+
 def _pair_systems(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:
     if not any(named):
         return [None] * len(panel.item_ids)
@@ -232,9 +240,8 @@ def _pair_systems(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[t
 def _sides(
     panel: ScoreMatrix, table: ScoreTable, systems: Sequence[tuple[str, str] | None], config: TableConfig
 ) -> Sides | None:
-    pairs = any(systems) or all(record.response_2 for record in table.records)
     low, high = config.fit.scale or (0.0, 1.0)
-    if not pairs or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
+    if not has_pairs(table, config) or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
         return None
     return sides_of(panel.values, (low + high) / 2, systems)
 

@@ -74,8 +74,13 @@ def judge_reports(
     for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
         if only not in (None, PANEL, name):
             continue
+        cut = cut_of(scores) if config.fit.cut is None else config.fit.cut
+        if cut is None:
+            several = len(np.unique(scores[~np.isnan(scores)]))
+            raise InputError(
+                f"{name} has {several} different scores; give the score above which an answer passes with --cut"
+            )
         try:
-            cut = _cut(name, scores, config.fit.cut)
             reports.append(report_of(name, scores, given, weights, cut, **given_to_all))
         except FitError as error:
             left_out[name] = str(error)
@@ -108,15 +113,10 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
     return Labels(tuple(replace(label, value=float(label.value > cut)) for label in labels.given))
 
 
-def _cut(judge: str, scores: Array, declared: float | None) -> float:
+def cut_of(scores: Array) -> float | None:
+    """Return the cut that a judge's scores imply: they have two values, or are preferences of pairs with ties."""
     values = np.unique(scores[~np.isnan(scores)])
-    if declared is not None:
-        return declared
-    if len(values) != 2:
-        raise InputError(
-            f"{judge} has {len(values)} different scores; give the score above which an answer passes with --cut"
-        )
-    return float(values.mean())
+    return float(values.mean()) if len(values) == 2 or values.tolist() == [0.0, _TIE, 1.0] else None
 
 
 def sentences(report: JudgeReport) -> list[str]:

@@ -301,15 +301,14 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     if not facts.gate_needs:
         return []
     if facts.gate_needs == "cut":
-        missing, remedy = "gold and scores have different scales", f"Set a pass mark: `{remedies.cut}`"
+        missing, remedy = "gold and scores have different scales", f"Set a pass mark: {remedies.cut}"
     elif facts.labels is not None:
         missing, remedy = "compare the judges with your labels", capital(remedies.report)
     else:
         too_few, none = "too few items have human labels", "there are no pass or fail labels"
         missing = too_few if facts.gate_needs == "labels" else none
-        remedy = f"Label random items with 1 (pass) and 0 (fail), then {remedies.report}"
-    message = f"{GATE_QUESTION}? Not yet: {missing}. {remedy}; VALUE is the score above which an item passes."
-    return [Reason("labels", message)]
+        remedy = f"Label random items with {remedies.label_values}, then {remedies.report}"
+    return [Reason("labels", f"{GATE_QUESTION}? Not yet: {missing}. {remedy}.")]
 
 
 def _by_labels(facts: FitFacts) -> list[Reason]:

@@ -150,11 +150,22 @@ class Verdict:
         return written
 
 
+PASS_MARK = "VALUE is the score above which an item passes"
+"""Explanation of a command's placeholder."""
+
+
+def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: bool = False) -> str:
+    """Explain labels of two values; for pairs, 1 is for the left answer, or for the right one if ``right``."""
+    first, second = ("right", "left") if right else ("left", "right")
+    return f"1 if the {first} answer is better, 0 if the {second} one is, and 0.5 for a tie" if pairs else single
+
+
 @dataclass(frozen=True)
 class Remedies:
     """Instructions of one user interface: label items, use the estimates, fit again, and decide on a blocked fit.
 
-    ``report`` states how to compare judges with labels of 0 and 1, and ``cut`` is the option for the pass mark.
+    ``report`` states how to compare judges with labels of two values, whose meanings are ``label_values``, and ``cut``
+    how to set the pass mark.
     """
 
     label: Step
@@ -162,7 +173,8 @@ class Remedies:
     again: Step
     decide: Step
     report: str = "run `care judges report`"
-    cut: str = "--cut VALUE"
+    cut: str = f"`--cut VALUE`; {PASS_MARK}"
+    label_values: str = label_values(pairs=False)
 
 
 def condition_in(sentence: str) -> str:

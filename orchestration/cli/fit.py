@@ -23,7 +23,7 @@ from orchestration.cli.output import (
 
 if TYPE_CHECKING:
     from assets.report.data import ReportData
-    from assets.table.fitting import TableFit
+    from assets.table.fitting import ScoreTable, TableConfig, TableFit
     from assets.table.label_effect import LabelEffect
     from care_ops.results.verdict import Remedies
 
@@ -100,7 +100,7 @@ def fit(
     if any(record.response_2 for record in table.records) and (hint := unnamed_systems(table, config)):
         errors.print(hint)
     with watching("fitting") as watch:
-        result = fit_table(table, config, _remedies(context, folder), watch)
+        result = fit_table(table, config, _remedies(context, folder, table, config), watch)
     if other := write_files(result, folder):
         notice = f"its labels of {len(other)} item(s), such as {other[0]!r}, differ from this fit's labels"
         errors.print(f"{folder / TO_LABEL} is unchanged: {notice}; correct the labels in this file", style="yellow")
@@ -110,25 +110,29 @@ def fit(
         raise typer.Exit(1)
 
 
-def _remedies(context: typer.Context, out: Path) -> Remedies:
+def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: TableConfig) -> Remedies:
     from assets.report.to_label import FILE
-    from care_ops.results.verdict import Remedies, Step
+    from assets.table.fitting import has_pairs
+    from assets.table.judge_reports import cut_of
+    from care_ops.results.verdict import PASS_MARK, Remedies, Step, label_values
 
     to_label, answer = out / FILE, out / "aggregates.parquet"
     others = {str(each.name): None for each in context.command.params if each.name not in _OF_A_REPORT}
-    report = typed_again(context, **others | {"labels": context.params["labels"] or to_label, "cut": "VALUE"})
+    cut = "VALUE" if None in map(cut_of, table.scores.values.T) else None
+    report = typed_again(context, **others | {"labels": context.params["labels"] or to_label, "cut": cut})
+    meaning = label_values("1 is good, 0 is bad; or a grade", pairs=has_pairs(table, config))
     again = Step("Solve the problem in the message, then fit again.", typed_again(context))
     return Remedies(
         label=Step(
-            f"Fill in the column `label` of {to_label} for ten to twenty items (1 is good, 0 is bad; or a grade), "
+            f"Fill in the column `label` of {to_label} for ten to twenty items ({meaning}), "
             "then fit again with the labels.",
             typed_again(context, labels=to_label),
         ),
         use=Step(f"Use the scores: the column `estimate` of {answer}, where `aggregator` is `care`."),
         again=again,
         decide=again,
-        report=f"run `{report.replace(' fit ', ' judges report ', 1)}`",
-        cut=typed_again(context, cut="VALUE"),
+        report=f"run `{report.replace(' fit ', ' judges report ', 1)}`{f'; {PASS_MARK}' if cut else ''}",
+        cut=f"`{typed_again(context, cut='VALUE')}`; {PASS_MARK}",
     )
 
 

@@ -1,0 +1,42 @@
+"""Tests of the report on judges that the verdict of a table recommends."""
+
+import csv
+import random
+
+import pytest
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+
+
+def care(*words):
+    """Run a command; return the exit code, and all output on one line."""
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, " ".join(done.output.split())
+
+
+def write(path, scored, labelled=30):
+    """Write a column of scores for each judge, and ``labels.csv`` with random labels of the first items."""
+    rng = random.Random(5)
+    quality = [rng.gauss(0, 1) for _ in range(120)]
+    rows = [[f"q{k}", *(score(q + rng.gauss(0, 0.5)) for score in scored.values())] for k, q in enumerate(quality)]
+    labels = [[f"q{k}", int(q > 0), "random"] for k, q in enumerate(quality[:labelled])]
+    for name, table in (
+        (path, [["item_id", *scored], *rows]),
+        ("labels.csv", [["item_id", "label", "drawn"], *labels]),
+    ):
+        with (path.parent / name).open("w", newline="") as file:
+            csv.writer(file).writerows(table)
+
+
+@pytest.mark.parametrize(
+    ("score", "cut"), [(lambda q: int(q > 0), ""), (lambda q: min(max(round(3 + q), 1), 5), " --cut VALUE")]
+)
+def test_a_cut_is_asked_for_only_if_scores_have_more_than_two_values(tmp_path, monkeypatch, score, cut):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "scores.csv", dict.fromkeys(("ann", "bob", "cat", "dan"), score))
+    printed = care("fit", "scores.csv", "--intervals", 0)[1]
+    end = "; VALUE is the score above which an item passes." if cut else "."
+    assert f"then run `care judges report scores.csv --labels scores-fit/to_label.csv{cut}`{end}" in printed
+    assert care("judges", "report", "scores.csv", "--labels", "labels.csv", *cut.replace("VALUE", "3").split())[0] == 0
