@@ -14,15 +14,15 @@ _BYTES = "bytes"
 
 
 def content_hash(value: object) -> str:
-    """Hash a value as JSON; a part that JSON cannot represent is hashed as its text."""
+    """Hash a value as JSON; hash a part that JSON cannot represent as text."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 class FileHashes:
-    """Cache of values computed from files, which detects a changed file by its size and times.
+    """Cache of values that were computed from files; a file has changed if the size or a time differs.
 
-    A file with the same size and times, or with the same bytes, is not parsed again. The cache outlives the process in
-    a JSON document. If the document is deleted, each file is read once more.
+    A file with the same size and times, or with the same bytes, is not parsed again. A JSON
+    document keeps the cache for later processes. If the document is deleted, each file is read once more.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class FileHashes:
         self._changed = False
 
     def of(self, file: Path, about: object, compute: Callable[[], Any]) -> Any:
-        """Return a value computed from a file; an unchanged file's value comes from the cache.
+        """Compute a value from a file, or return the cached value if the file has not changed.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class FileHashes:
         return value
 
     def former(self, file: Path, about: object) -> Any:
-        """Return the value last computed from a file, even if the file has changed since; None without one."""
+        """Return the latest value computed from a file, even if the file has changed; None if there is no value."""
         return self._entries.get(content_hash([str(file), about]), {}).get("value")
 
     def of_bytes(self, file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Keys of judges' scores on test sets: hashes of everything on which the scores depend."""
+"""Keys of judges' scores on test sets: hashes of everything that determines the scores."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
 
 
 def scales_of_asked(workspace: Workspace, testset: str) -> tuple[RescaledJudge, ...]:
-    """Return the scales of the judges whose scores must be rescaled, because the test set has another scale."""
+    """Return the judges whose scores must be rescaled to the test set's scale, with both scales."""
     from care_ops.scales import RescaledJudge
 
     panel = workspace.testset(testset).scale
@@ -75,7 +75,7 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Return the key of each judge of a test set; judges with recorded scores or without a valid key are left out."""
+    """Return the keys of a test set's judges; leave out judges with recorded scores or without a valid key."""
     keys: dict[str, str] = {}
     for judge in workspace.judges_of(testset):
         if workspace.judge(judge).engine.recorded_as is not None:
@@ -88,7 +88,7 @@ def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
 
 
 def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return the key of a judge's scores on a test set: a hash of everything on which the scores depend."""
+    """Return the key of a judge's scores on a test set: a hash of everything that determines the scores."""
     keys = workspace.memory.judge_keys
     if (judge, testset) not in keys:
         spec = effective_spec(workspace, judge, testset)
@@ -112,7 +112,7 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
     from judges.engines.recorded import fingerprints
 
     def versions(former: Mapping[str, list[str]]) -> dict[str, list[str]]:
-        """Return the hash of each judge's bytes, and its version, which is copied if the bytes are as before."""
+        """Return each judge's hash of scores and version; keep the former version if the hash is unchanged."""
         table = recorded_table(workspace, judge, testset)
         ids = hashlib.sha256("\x1f".join(table.scores.item_ids).encode("utf-8", "surrogatepass")).digest()
         by_judge = zip(table.scores.judges, columns(table.scores.values), strict=True)

@@ -1,4 +1,4 @@
-"""Reader of label tables, including how the labelled items were sampled."""
+"""Reader of tables of labels, with the sampling of the labelled items."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,8 +12,8 @@ from warehouse.sources.tables import TableSource, guarded_reader
 from warehouse.testsets import AS_FOUND, ReadingOptions
 
 _ASSUMED = {
-    "random": "no column states how items were sampled, for {} of {} labels; as you declare, they count as random",
-    "chosen": "no column states how items were sampled, for {} of {} labels; they count as chosen; if the items were "
+    "random": "no column states how the items of {} of {} labels were sampled; as you declare, they count as random",
+    "chosen": "no column states how the items of {} of {} labels were sampled; they count as chosen; if the items were "
     "sampled at random, add a column `drawn` with the value random",
 }
 _UNSTATED = (
@@ -36,7 +36,7 @@ def read_labels(
 
     Optional columns state how an item was sampled, who labelled it, and when.
 
-    ``source``, ``item`` and ``options`` are those of ``read_label_cells``. ``report`` is called with the record of how
+    ``source``, ``item`` and ``options`` are as in ``read_label_cells``. ``report`` is called with the record of how
     the table was read. ``unstated`` is the sampling of items whose rows do not state it; if it is None, such rows raise
     ``InputError``.
 

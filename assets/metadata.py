@@ -19,7 +19,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 _POINTER = "dagster/input_event_pointer/"
 _EVER = str(2**53)
-"""Storage id that no event reaches."""
+"""Storage id that is larger than the id of any event."""
 
 
 def made_from(instance: dg.DagsterInstance, inputs: Iterable[dg.AssetKey]) -> dict[str, str]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mount:
-    """Prefix of asset keys, from which all other names in Dagster are derived.
+    """Prefix of asset keys and of all other names of a workspace in Dagster.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Mount:
         return "__".join([*self.prefix, what])
 
     def asset(self, name: str) -> str | None:
-        """Return the asset to which the name of a Dagster key or step belongs; None if it has another prefix."""
+        """Return the asset that a Dagster key or step name belongs to; None if the name has another prefix."""
         for separator in ("/", "__"):
             prefix = "".join(part + separator for part in self.prefix)
             if name.startswith(prefix) and "/" not in name.removeprefix(prefix):

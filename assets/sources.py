@@ -33,7 +33,7 @@ def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
     if flags:
         _log.warning(
-            "Test set %s: %d of %d items are left out: they may influence the judge.", testset, len(flags), len(records)
+            "Test set %s: left out %d of %d items: texts may influence a judge.", testset, len(flags), len(records)
         )
     return [record for record in records if record.item_id not in flags]
 
@@ -62,12 +62,12 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
 
 def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
-    """Return how this process has read the files of a test set, with the keys ``items`` and ``scores``."""
+    """Return records of how this process has read a test set's files, by the keys ``items`` and ``scores``."""
     return workspace.memory.readings.get(testset, {})
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read the recorded scores of a test set once, and rescale them to its scale; return None if there are none.
+    """Read a test set's recorded scores once, and rescale them to the test set's scale; None without scores.
 
     The scale of a judge's scores comes from their range, the judge's file, or the test set (``care_ops.scales``).
     """

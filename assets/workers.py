@@ -35,7 +35,7 @@ HERE, LOCAL = "this process", "local cluster"
 
 _CONNECT_TIMEOUT_S = 10
 _TASKS_A_THREAD = 4
-"""Number of submitted tasks for each thread of a worker, so that no thread waits for its next task."""
+"""Number of tasks to submit for each worker thread, so that no thread waits for a task."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class DaskConfig:
     Attributes
     ----------
     address : str, optional
-        Address of a running Dask scheduler, like tcp://host:8786, whose workers compute moments, resamples and the
-        draws of experiments. The environment variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
+        Address of a running Dask scheduler, such as tcp://host:8786; its workers compute moments, resamples and draws
+        of experiments. The environment variable ``DASK_SCHEDULER_ADDRESS`` overrides the address.
     workers : int, optional
-        Processes of the local Dask cluster that a run starts if enough work is left and no scheduler is named; by
-        default one per core, at most eight; 0 stays in this process.
+        Number of local Dask workers that a run starts if enough work is left and no scheduler is named. The default is
+        one per core, at most eight; 0 starts none.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE

@@ -59,16 +59,16 @@ class Memory:
 
 @dataclass(frozen=True)
 class ReviewConfig:
-    """Limits on a new fit's differences from the published fit; the review blocks a fit that exceeds them.
+    """Limits on the differences between a new fit and the published fit; the review blocks fits beyond a limit.
 
     Attributes
     ----------
     hold : bool
         Whether a failed check blocks; otherwise it only warns.
     max_psi : float
-        Largest population stability index of the recommended aggregate, in excess of its value under chance.
+        Largest population stability index of the recommended aggregate, minus the index expected by chance.
     min_rank_correlation : float
-        Minimum rank correlation (Spearman) of that aggregate's estimates in the two fits, over their shared items.
+        Minimum Spearman correlation of the recommended aggregate's estimates in both fits, over the shared items.
     declared : tuple of str
         Judges that are people, or whose scores equal the gold label by design; the check `gold_leakage` ignores them.
     """
@@ -83,7 +83,7 @@ class ReviewConfig:
 
 @dataclass(frozen=True)
 class CanaryConfig:
-    """Retests of models behind an API.
+    """Settings of the daily retests of models behind an API.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class Workspace:
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
             return self.two_directions(testset)
-        return f"families names {unknown[0]!r}, but the judges of test set {testset!r} are {listed(known)}; correct it"
+        return f"families names {unknown[0]!r}, but the judges of {testset!r} are {listed(known)}; correct the name"
 
     def two_directions(self, testset: str) -> str | None:
         """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""
@@ -270,8 +270,8 @@ class Workspace:
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return the columns that name an item's system; for pairs, the column of the preferred system is first.
 
-        A high score prefers that system. ``columns`` (left and right) replace those in the test set's file. Raises
-        ``InputError`` if recorded scores and a template prefer different sides.
+        A high score prefers the first column's system. ``columns`` (left and right) replace the columns in the test
+        set's file. Raises ``InputError`` if recorded scores and a template prefer different sides.
         """
         named = columns or self.testset(testset).systems
         if len(named) == 2 and (wrong := self.two_directions(testset)):

@@ -69,7 +69,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
 
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:
-    """Return the share of items that repeat another item's texts in a different split unit."""
+    """Return the share of items that have the same texts as an item of another split unit."""
     items = workspace.parts.read_item_columns(testset, (*ITEM_TEXTS, "split_unit"))
     if items.group_by([*ITEM_TEXTS]).aggregate([]).num_rows == items.num_rows:  # the usual case
         return 0.0

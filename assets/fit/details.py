@@ -1,4 +1,4 @@
-"""Typed records of the ``details`` of aggregates, such as certificates, states and items to label."""
+"""Records of the details that aggregators report, such as certificates, states and items to label."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -18,7 +18,7 @@ class StructuredDetails:
 
 @dataclass(frozen=True)
 class CareDetails(CareSummary):
-    """Details of the ``care`` aggregator.
+    """Details that the aggregator ``care`` reports.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class CareDetails(CareSummary):
 
 @dataclass(frozen=True)
 class CareTensorDetails:
-    """State means, state weights and views of the ``care_tensor`` aggregator.
+    """State means, state weights and views that the aggregator ``care_tensor`` reports.
 
     Attributes
     ----------

@@ -30,14 +30,14 @@ class SolutionRecord:
 
 @dataclass(frozen=True)
 class StructureDocument:
-    """Estimated structure of a panel's precision matrix, or the reason for its absence.
+    """Estimated structure of a panel's precision matrix, or the reason why there is none.
 
     Attributes
     ----------
     details : dict
-        Penalties, and the values by which they were chosen.
+        Penalties, and the values that determined the choice of the penalties.
     solution : SolutionRecord or None
-        Estimated structure; if the panel allows none, None, and ``failures`` states the reason.
+        Estimated structure, or None if the panel allows no structure; ``failures`` then states the reason.
     """
 
     details: dict[str, float]
@@ -54,7 +54,7 @@ class FitDocument:
     fit_ids : tuple of (aggregator, fit_id)
         Id of each aggregator's fit, in the configured order of the aggregators.
     panel, settings, code : str
-        Fingerprint of the panel; versions of the fit's settings and of the code of all stages.
+        Fingerprint of the panel, version of the fit's settings, and version of the code of all stages.
     """
 
     fit_ids: tuple[tuple[str, str], ...]

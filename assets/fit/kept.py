@@ -1,4 +1,4 @@
-"""Files that the stages of a fit exchange in the fit's folder."""
+"""Readers and writers of the files that the stages of a fit exchange."""
 
 from dataclasses import fields
 from typing import Any
@@ -16,7 +16,7 @@ from warehouse.artifacts import FitFolder
 
 
 def panel_is_newer(folder: FitFolder) -> bool:
-    """Return whether the panel was rebuilt after the fit; False if either is missing."""
+    """Return whether the panel was rebuilt after the fit; return False if the panel or the fit is missing."""
     panel, fit = folder.find(PanelDocument), folder.find(FitDocument)
     return panel is not None and fit is not None and panel.panel != fit.panel
 
@@ -34,7 +34,7 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
 def read_answers(
     workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument", lead: str = ""
 ) -> dict[str, Aggregate]:
-    """Read the aggregates of a fit in the order of the panel; only the aggregate ``lead`` has its estimates."""
+    """Read the aggregates of a fit in the panel's order; only the aggregate ``lead`` includes the estimates."""
     kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=name == lead) for name, fit_id in fit.fit_ids}
     ids = {lead: scores.item_ids}
     return {name: record.in_order(ids.get(name, ()), scores.judges) for name, record in kept.items()}
@@ -55,7 +55,7 @@ def read_moments(folder: FitFolder) -> Moments:
 def write_structure(
     folder: FitFolder, solved: Structure | None, details: dict[str, float], failures: dict[str, str]
 ) -> None:
-    """Store an estimated structure, or the reason for its absence."""
+    """Store an estimated structure, or the reason why there is none."""
     solution = None
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
@@ -64,7 +64,7 @@ def write_structure(
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
-    """Read the stored structure (None if the panel allows none) and its document."""
+    """Read the stored structure, or None if the panel allows no structure, and the structure's document."""
     document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:

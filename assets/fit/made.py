@@ -1,4 +1,4 @@
-"""Stored versions of the inputs of a fit's assets, which show whether an asset is stale."""
+"""Stored input versions of a fit's assets; a changed version makes an asset stale."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ RESULTS = ("evaluation", "intervals", "systems", "factors")
 """Assets that are computed from a fit."""
 
 FIT = (*STAGES, "review", *RESULTS, "report")
-"""Assets of a test set's fit, review, results and page, in order."""
+"""Assets of a test set's fit, review, results and page, in the order of computation."""
 
 
 @dataclass(frozen=True)
 class MadeDocument:
-    """Version of the inputs of a result, and hash of the result's content.
+    """Version of a result's inputs, and hash of the result's content.
 
     Attributes
     ----------
     version : str
-        Hash of the result's code and of the versions of all its inputs.
+        Hash of the result's code and the versions of all inputs.
     content : str
         Hash of the result if another asset depends on it; otherwise empty.
     """
@@ -47,7 +47,7 @@ class MadeDocument:
 
 
 def built_from(folder: FitFolder, asset: str) -> MadeDocument:
-    """Read the stored version of an asset's inputs; empty if the asset was never built."""
+    """Read the stored version of an asset's inputs; the version is empty if the asset was never built."""
     return folder.find(MadeDocument, f"made.{asset}") or MadeDocument("")
 
 
@@ -57,7 +57,7 @@ def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None
 
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
-    """Return a decorator for assets with a partition per test set; these assets store the version of their inputs."""
+    """Return a decorator that builds an asset with a partition per test set and stores the asset's input version."""
     import dagster as dg  # half of the time of `care status`
 
     from assets.partitions import TESTSETS

@@ -10,7 +10,7 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
 ROWS_A_SHARD = 262_144
-"""Number of items in a range of rows; with a hundred judges, their scores take about 200 MB."""
+"""Number of items in a range of rows; with a hundred judges, a range takes about 200 MB."""
 
 if TYPE_CHECKING:
     from care_ops.moments.sharded import Shard
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
 
 
-@asset_of_testsets(deps=["panel"], description="Mergeable moments up to order three of the panel's scores.")
+@asset_of_testsets(deps=["panel"], description="Moments of the panel's scores, up to order three.")
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Compute the moments of the panel's scores over ranges of rows, and store them."""
+    """Compute and store the moments of the panel's scores, one range of rows after another."""
     import numpy as np
 
     from assets.fit.kept import write_moments

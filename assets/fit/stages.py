@@ -8,7 +8,7 @@ STAGES = ("panel", "moments", "structure", "aggregates")
 
 
 def recommended(aggregators: Iterable[str]) -> str:
-    """Return the recommended aggregator: ``care`` if it gave an estimate, otherwise the first one."""
+    """Return the recommended aggregator: ``care`` if available, otherwise the first aggregator."""
     names = list(aggregators)
     return "care" if "care" in names else next(iter(names), "")
 

@@ -10,10 +10,10 @@ from assets.workspace import Workspace
 
 @asset_of_testsets(
     deps=["moments"],
-    description="S (direct edges between judges) and L (variance by latent factors), Algorithm 1 step 2.",
+    description="Matrices S (direct edges between judges) and L (latent factors): step 2 of Algorithm 1.",
 )
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Estimate the sparse matrix S and the low-rank matrix L from the stored moments, and store them."""
+    """Estimate the sparse matrix S and the low-rank matrix L from the stored moments, and store S and L."""
     from assets.fit.kept import read_moments, write_structure
     from care_ops.fit import try_structure
 

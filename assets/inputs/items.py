@@ -1,4 +1,4 @@
-"""Dagster assets ``items`` and ``gold``: a test set's source, stored in a Parquet part and in the database."""
+"""Dagster assets ``items`` and ``gold``: a test set's items, stored in a Parquet part and in the database."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +16,7 @@ from warehouse.items import ItemRecord
     specs=[
         dg.AssetSpec(
             "items",
-            description="The items of a test set as judges see them: texts, in source order.",
+            description="The items of a test set as judges see them: texts, in the order of the source.",
             kinds={"parquet", "duckdb"},
             code_version=items_code(),
             group_name="inputs",

@@ -1,4 +1,4 @@
-"""Documents of open batches at an endpoint, kept until their answers are stored."""
+"""Documents of open batches at an endpoint; CARE keeps a document until all answers are stored."""
 
 from __future__ import annotations
 

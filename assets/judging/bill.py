@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from judges.items import Score
 
 _RESERVED_FOR_S = 0.1
-"""Seconds; if requests use up a reservation in less time, the next reservation is twice as large."""
+"""Seconds for which a reservation should last; if it lasts less, the next reservation is twice as large."""
 
 _MOST_AHEAD, _SHARE_AHEAD = 256, 0.02
 """Largest number of requests, and largest share of the spend limit, that a reservation may hold for later requests.
@@ -32,19 +32,19 @@ _OTHER_COLUMNS = ("unknown", "settled", "latencies")
 
 
 def purses(workspace: Workspace) -> list[Purse]:
-    """Return the daily spend limit that all judges share, with the amount spent today; empty without a limit."""
+    """Return the daily spend limit that all judges share, with the amount spent today, if there is one."""
     limit = workspace.pool.spend_limit
     if limit is None:
         return []
     rows = workspace.bills.read(since=_today()).to_pylist()
     perhaps = sum((row["dollars_unknown"] or 0.0) + (row["dollars_reserved"] or 0.0) for row in rows)
     perhaps += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
-    name = "judging.spend_limit of the day, over all judges, which ends at midnight UTC"
+    name = "judging.spend_limit of the day for all judges; a new day starts at midnight UTC"
     return [Purse(limit, name, sum(row["dollars"] or 0.0 for row in rows), perhaps)]
 
 
 class Account(Ledger):
-    """Cost record of one judge in one run; money is reserved on disk before it is spent.
+    """Cost record of one judge in one run; every cost is reserved on disk before a request is sent.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Account(Ledger):
     rate : Rate, optional
         Mean tokens and time of the judge's questions so far.
     batch : Batch, optional
-        Batch that is billed. Its token names the record, so a repeated collection replaces the record.
+        Batch to bill. The batch's token names the record, so collecting the batch again replaces the record.
     """
 
     def __init__(
@@ -103,9 +103,9 @@ class Account(Ledger):
         self._expected = expected
 
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
-        """Write the costs since the last call to disk; call it before answers are stored, so no payment is lost.
+        """Write the costs since the last call to disk.
 
-        With ``going_on``, money stays reserved for the judge's further requests.
+        Call this before storing answers, so that no payment is lost. ``going_on`` keeps money for further requests.
         """
         with self._writing:
             now = time.perf_counter()
@@ -119,7 +119,7 @@ class Account(Ledger):
                 self._write()
 
     def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
-        """Append new answers and the costs so far to the journal, before a score part contains the answers."""
+        """Append new answers and the costs so far to the journal, before the answers are stored in a score part."""
         with self._writing:
             row = self._row()
             self._unrecorded += len(scores)
@@ -130,7 +130,7 @@ class Account(Ledger):
             self._journal.append(line, [score.item_key for score in scores])
 
     def stored(self, items: Collection[str]) -> None:
-        """Remove the answers about these item keys from the journal, because they are now in a score part."""
+        """Remove answers that are now in a score part from the journal; ``items`` are the keys of the items."""
         self._journal.stored(items)
 
     def reserve(self, worst: float) -> None:
@@ -183,7 +183,7 @@ class Account(Ledger):
 
 
 def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, Any]]:
-    """Read the rows of the view ``bills`` for the last day with requests, of one judge or of all."""
+    """Read the view ``bills`` for the last day with requests, for one judge or all judges."""
     if not workspace.warehouse.usable():
         return []
     with workspace.warehouse.reader() as connection:
@@ -196,13 +196,13 @@ def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, A
 
 
 def latest_bill_message(workspace: Workspace) -> str:
-    """Return a sentence with the costs of the last day on which judges were asked; empty if there is none."""
+    """Return a sentence with the costs of the last day with requests, or an empty text without such a day."""
     rows = [row for row in bills(workspace) if row["tokens_in"] or row["dollars"] or row["dollars"] is None]
     return f"Cost of the judges on {rows[0]['run_date']} (UTC): {in_words(rows)}." if rows else ""
 
 
 def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Format the total dollars, tokens and requests of rows of the view ``bills`` as a text."""
+    """Format the total dollars, tokens and requests of several cost rows as text."""
     dollars = ("dollars", "forecast_dollars", "dollars_unknown", "dollars_reserved")
     counts = ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
     total = {name: sum(row[name] or 0 for row in rows) for name in (*dollars, *counts)}
@@ -216,8 +216,8 @@ def in_words(rows: Sequence[Mapping[str, Any]]) -> str:
     if unpriced := sorted({row["judge"] for row in rows if row["dollars"] is None}):
         text += f" without {', '.join(unpriced)}, whose price is not known"
     read, cached, written, reasoning, repeated, refused = (f"{total[name]:,}" for name in counts)
-    text += f", {read} tokens read ({cached} cached) and {written} written ({reasoning} to reason)"
-    return f"{text}, {repeated} requests repeated, {refused} refused as too many"
+    text += f", {read} tokens read ({cached} cached) and {written} written ({reasoning} for reasoning)"
+    return f"{text}, {repeated} requests repeated, {refused} refused by a rate limit"
 
 
 def _today() -> str:

@@ -35,7 +35,7 @@ CHECK = "same_model"
 
 @dataclass(frozen=True)
 class Answer:
-    """Stored score of an item and its score in the retest, each with the version of the engine that gave it.
+    """Stored score and retest score of an item, each with the engine version that gave the score.
 
     ``span`` is the length of the declared scale, or the range of all stored scores.
     """
@@ -85,13 +85,13 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     others = workspace.judge(judge).engine.needs.endpoint and not now <= before
     passed = changed is None and not others
     if not answers:
-        message = "the judge has not scored any item yet; run `care run` first"
+        message = "the judge has not scored any item yet, so no retest was possible; run `care run` first"
     elif moved is None:
         message = f"the retest gave no score for {counted(len(answers), 'item')}; see `by_status` of the judge's scores"
     else:
         message = f"{counted(len(answers), 'item')} moved by {moved:.1%} of the scale on average"
     if others:
-        message += f"; the answers came from {', '.join(sorted(now - before))}, before from {', '.join(sorted(before))}"
+        message += f"; the model {', '.join(sorted(now - before))} answered, before: {', '.join(sorted(before))}"
     message += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
     if changed is not None and not others and is_as_before(changed, again):
         affected = _scored_since(workspace, judge, changed.run_date)
@@ -133,7 +133,7 @@ def watched(workspace: Workspace) -> list[str]:
 
 
 def due(workspace: Workspace) -> list[str]:
-    """Return the judges to retest today (UTC): once a day, and only if they have scores from before today."""
+    """Return the judges that were not retested today (UTC) and have scores from an earlier day."""
     from assets.judging.retests import retests
 
     day = today()
@@ -170,7 +170,7 @@ def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
-    """Ask a judge again about a few scored items, those with the fewest retests first.
+    """Ask a judge again about a few scored items, starting with items that have the fewest retests.
 
     Raises ``JudgeError`` if the judge cannot be asked, or its spend limit is too low.
     """
@@ -236,7 +236,7 @@ def _stored_scores(workspace: Workspace, judge: str, testset: str, source: "Stor
 
 
 def _least_asked(asked: "Retests", kept: Iterable[Answer]) -> list[Answer]:
-    """Sort the scored items for a retest: those with the fewest retests first, then by a hash.
+    """Sort the scored items for a retest by number of retests, lowest first, then by a hash.
 
     Items scored after the first retest are last, because the model may have changed by then. Items with equal texts
     have one score, so only one of them is retested.

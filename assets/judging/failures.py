@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IncompleteScores:
-    """Numbers of the missing and failed scores of a judge on a test set.
+    """Counts of a judge's missing and failed scores on a test set.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class IncompleteScores:
     unscored : int
         Items without any row under the judge's current specification.
     to_ask : int
-        Items whose last request failed temporarily; they will be asked again.
+        Items whose last request failed temporarily; the next run repeats the request.
     given_up : int
         Items that failed temporarily as often as the judge's ``attempts`` allow.
     why : str
@@ -63,10 +63,10 @@ class IncompleteScores:
 def why_no_score(
     workspace: Workspace, judge: str, testset: str, statuses: Mapping[str, int], which: str = "items"
 ) -> str:
-    """Return the reason why a judge has no score at all; ``statuses`` counts its items by status."""
+    """Explain why a judge has no score at all; ``statuses`` counts the judge's items by status."""
     items = sum(statuses.values())
     if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
-        return f"its score file has no score for any of the {items:,} items; compare the item ids of both"
+        return f"its score file has no score for any of the {items:,} items; use the items' ids in the score file"
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
     words = Counter(row["raw"] for row in answers(workspace, judge, testset, "raw") if row["raw"])
     message = f"its most frequent message: {words.most_common(1)[0][0]}" if words else "it gave no message"
@@ -74,7 +74,7 @@ def why_no_score(
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Return the reason why requests to a judge gave no score under its current key; None without such a failure."""
+    """Explain why a judge's requests under the current key gave no score; return None without such a failure."""
     given = answers(workspace, judge, testset, "item_key", "status")
     statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest row of an item wins
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):
@@ -88,7 +88,7 @@ def slice_name(judge: str, testset: str) -> str:
 
 
 def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -> bool:
-    """Return whether a judge is a program that abstained on every item, which is not a failure."""
+    """Return whether a judge is a program that abstained on every item; this is not a failure."""
     needs = workspace.judge(judge).engine.needs
     return not (needs.template or needs.recordings) and {*statuses} <= {Status.REFUSED}
 

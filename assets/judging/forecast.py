@@ -37,19 +37,19 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items to be scored, and questions to be asked. Items with equal texts share a question; recorded scores need 0.
+        Items to be scored, and questions to be asked: one for items with equal texts, none for recorded scores.
     tokens : float
         Tokens that the judge will read and write; 0 if it is not a language model.
     dollars : float or None
         Cost at the prices in the judge's file or in CARE's price table; None if neither has a price.
     seconds : float or None
-        Expected time; None if the judge has scored nothing here yet.
+        Expected time; None if the judge has scored nothing in this workspace yet.
     measured : bool
         Whether tokens and time are measured in this workspace.
     given_up : int
         Items that are not asked about again, because they failed as often as the judge's ``attempts`` allow.
     failure : str
-        Reason why there is no forecast; empty if there is a forecast.
+        Reason why there is no forecast; otherwise empty.
     message : str
         Warning to read before paying for the scores; empty if there is none.
     """
@@ -69,7 +69,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Rate:
-    """Mean time and tokens of the questions that a judge has answered."""
+    """Mean time and tokens per question of a judge."""
 
     seconds: float
     tokens_in: float
@@ -147,9 +147,9 @@ def check_template(workspace: Workspace, judge: str, testset: str, available: Co
 
 
 def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return a warning if a judge has another scale than the test set and its scores are not converted; else empty.
+    """Return a warning if a judge's scores have another scale than the test set and are not converted.
 
-    The test set's scale comes from its file or from recorded grades.
+    Otherwise, return an empty text. The test set's scale comes from its file or from recorded grades.
     """
     from care_ops.scales import scale_of_grades
 
@@ -173,7 +173,7 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """Return a warning if texts of items may try to influence a language model as a judge; otherwise empty."""
+    """Return a warning if items' texts may try to influence a judge that is a language model; otherwise empty."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""
@@ -226,7 +226,7 @@ def expected(
 
 
 def rates(workspace: Workspace) -> dict[str, Rate]:
-    """Compute each judge's mean time and tokens of a question over the last thirty days."""
+    """Compute each judge's mean time and tokens per question over the last thirty days."""
     asked: dict[str, list[dict[str, Any]]] = {}
     for row in workspace.bills.read(since=f"{datetime.now(UTC) - timedelta(30):%F}").to_pylist():
         if row["questions"]:
@@ -239,7 +239,7 @@ def rates(workspace: Workspace) -> dict[str, Rate]:
 
 
 def _guessed(workspace: Workspace, spec: JudgeSpec, sample: Sequence[Item]) -> tuple[float, float, float]:
-    """Guess the tokens of a question (read, cached, written) from sample prompts; 0 for a judge without prompts."""
+    """Estimate tokens per question (read, cached, written) from sample prompts; 0 for a judge without prompts."""
     engine = spec.engine
     if not isinstance(engine, LanguageModel) or not sample:
         return 0.0, 0.0, 0.0

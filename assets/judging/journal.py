@@ -1,7 +1,7 @@
 """Journal of paid answers that are not yet in a score part.
 
 Answers of a judge behind an endpoint are appended to JSON-lines files as they arrive; a file is deleted once all its
-answers are in score parts. If a process is killed, the next run stores and bills the answers in its files
+answers are in score parts. If a process is killed, the next run stores and bills the answers in the files
 (``recover``). A locked file belongs to a living process: the system releases the locks of a process that ends.
 """
 
@@ -45,7 +45,7 @@ class Journal:
         self._lock = threading.Lock()
 
     def append(self, line: Mapping[str, Any], items: Iterable[str]) -> None:
-        """Append a line of answers; ``items`` are the keys of the items that these answers are about."""
+        """Append a line of answers; ``items`` are the keys of the answered items."""
         text = json.dumps(line, default=str) + "\n"
         with self._lock:
             if not self._files or self._lines >= _LINES:

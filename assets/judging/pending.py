@@ -36,7 +36,7 @@ class Pending:
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
-        Rows to store for settled items whose prompt was answered under an earlier item key, by item key.
+        Rows to store, by item key, for settled items with an answer under an earlier item key.
     """
 
     spec: JudgeSpec
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return score rows, by item key, that were stored before the item gained a text that no prompt shows."""
+    """Return score rows, by item key, that were stored before the items got texts that the prompt does not show."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
@@ -103,7 +103,7 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """Yield the keys of the item without one or more of the texts that the prompt does not show."""
+    """Yield the keys of an item without one or more of the texts that the prompt does not show."""
     present = [name for name in unread if getattr(item, name) is not None]
     for count in range(1, len(present) + 1):
         for names in combinations(present, count):

@@ -1,4 +1,4 @@
-"""Storage of recorded scores, copied from the score file and joined to the items by id."""
+"""Function that copies recorded scores from the score file, and joins the scores to items by id."""
 
 from __future__ import annotations
 

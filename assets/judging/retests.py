@@ -1,4 +1,4 @@
-"""Retests of judges: scores of the same items at a later time, which show whether a judge has changed.
+"""Retests of judges: later scores of the same items, to detect changed judges.
 
 Each judge has a document of item keys without texts or ids, so ``care admin forget`` need not change the document. When
 a judge's key changes, everything is scored again, and earlier retests no longer count.
@@ -38,15 +38,15 @@ class Retest:
 
     @property
     def moved(self) -> float:
-        """New score minus the stored score, in shares of the scale."""
+        """New score minus the stored score, as a share of the scale."""
         return self.today - self.kept
 
 
 @dataclass(frozen=True)
 class Retests:
-    """Retests of a judge under its current keys, oldest first, and the change point that they show.
+    """Retests of a judge under the current keys, oldest first, and the detected change point.
 
-    ``asked`` is the day of the last retest, even without an answer; 0 without a retest.
+    ``asked`` is the day of the last retest, with or without answers; 0 if there was no retest.
     """
 
     judge_keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -83,7 +83,7 @@ def changed_judges(workspace: Workspace, testset: str) -> dict[str, ChangePoint]
 
 
 def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence[Retest], day: int) -> Retests:
-    """Store retests of a judge, and detect a change; the ``watched`` judges share the rate of false alarms."""
+    """Store retests of a judge, and detect a change; all ``watched`` judges share one false alarm rate."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
@@ -94,13 +94,13 @@ def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence
 
 
 def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
-    """Return whether new retests of a changed judge are nearer to its scores before the change than after it."""
+    """Return whether a changed judge's new retests are nearer to the scores before the change than after the change."""
     shift = sum(row.moved for row in again) / max(len(again), 1)
     return len(again) >= MIN_ITEMS and abs(shift) < abs(changed.shift) / 2
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
-    """Clear a judge's detected change and the retests since then, except ``again``: its former model is back."""
+    """Clear a judge's detected change and the retests since then, except ``again``; the former model is back."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)

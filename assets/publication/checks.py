@@ -28,14 +28,14 @@ _MOST_MEAN_SHIFT = 0.5
 """Largest permitted shift of the mean estimate, in standard deviations."""
 
 _MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
-"""Largest permitted rises, between published fits, of the shares of missing scores and of duplicate items."""
+"""Largest permitted rises since the published fit: share of missing scores, and share of duplicate items."""
 
 _MIN_COSINE = 0.70
-"""Minimum cosine between the weights of two fits, about 45 degrees."""
+"""Minimum cosine between the weights of two fits (an angle of about 45 degrees)."""
 
 
 def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
-    """Read the fit of the recommended aggregator; return None if there is none, or if an ``earlier`` fit is missing."""
+    """Read the recommended aggregator's fit; return None without an aggregator, or if an ``earlier`` fit is missing."""
     fit_id = version.fits.get(recommended(version.fits))
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
     return None if fit_id is None else read(version.testset, fit_id)
@@ -66,7 +66,7 @@ def check_inputs(
 def compare_estimates(latest: FitRecord | None, previous: FitRecord | None, limits: ReviewConfig) -> list[CheckResult]:
     """Check that the recommended aggregate has neither changed its direction nor drifted since the previous fit."""
     if latest is None or previous is None or latest.answer.name != previous.answer.name:
-        message = "no published fit of the same aggregator to compare with"
+        message = "not compared: there is no published fit of the same aggregator"
         return [result(check, True, message, {}) for check in ("quality", "drift")]
     return [_turned(latest, previous), _drift(latest, previous, limits)]
 
@@ -90,7 +90,7 @@ def _missing(latest: FitVersionInputs, previous: FitVersionInputs | None) -> Che
     message = f"{missing:.1%} of the panel's scores are missing"
     if rise > _MOST_MISSING_RISE:
         message += (
-            f", {rise:+.1%} against the published fit (limit {_MOST_MISSING_RISE:+.0%}). Find the reasons in "
+            f", {rise:+.1%} since the published fit (limit {_MOST_MISSING_RISE:+.0%}). Find the reasons in "
             "`by_status` of the judges' `scores`, or accept the missing scores with `care fits accept`"
         )
     return result("missing_scores", rise <= _MOST_MISSING_RISE, message, {"missing": missing, "rise": rise})
@@ -98,9 +98,9 @@ def _missing(latest: FitVersionInputs, previous: FitVersionInputs | None) -> Che
 
 def _certificate(certificate: Certificate | None) -> CheckResult:
     if certificate is None:
-        return result("certificate", True, "no structure to certify", {})
+        return result("certificate", True, "not checked: the fit has no structure", {})
     message = (
-        f"relative gap {certificate.gap:.1e}"
+        f"the structure has converged: relative gap {certificate.gap:.1e}"
         if certificate.converged
         else f"the structure has not converged: its relative gap is {certificate.gap:.1e}. Raise `fit.gamma`, remove "
         "duplicate judges, or accept the fit with `care fits accept`"
@@ -110,8 +110,8 @@ def _certificate(certificate: Certificate | None) -> CheckResult:
 
 def _leakage(leaked: list[str]) -> CheckResult:
     message = (
-        f"{', '.join(leaked)}: the scores equal the gold label. Remove the judge or its column; if the judge is the "
-        "person who gave the labels, name it under `review.declared` in care.yaml"
+        f"{', '.join(leaked)}: the scores equal the gold label. Remove the judge. If this judge is the person who "
+        "gave the labels, name the judge under `review.declared` in care.yaml"
     )
     return result("gold_leakage", not leaked, message if leaked else "no judge copies gold", {"judges": len(leaked)})
 
@@ -122,7 +122,7 @@ def _duplicates(latest: FitVersionInputs, previous: FitVersionInputs | None) -> 
     message = f"{share:.1%} of the items repeat the texts of an item in another split unit"
     if rise > _MOST_DUPLICATES_RISE:
         message += (
-            f", {rise:+.1%} against the published fit. Remove the copies from the source, give them one `split_unit`, "
+            f", {rise:+.1%} since the published fit. Remove the copies from the source, give them one `split_unit`, "
             "or accept them with `care fits accept`"
         )
     return result("duplicate_items", rise <= _MOST_DUPLICATES_RISE, message, {"share": share, "rise": rise})
@@ -133,7 +133,7 @@ def _turned(latest: FitRecord, previous: FitRecord) -> CheckResult:
 
     cosine = same_direction(previous.weights, latest.weights)
     if cosine != cosine:
-        return result("quality", True, "the two fits have no weights to compare", {})
+        return result("quality", True, "not compared: the two fits have too few weights in common", {})
     message = (
         f"cosine {cosine:.2f} with the published fit"
         if cosine >= _MIN_COSINE
@@ -149,7 +149,7 @@ def _drift(latest: FitRecord, previous: FitRecord, limits: ReviewConfig) -> Chec
     again = latest.in_order(previous.item_ids).estimate
     moved = drift(previous.answer.estimate, latest.answer.estimate, again)
     beyond = {  # an undefined number passes
-        f"PSI above {limits.max_psi:g} beyond chance": moved.psi > limits.max_psi + moved.psi_by_chance,
+        f"PSI exceeds chance by more than {limits.max_psi:g}": moved.psi > limits.max_psi + moved.psi_by_chance,
         f"mean shift above {_MOST_MEAN_SHIFT:g} sd": abs(moved.mean_shift) > _MOST_MEAN_SHIFT,
         f"rank correlation below {limits.min_rank_correlation:g}": moved.rank_correlation < limits.min_rank_correlation,
     }

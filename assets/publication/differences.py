@@ -94,7 +94,7 @@ class Moved:
     order : float or None
         Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
     top, other : int
-        Number of shared items in the top tenth (``metrics.changed``), and number of them that were not in it before.
+        Number of shared items in the top tenth, and number of these that were not in the top tenth before.
     lost : str
         Sentence on the items that lost every score; empty if there are none.
     """

@@ -6,7 +6,7 @@ from typing import Any, Literal
 PublicationState = Literal["published", "held back", "pinned"]
 
 OF_THE_FIT = {"certificate", "quality", "drift"}
-"""Checks of the new fit alone; if no other check fails, a pinned fit still scores new items."""
+"""Checks of the new fit's results; if only these checks fail, a pinned fit still scores new items."""
 
 
 @dataclass(frozen=True)

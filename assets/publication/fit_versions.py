@@ -96,7 +96,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the published version before ``fit_version``, or the last one if ``fit_version`` was not published."""
+    """Return the version published before ``fit_version``, or the latest one if ``fit_version`` is unpublished."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -211,7 +211,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:
-    """Score the items that were added after a pinned fit, with its stored functions; return the number of items.
+    """Score the items that were added after a pinned fit by the fit's stored functions; return their number.
 
     Only items of the latest panel are scored. Aggregators that are not functions of one item's scores give the new
     items no estimate.

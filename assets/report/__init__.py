@@ -1,1 +1,1 @@
-"""Report pages of the test sets: their data, their figures, the verdicts and the staleness of assets."""
+"""Report pages of test sets, with data, figures and verdicts, and detection of stale assets."""

@@ -1,4 +1,4 @@
-"""Addition of correlations, rival estimates and provenance to the data of a page."""
+"""Functions that complete the data of a page with correlations, rival estimates and provenance."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,7 +31,7 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Return the two rival estimates of ``care``, or, with labels, its estimate and the plain average.
+    """Return the two rival estimates of ``care``; with labels, return the estimate and the plain average.
 
     The values are in the order of ``data.drawn.scores``; the result is empty if ``care`` gave no estimate.
     """

@@ -12,8 +12,8 @@ from care_ops.results.judge_gate import gate_sentence, people_sentences
 class JudgeCard:
     """Facts about one judge: admission, family, and weight in the recommended aggregate.
 
-    ``number`` is the judge's place on the page by decreasing weight. ``follows`` is the text feature that correlates
-    most with its scores, and the correlation (Spearman); None if it is small. ``gate`` is advice on gating a release.
+    ``number`` is the judge's place on the page by decreasing weight. ``follows`` is the most correlated text
+    feature, with the Spearman correlation; None if the correlation is small. ``gate`` is advice on gating a release.
     """
 
     check: JudgeCheck
@@ -44,6 +44,6 @@ def retest(found: Retest) -> str:
     if found.moved is None:
         return f"The retest of {counted(found.items, 'item')} on {found.asked_at} gave no scores."
     return (
-        f"In the retest of {counted(found.items, 'item')} on {found.asked_at} (canary), its scores moved by "
+        f"In the retest of {counted(found.items, 'item')} on {found.asked_at} (canary), the judge's scores moved by "
         f"{found.moved:.1%} of the scale on average.{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
     )

@@ -1,4 +1,4 @@
-"""Charts as inline SVG and tables; ``templates/base.html`` sets the colours of their classes."""
+"""Charts as inline SVG and HTML tables; ``templates/base.html`` defines the colours."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from math import ceil, floor, isfinite, log10
 from markupsafe import Markup, escape
 
 _LETTER = 6.7
-"""Average width of a letter of 12 pixel type, in pixels."""
+"""Average width of a letter in 12 pixel type, in pixels."""
 
 _MOST_MARKS = 60
 """Maximum number of points of a line that shows a mark at each point."""
@@ -151,7 +151,7 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return round numbers between two ends as ticks of an axis; ``about`` is their approximate number."""
+    """Return round numbers between two ends as ticks of an axis; ``about`` is the approximate number of ticks."""
     if high <= low:
         return [low]
     raw = (high - low) / about
@@ -161,7 +161,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def shortened(words: str, most: int) -> str:
-    """Return a text of at most ``most`` letters; a longer text ends in an ellipsis."""
+    """Shorten a text to at most ``most`` characters; a shortened text ends in an ellipsis."""
     return words if len(words) <= most else words[: most - 1] + "…"
 
 

@@ -45,7 +45,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Retest:
-    """Result of a retest of a judge: number of items, mean absolute change as a share of the scale, time, and model.
+    """Result of a judge's retest: number of items, mean absolute change as a share of the scale, time, and model.
 
     ``moved`` is None if the judge scored no item. ``passed`` is False if another model seems to answer.
     """
@@ -82,7 +82,7 @@ class ReportData:
     Attributes
     ----------
     aggregates : dict name -> Aggregate
-        Only the recommended aggregate needs its estimates.
+        Aggregates by name; only the recommended aggregate needs estimates.
     gold : (n,) array
         Gold of each item; NaN if unknown or held out.
     labels_seen : int
@@ -92,8 +92,8 @@ class ReportData:
     correlation : (p, p) array or None
         Correlation of the judges' scores; None if it is undefined.
     rivals : dict name -> (m,) array
-        The two rival estimates in the order of ``drawn.scores``, between which labels can decide; empty if ``care``
-        gave no estimate.
+        The two rival estimates in the order of ``drawn.scores``; empty if ``care`` gave no estimate. Labels can decide
+        between the two.
     retests : dict judge -> Retest
         The last retest of each judge that was retested.
     flips : dict judge -> str
@@ -154,7 +154,7 @@ class ReportData:
 
     @cached_property
     def gates(self) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-        """Advice on gating a release by the panel and by each judge, and the input that the advice lacks, if any."""
+        """Advice on gating a release with the panel and with each judge, and the inputs that are still needed."""
         estimate = self.aggregates[self.lead].estimate if self.lead else np.full(len(self.gold), np.nan)
         return gate_advice(self.scores, estimate, self.gold, self.cut)
 
@@ -171,7 +171,7 @@ class ReportData:
 
     @cached_property
     def drawn(self) -> "ReportData":
-        """The same data over a sample of the items, or unchanged if there are few items.
+        """The same data for a sample of the items; unchanged if there are few items.
 
         The sample includes the items to label, and all items with gold if they fit. Counts, weights, intervals,
         evaluations and systems still cover all items.
@@ -226,5 +226,5 @@ class ReportData:
         for name, aggregate in self.aggregates.items():
             certificate = read_details(aggregate, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:
-                return f"The structure that {name} uses has not converged (relative gap {certificate.gap:.1e})."
+                return f"The structure that {name} uses has not converged (gap {certificate.gap:.1e}); raise `gamma`."
         return None

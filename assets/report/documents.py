@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from care_ops.results.fit_facts import FitFacts
 
 BLOCKED = "blocked"
-"""Name of the document with the version of the results from which a blocked fit's facts were computed."""
+"""Name of the document with the input version of a blocked fit's facts."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,6 @@ class HeldDocument(FactsDocument):
 
 @dataclass(frozen=True)
 class FailuresDocument:
-    """Error messages of the assets of a test set that failed in its last run, by asset."""
+    """Error messages of a test set's failed assets in the last run, by asset."""
 
     why: dict[str, str]

@@ -29,7 +29,7 @@ def system_list(data: ReportData) -> tuple[str, Markup] | None:
             ranks.append(Ranked(row.system, 0.0, note=f"{row.value:.3f}, the best"))
         elif row.behind is not None:
             ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo, f"{row.value:.3f}"))
-    heading = "Difference from the best (at zero)"
+    heading = "Difference from the best system (at zero)"
     return (heading, ranked_list(ranks, "difference from the best")) if ranks else None
 
 
@@ -50,7 +50,7 @@ def correlation_map(data: ReportData) -> Figure | None:
 
 
 def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
-    """Render the items by rank with intervals; of many items, show an evenly spaced sample."""
+    """Render the items by rank with intervals; if there are many items, show an evenly spaced sample."""
     shown = [rows[k] for k in spread_rows(len(rows), _MOST_INTERVALS)]
     some = f"{len(shown)} items, evenly spaced by rank" if len(shown) < len(rows) else "all items"
     has = shown and shown[0].lo is not None

@@ -43,7 +43,7 @@ class LabelRow:
 
 
 def item_rows(data: ReportData) -> list[ItemRow]:
-    """Return rows of the items with an estimate, best first; of many items, ``MOST_ROWS``, half from each end."""
+    """Return rows of the items with an estimate, best first: at most ``MOST_ROWS``, half from each end."""
     if not data.lead:
         return []
     aggregate = data.aggregates[data.lead]
@@ -97,7 +97,7 @@ def label_rows(data: ReportData) -> list[LabelRow]:
 
 
 def _share_below(estimate: Array) -> Array:
-    """Return, for each item, the share of items that do not rank above it; NaN marks a missing estimate."""
+    """Compute, for each item, the share of items that are not better; NaN marks a missing estimate."""
     known = ~np.isnan(estimate)
     out = np.full(len(estimate), np.nan)
     out[known] = ranks(estimate[known]) / max(int(known.sum()), 1)

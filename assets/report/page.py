@@ -1,4 +1,4 @@
-"""HTML pages, rendered from report data by Jinja2; each page is one file."""
+"""Functions that render report data as HTML pages by Jinja2; each page is one file."""
 
 import json
 import re
@@ -26,11 +26,11 @@ _OF_THE_VERDICT = {
     "verdict.html": ("<!-- verdict -->", "<!-- end of the verdict -->"),
     "why.html": ("<!-- why -->", "<!-- end of why -->"),
 }
-"""Templates of a page's verdict, and the marks between which the verdict is replaced."""
+"""Templates of a verdict, with the marks around the part of a page that a new verdict replaces."""
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
-    """Write the page of a test set, which begins with the verdict, and the page of its items.
+    """Write the page of a test set, with the verdict at the top, and the page of the test set's items.
 
     With many items, cards and figures use a sample (``care_ops.samples``), and the page of items lists the best and the
     worst. Both pages state this.
@@ -104,7 +104,7 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    """Render a page; its scripts have a hash of the page as nonce, which no text on the page can predict."""
+    """Render a page; its scripts have a nonce that no text on the page can predict: a hash of the page."""
     key = uuid4().hex
     page = _environment().get_template(template).render(key=key, **values)
     return page.replace(key, sha256(page.replace(key, "").encode()).hexdigest()[:32]).encode()

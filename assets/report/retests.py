@@ -1,4 +1,4 @@
-"""Retests of judges, which show how far scores move when a judge scores items again.
+"""Retests of judges: how far scores move when a judge scores the same items again.
 
 The canary retests models behind an API daily; ``care judges retest`` retests any judge. CARE stores the
 results in Dagster's record of runs.

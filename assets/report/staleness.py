@@ -56,7 +56,7 @@ class StalePartition:
     reason : str
         Reason in a sentence, if no input has changed.
     testsets : tuple of str
-        Test sets with missing scores, if the asset is a judge.
+        Test sets with missing scores, if the partition is a judge.
     only_waits : bool
         Whether all missing scores are in open batches at the judge's endpoint.
     """
@@ -309,7 +309,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
 def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
 ) -> set[str]:
-    """Return which results (evaluation, intervals) the database has although their files are missing."""
+    """Return the results (evaluation, intervals) that are in the database but have no files."""
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FILE = "to_label.csv"
 
 TO_LABEL = 20
-"""Number of items to propose, drawn at random; no selection was better (benchmarks/results/labelling.md)."""
+"""Number of random items to propose; no other selection was better (benchmarks/results/labelling.md)."""
 
 
 def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
@@ -59,8 +59,8 @@ def write_items_to_label(
 ) -> list[str]:
     """Write the table of items to label, with their texts and the columns ``label``, ``drawn`` and ``probability``.
 
-    The labels that the fit has seen are first, then the rows that a person has filled in, unchanged, because the next
-    fit reads the whole file. Return the items whose label in the file differs from that of the fit.
+    The file starts with the labels that the fit has seen. Rows that a person has filled in stay unchanged, because the
+    next fit reads the whole file. Return the items whose label in the file differs from the fit's label.
     """
     seen = {
         item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_sampling_columns(item, labels)}
@@ -119,7 +119,7 @@ def _texts(record: ItemRecord | None) -> dict[str, str]:
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the columns and rows of a file; both are empty if the file is missing, or is no text and quarantined."""
+    """Return the columns and rows of a file; both are empty if the file is missing or was quarantined."""
 
     def read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         try:

@@ -77,7 +77,7 @@ def fit_facts(
 
 
 def _care(data: ReportData, config: FitConfig, labels: FitLabels) -> Aggregate:
-    """Return the estimate of ``care``, fitted here if it was not configured; raise ``FitError`` if it has none."""
+    """Return the estimate of ``care``, and fit ``care`` if necessary; raise ``FitError`` without an estimate."""
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
@@ -144,7 +144,7 @@ def _followed_features(data: ReportData, estimate: Array) -> list[FollowedFeatur
 
 
 def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
-    """Collect and store the facts about a fit, and its changes if another fit is published; return the facts."""
+    """Collect and store the facts about a fit, and the changes if another fit is published; return the facts."""
     testset, shown, changes = data.title, data.fit_version, data.changes
     assert shown is not None  # a page of a workspace
     of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))

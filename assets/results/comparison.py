@@ -30,7 +30,7 @@ CORRECTED = "care"
 """Name of the aggregator whose estimate is corrected by labels."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""System of each item, or the left and right system of each pair, where a higher score prefers the left; or None."""
+"""System of each item, or None; for pairs, the left and the right system (a higher score prefers the left)."""
 
 
 def compare(
@@ -52,11 +52,11 @@ def compare(
     aggregator, estimate : str, (n,) array
         Name of the aggregator, and its estimate. ``estimate`` and ``named`` are in the order of ``items``.
     fit_labels : FitLabels
-        Labels that correct the judges if each system has enough; for pairs, if each pair of systems has enough.
+        Labels that correct the judges if each system (or each pair of systems, for pairs) has enough labels.
     panel : ScoreMatrix
         Scores for a fit that has not seen the labels.
     config : FitConfig
-        Settings of that fit; for pairs, ``scale`` is mapped to [0, 1].
+        Settings of the fit without labels; for pairs, ``scale`` is mapped to [0, 1].
     """
     units = items.units()
     paired = {len(names) for names in named if names is not None} == {2}
@@ -119,7 +119,7 @@ def compared_in(
 def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
     """Fit ``care`` and return the estimate in the order of the panel's items.
 
-    ``fit_labels`` must not include labels that later correct the estimate, which would then already depend on them.
+    ``fit_labels`` must not include labels that later correct the estimate: the estimate would depend on these labels.
     """
     fit = fit_panel(panel, replace(config, aggregators=(CORRECTED,)), fit_labels, solve="not")
     return fit.aggregates[CORRECTED].estimate
@@ -165,7 +165,7 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
         )
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(
-            f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale, whose middle is a tie "
-            "and whose upper end prefers the left answer (--scale, or `scale` of the test set)"
+            f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale (--scale, or `scale` "
+            "of the test set); its middle must be a tie, and its upper end must prefer the left answer"
         )
     return scale or (0.0, 1.0)

@@ -15,11 +15,11 @@ class FactorRecord:
     Attributes
     ----------
     mass : float
-        Share of the trace of L, the low-rank part of the structure.
+        Share of trace(L), where L is the low-rank part of the structure.
     agreement : float
         Correlation with the panel's mean.
     breadth : float
-        Effective number of judges on the factor: exp of the entropy of its squared loadings.
+        Effective number of judges on the factor: exp(entropy of the squared loadings).
     gap : float
         Distance to the next eigenvalue, as a share of the factor's eigenvalue.
     """

@@ -1,6 +1,6 @@
 """Dagster asset ``evaluation``: metrics of the aggregates against gold, if there is gold.
 
-The evaluation leaves out items whose label a fit has used, together with their whole split unit.
+The evaluation leaves out all items of a split unit if a fit has used a label of the unit.
 """
 
 from typing import Any

@@ -27,7 +27,7 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) 
 
 
 def held_out_gold(items: ItemColumnsRead, labels: FitLabels) -> Array:
-    """Return gold, (n,), with NaN for labelled items and for all items of their split units."""
+    """Return gold, (n,), with NaN for all items of split units that contain a labelled item."""
     if not labels.labels:
         return items.gold
     units = items.units()

@@ -31,15 +31,15 @@ SELECT testset, count(*) AS items,
        (SELECT count(*) FROM latest_fits f WHERE f.testset = items.testset) AS fits
 FROM items GROUP BY testset ORDER BY testset
 """
-"""Query for the numbers of rows and published fits of each test set, and its last publication."""
+"""Query for each test set's numbers of rows and published fits, and time of the last publication."""
 
 
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """Copy a workspace that no other process changes into an uncompressed tar file, atomically.
 
-    The file holds the folder of care.yaml without hidden folders and key files, and the data folder, always as
-    ``data``, without the ``REBUILT`` files. Links are followed. Only the owner may read the file. Returns the number of
-    files and bytes.
+    The file contains the folder of care.yaml, without hidden folders and key files, and the data folder as ``data``,
+    without the ``REBUILT`` files. Links are followed. Only the owner may read the file. Returns the number of files and
+    bytes.
 
     Raises ``InputError`` if the folder of the file does not exist, or is one of the copied folders.
     """

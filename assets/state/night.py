@@ -1,4 +1,4 @@
-"""Dagster asset ``night``: number of stale partitions in a nightly run, and verification of some parts."""
+"""Dagster asset ``night``, which counts stale partitions and verifies some stored parts in a nightly run."""
 
 import dagster as dg
 

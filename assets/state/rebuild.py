@@ -1,4 +1,4 @@
-"""Rebuild of the database from the parts, after a deletion, damage or a change of the schema."""
+"""Functions that rebuild the database from the parts, after a deletion, damage or a schema change."""
 
 import logging
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether stored parts lack a usable database; raise ``WarehouseError`` if a later release wrote it."""
+    """Return whether parts exist without a usable database; raise ``WarehouseError`` for a later release's database."""
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 
@@ -36,7 +36,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     Raises
     ------
     WarehouseError
-        The database is of a later release of CARE.
+        A later release of CARE has written the database.
     """
     workspace.warehouse.usable()  # raises an error for a database of a later release
     # Readers use the old database until the end, and a killed rebuild leaves no database that looks complete.

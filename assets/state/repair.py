@@ -33,7 +33,7 @@ from warehouse.storage import (
 
 State = Literal["fails", "warns", "ok"]
 Read = Callable[[Path], object]
-_FROM_A_BACKUP = "`care run` rebuilds it for the latest fit version; restore one of an older version from a backup"
+_FROM_A_BACKUP = "`care run` rebuilds a file of the latest fit version; restore an older version's file from a backup"
 _AGAIN = "`care run` rebuilds it"
 _SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
 """Number of runs that together read all parts once, and maximum number of bytes that each run reads."""
@@ -135,7 +135,7 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
-    """Drop a folder's scores from the database, which makes CARE request the scores that the folder lacks."""
+    """Delete a folder's scores from the database, so that CARE requests the missing scores again."""
     judge, testset = _owner_of(folder, "judge"), _owner_of(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:

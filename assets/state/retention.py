@@ -42,7 +42,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class Removable:
-    """Files that ``care admin gc`` deletes, and the reason."""
+    """Files that ``care admin gc`` deletes, with the reason for the deletion."""
 
     what: str
     why: str
@@ -118,19 +118,19 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
 
 
 def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
-    """Count the score parts of each pair of judge and test set with too many parts."""
+    """Count the score parts of each (judge, test set) pair that has too many parts."""
     slices = [(judge, testset) for judge in workspace.parts.judges() for testset in workspace.parts.testsets()]
     return {slice_: count for slice_ in slices if (count := workspace.parts.has_many(*slice_))}
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the score parts of each judge and test set without loss; return the reduction in the number of files."""
+    """Merge the score parts of each judge and test set without loss; return the number of files that this saves."""
     recover(workspace)
     return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
-    """Delete files and their rows in the database; return the bytes freed."""
+    """Delete files and the files' rows in the database; return the number of freed bytes."""
     freed = sum(entry.size for entry in doomed)
     for entry in doomed:
         for path in entry.paths:
@@ -152,7 +152,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     Returns
     -------
     dict
-        Rows removed from items, scores, fits.
+        Numbers of rows removed from items, scores and fits.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def finish_forgetting(workspace: Workspace) -> None:
 
 
 def still_held(workspace: Workspace, testset: str) -> list[str]:
-    """List the user's own files of a test set, which CARE never changes and which may hold a forgotten item."""
+    """List the user's files of a test set that may contain a forgotten item; CARE never changes these files."""
     source = workspace.testset(testset).source
     scores = getattr(source, "scores", None)
     named = [getattr(source, "items", None), getattr(scores, "path", None), getattr(source, "path", None)]
@@ -245,7 +245,7 @@ def _promised(workspace: Workspace) -> UnderWay | None:
         return None
     except DamagedError as error:
         raise DamagedError(
-            f"{error}. An item is not completely removed: move this file away, and run `care admin forget` for it again"
+            f"{error}. An item is not completely removed: move this file away, and run `care admin forget` again"
         ) from None
 
 

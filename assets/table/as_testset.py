@@ -36,7 +36,7 @@ def testset_yaml(
     columns: ScoreColumns,
     reading: ReadingOptions,
 ) -> str:
-    """Return the YAML of a test set of recorded scores, with paths relative to the workspace.
+    """Return the YAML for a test set with recorded scores; paths are relative to the workspace.
 
     If ``items`` is None, write a table of items from the columns of the score table that describe items. ``scales`` are
     the scale of the panel and the scales of single judges.

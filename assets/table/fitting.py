@@ -203,7 +203,7 @@ def _flagged(table: ScoreTable) -> list[Reason]:
         return []
     examples = listed([f"{item} ({rules[0]})" for item, rules in found.items()], 3)
     message = f"{counted_words(len(found), 'item')} may try to influence the judges: {examples}."
-    return [Reason("injection", message, detail="Check the texts of these items, and remove the items that do.")]
+    return [Reason("injection", message, detail="Read these items, and remove items that try to influence a judge.")]
 
 
 def _guessed_scales(table: ScoreTable) -> list[Reason]:

@@ -123,8 +123,8 @@ def sentences(report: JudgeReport) -> list[str]:
     """Describe a judge's report in sentences."""
     return [
         *people_sentences(report.people),
-        f"of the answers people passed, the judge passed {_share(report.passed_of_passed)}",
-        f"of the answers people failed, the judge failed {_share(report.failed_of_failed)}",
+        f"of the answers that people passed, the judge passed {_share(report.passed_of_passed)}",
+        f"of the answers that people failed, the judge failed {_share(report.failed_of_failed)}",
         f"the judge agrees with {_share(report.accuracy)} of {report.labels} labels; people passed "
         f"{report.base_rate.value:.0%}",
     ]

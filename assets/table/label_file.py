@@ -147,8 +147,8 @@ class LabelFile:
         unknown = [label.item_id for label in labels if label.item_id not in known]
         if unknown:
             raise InputError(
-                f"{counted(len(unknown), 'item')} not in {self.path}, such as {unknown[0]!r}; export the items of that "
-                "file, and fill in the column `label`"
+                f"no label added: {self.path} lacks {counted(len(unknown), 'item')}, such as {unknown[0]!r}; "
+                "export the items of this file, and fill in the column `label`"
             )
         filled = repeated = 0
         for label in labels:

@@ -185,7 +185,7 @@ def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | No
 def workspace_table(
     workspace: Workspace, testset: str, columns: tuple[str, ...] = ()
 ) -> tuple[ScoreTable, TableConfig]:
-    """Return a test set's panel as a table, and its settings."""
+    """Return a test set's panel as a table, and the settings of the fit."""
     systems = workspace.systems_of(testset, columns)
     scores = workspace.fit_folder(testset).read_panel()
     records = {record.item_id: record for record in workspace.parts.read_items(testset)}

@@ -89,7 +89,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the item column of the other tables: the column that the user named, or the columns of the score table."""
+    """Return the item column for the other tables: the named column, or the item column of the score table."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 

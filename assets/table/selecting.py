@@ -1,4 +1,4 @@
-"""Search for the penalties of a fit that agree best with the gold of a table of scores."""
+"""Search for the penalties with the best agreement with gold, for a table of scores."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace

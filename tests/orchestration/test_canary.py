@@ -72,7 +72,7 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     shift[1] = "vendor/large-2026-11-01"
     other = ask_again(folder)
     assert not other.passed
-    assert "came from vendor/large-2026-11-01, before from vendor/large-2026-08-01" in (other.description or "")
+    assert "the model vendor/large-2026-11-01 answered, before: vendor/large-2026-08-01" in (other.description or "")
     shift[0] = 3
     changed = ask_again(folder)
     assert not changed.passed
@@ -95,7 +95,7 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     assert "api: 20 items moved by 30.0% of the scale on average" in output
     assert reported in output
     page = unescape(page_of(folder))
-    assert page.count("(canary), its scores moved by 30.0% of the scale on average") == 1
+    assert page.count("(canary), the judge's scores moved by 30.0% of the scale on average") == 1
     assert page.count("Answered by vendor/large-2026-11-01.") == 1
     assert page.count("<dt>Retest</dt>") == 1
     (folder / "judges" / "api.yaml").write_text(

@@ -262,7 +262,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
     code, printed, _ = care(*given, "--of", "a")
     assert code == 0
-    for words in ("of the answers people passed, the judge passed", "kappa"):
+    for words in ("of the answers that people passed, the judge passed", "kappa"):
         assert words in printed
     code, printed, _ = care(*given, "--json")
     rows = json.loads(printed)
