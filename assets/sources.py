@@ -67,7 +67,7 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read a test set's recorded scores once, and rescale them to the test set's scale; None without scores.
+    """Read a test set's recorded scores once, and rescale them to its scale; return None if it has none.
 
     The scale of a judge's scores comes from their range, the judge's file, or the test set (``care_ops.scales``).
     """
@@ -105,7 +105,7 @@ def has_all_scored(workspace: Workspace, testset: str) -> bool:
 
 
 def recorded_scales(workspace: Workspace, testset: str) -> dict[str, tuple[float, float]]:
-    """Return the scales of recorded judges that differ from the test set's scale, keyed by name in the score file."""
+    """Return recorded judges' scales that differ from the test set's scale, by the judge's name in the score file."""
     panel = workspace.testset(testset).scale
     return {
         spec.engine.recorded_as: spec.scale

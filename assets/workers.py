@@ -26,7 +26,7 @@ _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 """Environment variable with the address of a Dask scheduler."""
 
 WORTH_S = 30.0
-"""Minimum forecast of the remaining work, in seconds, for which starting local workers saves time."""
+"""Seconds of remaining work from which starting local workers saves time."""
 
 _MOST_PROCESSES = 8
 """Default maximum number of local workers; each takes half a gigabyte."""
@@ -83,7 +83,7 @@ class Workers:
 
     @property
     def are_local(self) -> bool:
-        """Whether the workers are processes of this machine that can use its folders."""
+        """Whether the workers are processes of this machine, which can use this machine's folders."""
         return self._dask.scheduler() is None
 
     def map(self, function: Callable[[A], R], arguments: Iterable[A], total: int | None = None) -> Iterator[R]:

@@ -148,7 +148,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Option ``--workspace FOLDER`` for commands in messages; empty with a store, as folders differ by machine."""
+        """Option ``--workspace FOLDER`` for commands in messages; empty with a store: folders differ by machine."""
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property
@@ -172,7 +172,7 @@ class Workspace:
 
     @cached_property
     def fits(self) -> FitStore:
-        """Store of the fits and of their publications."""
+        """Store of the fits and publications."""
         from warehouse.fits import FitStore
 
         return FitStore(self.data / "parts" / "fits")
@@ -297,7 +297,7 @@ class Workspace:
         return resolve(self.labels[testset], self.root) if testset in self.labels else None
 
     def labels_of(self, testset: str) -> FitLabels:
-        """Read the labels for a test set's fit, once; raise ``InputError`` if their file cannot be read."""
+        """Read the labels for a test set's fit once; raise ``InputError`` if the file of labels cannot be read."""
         if testset not in self.memory.labels and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 
@@ -307,7 +307,7 @@ class Workspace:
         return self.memory.labels.get(testset, NO_LABELS)
 
     def unread_labels(self, testset: str) -> str:
-        """Return the reason why a test set's labels cannot be read; empty if they are readable."""
+        """Return the reason why a test set's labels cannot be read, or an empty text if they can be read."""
         try:
             self.labels_of(testset)
         except CareError as error:

@@ -125,7 +125,7 @@ class StoredExperiment:
 
 
 def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
-    """Read the stored findings of an experiment; return None if they are missing or in another release's format."""
+    """Read the stored findings of an experiment; return None if another release wrote them or there are none."""
     document = find_sound(workspace.experiment_file(key), read_document)
     try:
         return None if document is None else record_of(StoredExperiment, document)

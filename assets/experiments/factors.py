@@ -141,7 +141,7 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Estimate Pr(C = 1 | J), (n,), by a mixture; return None without an estimate or a confounder.
+    """Estimate Pr(C = 1 | J), (n,), by a mixture; return None if there is no estimate or no confounder.
 
     The labels of C are chosen such that the mean score rises from C = 0 to C = 1. Scores move in the same direction in
     both classes of Q.

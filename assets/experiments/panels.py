@@ -78,7 +78,7 @@ def panels(workspace: Workspace) -> list[ExperimentPanel]:
 
 
 def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return all panels of the workspace whose items are stored."""
+    """Return all panels of the workspace that have stored items."""
     panels_read: list[ExperimentPanel] = []
     for testset in sorted(workspace.testsets):
         folder, stored = workspace.fit_folder(testset), workspace.parts.items_file(testset)

@@ -142,7 +142,7 @@ def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
 
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
-    """Estimate state means and weights from third moments across planted views; return None without four states."""
+    """Estimate state means and weights from third moments across planted views; return None if there is no estimate."""
     moments, views = accumulate(values), views_of(np.arange(values.shape[1]))
     scale = np.sqrt(np.diag(moments.covariance()))
     tensor = cp.augmented_moment(moments, views, scale)

@@ -1,4 +1,4 @@
-"""Experiments on simulated mixtures: graph-aware or random views, and third or second moments."""
+"""Experiments on simulated mixtures that compare graph-aware with random views, and third with second moments."""
 
 import itertools
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
 ROWS_A_SHARD = 262_144
-"""Number of items in a range of rows; with a hundred judges, a range takes about 200 MB."""
+"""Number of items in a range of rows; with a hundred judges, a range needs about 200 MB of memory."""
 
 if TYPE_CHECKING:
     from care_ops.moments.sharded import Shard

@@ -60,7 +60,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 
 def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:
-    """Replace a test set's items and the version of their source in the warehouse."""
+    """Replace a test set's items and source version in the warehouse."""
     from warehouse.panel_rows import replace_testset
 
     spec = workspace.testset(testset)

@@ -1,1 +1,1 @@
-"""Scoring of items by judges: inference, stored scores, and their loading into the warehouse."""
+"""Scoring of items by judges: inference, storage of scores, and loading of scores into the warehouse."""

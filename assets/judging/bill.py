@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from judges.items import Score
 
 _RESERVED_FOR_S = 0.1
-"""Seconds for which a reservation should last; if it lasts less, the next reservation is twice as large."""
+"""Minimum duration of a reservation in seconds; if requests use it up earlier, the next one is twice as large."""
 
 _MOST_AHEAD, _SHARE_AHEAD = 256, 0.02
 """Largest number of requests, and largest share of the spend limit, that a reservation may hold for later requests.
@@ -32,7 +32,7 @@ _OTHER_COLUMNS = ("unknown", "settled", "latencies")
 
 
 def purses(workspace: Workspace) -> list[Purse]:
-    """Return the daily spend limit that all judges share, with the amount spent today, if there is one."""
+    """Return the daily spend limit that all judges share, with today's spending; empty if there is no limit."""
     limit = workspace.pool.spend_limit
     if limit is None:
         return []
@@ -130,7 +130,7 @@ class Account(Ledger):
             self._journal.append(line, [score.item_key for score in scores])
 
     def stored(self, items: Collection[str]) -> None:
-        """Remove answers that are now in a score part from the journal; ``items`` are the keys of the items."""
+        """Remove answers from the journal after a score part was stored; ``items`` are the keys of the items."""
         self._journal.stored(items)
 
     def reserve(self, worst: float) -> None:

@@ -1,4 +1,4 @@
-"""Judges whose scores of a test set are incomplete, with reasons."""
+"""Detection of judges with incomplete scores of a test set, with reasons."""
 
 from __future__ import annotations
 

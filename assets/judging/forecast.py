@@ -32,7 +32,7 @@ SAMPLE = 50
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecast of asking one judge about one test set.
+    """Forecast of one judge's requests about one test set.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Rate:
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
-    """Forecast the requests of judges on test sets, without sending any request.
+    """Forecast the judges' requests about test sets, without sending a request.
 
     Judges without pending or given-up items are left out. If a judge or test set cannot be read, its forecast states
     the failure.
@@ -173,7 +173,7 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """Return a warning if items' texts may try to influence a judge that is a language model; otherwise empty."""
+    """Return a warning if items' texts may try to influence a language model as judge, or an empty text."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""

@@ -1,6 +1,6 @@
 """Journal of paid answers that are not yet in a score part.
 
-Answers of a judge behind an endpoint are appended to JSON-lines files as they arrive; a file is deleted once all its
+Answers of a judge behind an endpoint are appended to JSON-lines files as they arrive; a file is deleted once all
 answers are in score parts. If a process is killed, the next run stores and bills the answers in the files
 (``recover``). A locked file belongs to a living process: the system releases the locks of a process that ends.
 """
@@ -88,7 +88,7 @@ class Journal:
 
 
 def recover(workspace: Workspace) -> int:
-    """Store the answers of killed processes, enter their costs, and return the number of answers.
+    """Store the answers and costs that killed processes left; return the number of answers.
 
     An interrupted call can be repeated: no row is stored twice, and a cost record is replaced as a whole.
     """

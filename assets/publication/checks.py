@@ -64,7 +64,7 @@ def check_inputs(
 
 
 def compare_estimates(latest: FitRecord | None, previous: FitRecord | None, limits: ReviewConfig) -> list[CheckResult]:
-    """Check that the recommended aggregate has neither changed its direction nor drifted since the previous fit."""
+    """Check whether the recommended aggregate has changed direction or drifted since the previous fit."""
     if latest is None or previous is None or latest.answer.name != previous.answer.name:
         message = "not compared: there is no published fit of the same aggregator"
         return [result(check, True, message, {}) for check in ("quality", "drift")]

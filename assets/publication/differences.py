@@ -1,4 +1,4 @@
-"""Differences between two versions of a test set's fit: in their inputs, weights and estimates."""
+"""Differences between the inputs, weights and estimates of two versions of a test set's fit."""
 
 from __future__ import annotations
 

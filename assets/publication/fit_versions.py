@@ -96,7 +96,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the version published before ``fit_version``, or the latest one if ``fit_version`` is unpublished."""
+    """Return the version published before ``fit_version``; if it was never published, the last published one."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -170,7 +170,7 @@ def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = 
 
 
 def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pinned: bool) -> None:
-    """Publish a stored fit version on a person's request, and load its rows into the database again.
+    """Publish a stored fit version on a person's request, and load the version's rows into the database again.
 
     Raises ``WarehouseError``, and publishes nothing, if one of the version's fits is damaged or missing.
     """
@@ -211,7 +211,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:
-    """Score the items that were added after a pinned fit by the fit's stored functions; return their number.
+    """Score items that were added after a pinned fit, by the fit's functions; return the number of items.
 
     Only items of the latest panel are scored. Aggregators that are not functions of one item's scores give the new
     items no estimate.

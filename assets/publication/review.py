@@ -1,4 +1,4 @@
-"""Dagster asset ``review``, which compares the latest fit with the published fit, and publishes the latest.
+"""Dagster asset ``review``, which compares the latest fit with the published fit, and publishes the latest fit.
 
 The views ``latest_fits`` and ``latest_aggregates`` and the report show the published fit. If a blocking check fails,
 Dagster skips ``report``, and the earlier fit stays published until a person accepts the latest fit
@@ -159,7 +159,7 @@ def _by_labels(findings: list[CheckResult], unchanged: list[CheckResult], label_
 
 
 def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: "FitRecord") -> "FitRecord | None":
-    """Fit an aggregator to the latest panel with the labels of an earlier version; None without an estimate."""
+    """Fit an aggregator to the latest panel with the labels of an earlier version; return None if this fails."""
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
 

@@ -1,4 +1,4 @@
-"""Collection of a page's data from the stored results."""
+"""Function that collects a page's data from the stored results."""
 
 import logging
 from dataclasses import asdict, replace

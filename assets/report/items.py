@@ -78,7 +78,7 @@ def item_count(data: ReportData) -> int:
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
-    """Return a row for each of the items whose ranks differ most between the two rival estimates."""
+    """Return rows of the items whose ranks differ most between the two rival estimates."""
     if not data.rivals:
         return []
     shares = [_share_below(estimate) for estimate in data.rivals.values()]

@@ -57,7 +57,7 @@ def _equal_probabilities(labels: FitLabels) -> bool:
 def write_items_to_label(
     path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], labels: FitLabels
 ) -> list[str]:
-    """Write the table of items to label, with their texts and the columns ``label``, ``drawn`` and ``probability``.
+    """Write the table of items to label, with texts and the columns ``label``, ``drawn`` and ``probability``.
 
     The file starts with the labels that the fit has seen. Rows that a person has filled in stay unchanged, because the
     next fit reads the whole file. Return the items whose label in the file differs from the fit's label.

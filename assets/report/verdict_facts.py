@@ -1,4 +1,4 @@
-"""Collection of the facts about a fit; the verdict is computed from these facts."""
+"""Functions that collect the facts about a fit; the verdict is computed from these facts."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ from care_ops.scores import Array
 _log = logging.getLogger(__name__)
 
 _SAME_ORDER = 0.99
-"""Minimum rank correlation (Spearman) with text length at which a column counts as a text length."""
+"""Minimum Spearman correlation with text length for which a column counts as a text length."""
 
 _ITEMS_COMPARED = 5_000
 """Maximum number of items whose text lengths and features are correlated with scores."""

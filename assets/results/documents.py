@@ -85,7 +85,7 @@ class SystemRecord:
 
 
 LOG_ODDS = "log odds of winning"
-"""Kind of the values of systems that are compared in pairs."""
+"""Name of the quantity that values of systems measure if items are pairs."""
 
 
 @dataclass(frozen=True)

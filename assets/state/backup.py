@@ -59,7 +59,7 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
 
 
 def unpack(path: Path, folder: Path) -> int:
-    """Unpack a backup into an empty folder, with all data below ``data``; return the number of files.
+    """Unpack a backup into an empty folder; return the number of files.
 
     Raises ``InputError``, and unpacks nothing, if the folder is not empty or the file is not a complete backup.
     """
@@ -99,7 +99,7 @@ def _keep_data_within(settings: Path) -> None:
 
 
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:
-    """Read every file of an unpacked workspace and rebuild its database; return one row per test set.
+    """Read every file of an unpacked workspace and rebuild the database; return one row per test set.
 
     Raises ``WarehouseError`` if a file is damaged, scores cannot be loaded, or a published fit is missing.
     """
@@ -131,7 +131,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
 
 
 def _below(folder: Path, *, hidden: bool) -> list[Path]:
-    """List the files below a folder and below its links; a link to a parent folder is not followed."""
+    """List the files below a folder and below linked folders; do not follow a link to a parent folder."""
     found: list[Path] = []
     for name, folders, files in os.walk(folder, followlinks=True):
         here = Path(name)

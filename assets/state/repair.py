@@ -1,4 +1,4 @@
-"""Detection of damaged files in a workspace, and their quarantine on request."""
+"""Functions that detect damaged files in a workspace, and quarantine the files on request."""
 
 import sqlite3
 from bisect import bisect_right

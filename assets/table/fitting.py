@@ -144,7 +144,7 @@ class TableFit:
 def fit_table(
     table: ScoreTable, config: TableConfig, remedies: Remedies = IN_PYTHON, watch: Watch = unwatched
 ) -> TableFit:
-    """Admit judges, fit the table, and compute the data of its page and the verdict.
+    """Admit judges, fit the table, and compute the verdict and the data of the page.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, A
 
 
 def fit_id(table: ScoreTable, config: TableConfig) -> str:
-    """Return the id of a fit: a hash of its code and inputs that ignores the order of rows."""
+    """Return the id of a fit: a hash of code and inputs, independent of the order of rows."""
     known = sorted(zip(table.scores.item_ids, table.records, strict=True), key=itemgetter(0)) if table.items else []
     items = [
         [item, r.response, r.response_2, r.gold, r.split_unit, *map(r.metadata.get, config.systems + config.features)]
@@ -310,7 +310,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
-    """Return the features of the scored items, in the order of the items: counts in the texts, and named columns.
+    """Return the features of the scored items, (n,) each: counts in the texts, and the columns ``config.features``.
 
     Raises ``InputError`` if no item has a named column, or a value in such a column is not a number.
     """

@@ -20,7 +20,7 @@ from care_ops.scores import Array
 _TIE = 0.5
 
 PANEL = "panel"
-"""Name of the recommended aggregate in the list of judges."""
+"""Name under which reports list the recommended aggregate next to the judges."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class LabelEffect:
 
 
 def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> LabelEffect | None:
-    """Compare fits without labels, without the last ten labels, and with all labels.
+    """Measure the effect of labels: fit without labels, without the last ten labels, and with all labels.
 
     Returns None without labels of scored items, with too many items for three fits, or if a fit fails.
     """

@@ -1,4 +1,4 @@
-"""CSV file in which labels are collected: the items to label, and their labels.
+"""CSV file for collecting labels: the items to label, and the given labels.
 
 ``read_labels`` can read the file. An unlabelled item has an empty label; a skipped item has an empty label and a time.
 Every change locks the file, reads all rows again and replaces the file atomically. No label is lost if the process is
@@ -137,7 +137,7 @@ class LabelFile:
             )
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
-        """Add labels to unlabelled rows, or as second labels; the rows must be current, as under ``locked``.
+        """Add labels to unlabelled rows, or as second labels; call this only while the file is ``locked``.
 
         ``rater`` and ``moment`` are used for labels without a rater and a time. A label that the same rater has already
         given is not added again. Returns the number of rows that got a label, and the number of second labels. Raises

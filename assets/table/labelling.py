@@ -1,4 +1,4 @@
-"""Random choice of items to label, and of labelled items to label a second time."""
+"""Functions that draw random items to label, and labelled items for a second label."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Rates of systems, and gates between them, from judges' scores corrected by labels."""
+"""Rates of systems, and gates between two systems, from judges' scores that labels correct."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def rate_table(
     watch: Watch = unwatched,
     **options: Unpack[RatingOptions],
 ) -> Rates:
-    """Estimate rates of the systems in ``config.systems``, or of all items; for pairs, shares of wins.
+    """Estimate the rate of each system in ``config.systems``, or of all items; for pairs, the shares of wins.
 
     Raises ``InputError`` if the labels or the systems cannot be used, and ``FitError`` if there is no estimate or there
     are too few labels.

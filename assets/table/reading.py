@@ -1,4 +1,4 @@
-"""Reading of the tables of a fit: scores, items, families and labels."""
+"""Functions that read the tables of a fit: scores, items, families and labels."""
 
 from __future__ import annotations
 
