@@ -73,9 +73,9 @@ def test_twenty_labels_from_the_page_are_published_and_improve_the_order(folder)
     assert findings["drift"].message.startswith("the labels caused the change (labels: 20 new)")
     assert order_after > order_before + 0.05
     assert answer.labels_used == 20
-    assert before["why_so_many"] == "360 items have gold"
+    assert before["why_so_many"] == "360 of 360 items with gold"
     left_out = after["left_out_for_labels"]
-    assert after["why_so_many"].startswith(f"360 items have gold; {left_out} are left out")
+    assert after["why_so_many"].startswith(f"{360 - left_out} of 360 items with gold; {left_out} left out")
     assert history(load_workspace(folder), "demo")[0]["why"] == "labels: 20 new"
     assert not run(folder).materialised
 

@@ -5,6 +5,7 @@ from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
+import dagster as dg
 import pytest
 
 from tests.support.endpoints import Vendor, number_of
@@ -60,6 +61,8 @@ def test_judges_are_asked_only_at_the_nightly_hour_or_on_change(tmp_path, monkey
             answers(folder, ITEMS)
         ui = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(tmp_path / "ui")]
         host = [sys.executable, "-m", "dagster", "dev", "-f", str(tmp_path / "host.py")]
+        with dg.DagsterInstance.from_config(str(tmp_path / "home")):
+            pass  # the processes of `dagster dev` must not create its tables at once
         for number, command in enumerate((ui, host)):
             log = tmp_path / f"{number}.log"
             words = [*command, "--port", str(free_port())]
