@@ -13,8 +13,8 @@
 >>> result.to_frame().column_names
 ['item_id', 'care', 'avg']
 
-docs/data.md describes the interface. Names are imported at first use: ``deploy/namespaced.py`` builds a distribution in
-which this package contains all other packages, and these must not import one another through it.
+docs/data.md describes the interface. Each name is imported at its first use, because ``deploy/namespaced.py`` moves the
+other packages of CARE into this package. Otherwise an import of one of these packages would import all others.
 """
 
 from typing import TYPE_CHECKING, Any

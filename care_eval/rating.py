@@ -1,4 +1,4 @@
-"""Estimates of system rates and release decisions, computed from tables of scores."""
+"""Functions that estimate rates of systems and decide on releases, from tables of scores and labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack, get_type_hints
@@ -22,12 +22,12 @@ class RateOptions(RatingOptions, total=False):
     Attributes
     ----------
     drawn : "random"
-        How the labelled items were drawn; required if the labels do not state this, for example labels in a mapping.
+        How the labelled items were drawn; required if the labels do not state it. A mapping of labels never does.
     items : path, frame or mapping column -> values
         Table of items with their ids, the column that names the system, and ``split_unit``.
     system : str or (left, right)
-        Column that names the system; by default, all items are one system. Pairs need the columns of both systems: a
-        high score or label prefers the left system, and rates are shares of wins.
+        Column that names the system; by default, all items belong to one system. For pairs, give the columns of both
+        systems: a high score or label prefers the left system, and a rate is the share of wins.
     fit_labels : path, frame or mapping item -> label
         Labels that the fit uses, on items without an entry in ``labels``.
     judges, item, judge, score, drop :
@@ -64,8 +64,8 @@ def rate(
     Raises
     ------
     InputError
-        A table cannot be used, or labels do not state how they were drawn, are also in ``fit_labels``, or have no
-        score.
+        A table cannot be used, it is not stated how labels were drawn, or a labelled item is also in ``fit_labels`` or
+        has no score.
     FitError
         The panel has no estimate, or no system has enough labels.
     """

@@ -28,7 +28,7 @@ from warehouse.fits import nullable
 FrameKind = Literal["arrow", "pandas", "polars"]
 
 _LINE = 96
-"""Maximum line length in the ``repr`` of a result, so that its ten lines have fewer than a thousand characters."""
+"""Maximum length of a line in the ``repr`` of a result; ten lines then have fewer than a thousand characters."""
 
 
 def frame_kind(source: object) -> FrameKind:
@@ -43,19 +43,19 @@ def frame_kind(source: object) -> FrameKind:
 
 
 def _framed(page: str, title: str, height: int) -> str:
-    """Embed a page in an iframe, because the styles of the page must not affect the notebook."""
+    """Return HTML that shows a page in an iframe, where the styles of the page cannot affect the notebook."""
     frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
     return str(Markup(frame).format(page, title, height))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FitResult:
-    """Scores of a fit with their verdict, weights and metrics; arrays are read-only.
+    """Result of a fit: scores, verdict, judge weights and metrics. Arrays are read-only.
 
     Attributes
     ----------
     table : TableFit
-        Complete result of the fit, which all properties read.
+        Complete result of the fit; the properties of this class read from it.
     kind : {"arrow", "pandas", "polars"}
         Kind of data frame that the methods return.
     """
@@ -64,19 +64,19 @@ class FitResult:
     kind: FrameKind = "arrow"
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only, so that frames, files and the page stay consistent."""
+        """Make the arrays read-only, to keep data frames, files and the report page consistent."""
         for values in (value for aggregate in self.aggregates.values() for value in vars(aggregate).values()):
             if isinstance(values, np.ndarray):
                 values.setflags(write=False)
 
     @property
     def items(self) -> tuple[str, ...]:
-        """Ids of the items, in the order of all arrays by item."""
+        """Item ids, in the same order as the items in all arrays."""
         return self.table.fit.scores.item_ids
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Names of the judges on the panel, in the order of all arrays by judge."""
+        """Names of the judges on the panel, in the same order as the judges in all arrays."""
         return self.table.fit.scores.judges
 
     @property
@@ -101,12 +101,12 @@ class FitResult:
 
     @property
     def to_label(self) -> Mapping[str, Drawn]:
-        """Suggested items to label, and how each item was drawn."""
+        """Items that CARE suggests to label; the value of each item states how it was drawn."""
         return self.table.to_label
 
     @property
     def certificate(self) -> Certificate | None:
-        """Duality gap of the sparse + low-rank structure; None if the fit has no structure."""
+        """Duality gap of the sparse plus low-rank decomposition; None if the fit has no such decomposition."""
         structure = self.table.fit.structure
         return None if structure is None else structure.certificate
 

@@ -1,4 +1,4 @@
-"""Fits of score tables from files, data frames or dictionaries of columns."""
+"""Function ``fit``, which aggregates a table of scores: a file, a data frame or a dictionary of columns."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that its errors name Python arguments (``item=``) instead of options (``--item``).
+    """Wrap a function to make its errors name Python arguments (``item=``) instead of options (``--item``).
 
     In ``judges``, ``labels`` and ``fit_labels``, a dictionary of lists or arrays is a table of columns. Any other
     dictionary maps names to values.
@@ -54,17 +54,17 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
-def refuse_unknown(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise ``TypeError`` if an argument is unknown."""
+def refuse_unknown(function: str, given: Iterable[str], permitted: Collection[str]) -> None:
+    """Raise ``TypeError`` if a given argument of ``function`` is not permitted."""
     for name in given:
-        if name not in known:
-            near = get_close_matches(name, list(known), 1)
-            remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+        if name not in permitted:
+            near = get_close_matches(name, list(permitted), 1)
+            remedy = f"did you mean {near[0]}?" if near else f"choose from {', '.join(permitted)}"
             raise TypeError(f"{function} has no argument {name!r}; {remedy}")
 
 
 Columns = Mapping[str, Sequence[Any]]
-"""Table as a dictionary of columns of equal length, which are lists or numpy arrays."""
+"""Table as a dictionary of columns: lists or numpy arrays of equal length."""
 
 
 @in_python
@@ -90,16 +90,16 @@ def fit(
     Parameters
     ----------
     scores : path, frame or mapping column -> values
-        A row for each score (item, judge, score), or a row for each item and a column for each judge. A frame is one of
-        pandas, polars, pyarrow or DuckDB. docs/data.md lists the file formats and column names.
+        A row for each score (item, judge, score), or a row for each item and a column for each judge. A frame may come
+        from pandas, polars, pyarrow or DuckDB. docs/data.md lists the file formats and column names.
     items : path, frame or mapping column -> values, optional
         A row for each item: its id, and any of ``response``, ``gold`` and ``split_unit``; the fit ignores ``gold``.
-    judges : path, frame, or mapping or series of pandas judge -> family, optional
+    judges : path, frame, mapping or pandas series judge -> family, optional
         Declared families: base model, vendor or prompt.
-    labels : path, frame, or mapping or series of pandas item -> label, optional
-        Labels by people; the fit uses them.
+    labels : path, frame, mapping or pandas series item -> label, optional
+        Labels by people, which the fit uses.
     item, judge, score, drop :
-        Names of columns of ``scores``, if CARE cannot infer the columns from their names. If each judge has a column,
+        Column names in ``scores``; required if CARE does not recognise the columns. If each judge has a column,
         ``judge`` lists these columns.
     separator, encoding, decimal, sheet, grades :
         Options for reading files; ``grades=["poor", "fair", "good"]`` reads these words as 1, 2, 3.

@@ -2,7 +2,7 @@
 
 Package indexes and users' projects have their own packages called ``judges`` and ``assets``. ``make wheel`` copies the
 five packages into a copy of the sixth, ``care_eval``, rewrites their imports of one another, and builds a wheel. Keys
-of scores and code versions of fits stay the same, so both distributions can use the same workspace.
+of scores and code versions of fits stay the same, so the wheel and a clone can use the same workspace.
 
     from care_eval.orchestration.definitions import build_defs
 """
@@ -28,12 +28,12 @@ def rewritten(text: str, where: str) -> str:
     Raises
     ------
     SyntaxError
-        The source has a statement such as ``import judges``, which binds a name that would no longer exist.
+        The source has a statement such as ``import judges``; the wheel has no package of that name.
     """
     lines = text.splitlines(keepends=True)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import) and any(_ours(alias.name) for alias in node.names):
-            raise SyntaxError(f"{where}, line {node.lineno}: write `from ... import ...`, which can be rewritten")
+            raise SyntaxError(f"{where}, line {node.lineno}: cannot rewrite this `import`; use `from ... import ...`")
         if isinstance(node, ast.ImportFrom) and _ours(node.module or ""):
             line = lines[node.lineno - 1]
             lines[node.lineno - 1] = line[: node.col_offset] + line[node.col_offset :].replace(
@@ -43,7 +43,7 @@ def rewritten(text: str, where: str) -> str:
 
 
 def write(target: Path) -> None:
-    """Write the sources and the pyproject.toml of the wheel to a folder, whose previous contents are deleted."""
+    """Write the wheel's sources and pyproject.toml to a folder, and delete the folder's previous contents."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(ROOT / NAME, target / NAME, ignore=shutil.ignore_patterns("__pycache__"))
     for package in PACKAGES:
@@ -66,7 +66,7 @@ def _project(text: str) -> str:
         ),
     ):
         if old not in text:
-            raise ValueError(f"pyproject.toml no longer holds {old!r}; bring deploy/namespaced.py up to date")
+            raise ValueError(f"pyproject.toml no longer contains {old!r}; update deploy/namespaced.py")
         text = text.replace(old, new)
     text = re.sub(r"^(warehouse|judges|assets|orchestration)( = \[\")", rf'"{NAME}.\1"\2', text, flags=re.MULTILINE)
     tomllib.loads(text)

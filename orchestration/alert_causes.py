@@ -42,7 +42,7 @@ _PATIENCE_S = 30.0
 _log = logging.getLogger(__name__)
 
 _NOT_IN_VERDICT = ("scores", "judge_inference", "canary")
-"""Assets whose failures are left out of verdicts, because a fit can be computed without them."""
+"""Assets whose failures do not appear in verdicts, because a fit can be computed without these assets."""
 
 _CONDITIONS = ("held back", "model changed", "night late")
 """Kinds of alerts about the state of the workspace; alerts of the other kinds report failures."""
@@ -56,10 +56,10 @@ _KIND_OF = {
     "canary": "canary failed",
     **dict.fromkeys((*EXPERIMENTS, "experiments"), "experiment failed"),
 }
-"""Kind of the alert for a failure of each asset or Dagster step."""
+"""Alert kind for a failure of each asset or Dagster step."""
 
 _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
-"""Assets of each Dagster step whose name differs from the names of its assets."""
+"""Assets that a Dagster step builds, by step; only steps that are not named after their asset."""
 
 _UNMADE = " could not be built: "
 _LOST = "the process of its run was killed, or its machine was lost; `care run` builds it"
@@ -71,14 +71,14 @@ def partition_of(run: dg.DagsterRun) -> str:
 
 
 def testset_of_failure(asset: str, partition: str | None) -> str | None:
-    """Return the test set whose verdict mentions the failure of an asset's partition, or None."""
+    """Return the test set whose verdict reports a failed partition of an asset, or None."""
     if not partition or asset in _NOT_IN_VERDICT:
         return None
     return split_partition(asset, partition)[1]
 
 
 def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
-    """Store the failures of a Dagster run, to show the failures in the verdicts on the test sets."""
+    """Store the failures of a Dagster run; the verdicts on the test sets then report these failures."""
     from assets.report.verdicts import note_failure
 
     for cause in causes:
@@ -88,11 +88,11 @@ def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
                 note_failure(workspace, str(testset), str(cause.asset), why)
 
 
-def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
+def forget_resolved_failures(workspace: Workspace, current: Mapping[str, State]) -> None:
     """Delete the stored failures of assets that are no longer stale."""
     from assets.report.verdicts import known_failures, note_failures
 
-    for testset, state in known.items():
+    for testset, state in current.items():
         failing = {one.asset for one in state.stale}
         failures = known_failures(workspace, testset)
         if failures.keys() - failing:
@@ -112,7 +112,7 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 
 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
-    """Report failures, except the consequences of a failure that has an open alert.
+    """Report failures, except the consequences of a failure that already has an open alert.
 
     A failure to load scores is omitted if the judge failed. A judge's failure is added to an open alert with the same
     reason.
@@ -204,7 +204,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 
 
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
-    """Yield an alert if the deadline of the nightly run after time ``last`` (seconds since 1970) has passed."""
+    """Yield an alert if a nightly run has missed its deadline; ``last`` is the last start, in seconds since 1970."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
         yield Alert("night late", f"The nightly run is late: the last began {(time.time() - last) / 3600:.0f} h ago.")
 

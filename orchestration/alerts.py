@@ -108,7 +108,7 @@ class Alert:
 
 @dataclass
 class AlertLog:
-    """Contents of ``alerts.json``: open alerts, states still to be sent, and start of the last run with a heartbeat."""
+    """Contents of ``alerts.json``: open alerts, unsent alerts, and the start of the last run that sent a heartbeat."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
     unsent: dict[str, str] = field(default_factory=dict[str, str])
@@ -116,7 +116,7 @@ class AlertLog:
 
 
 class Notifier:
-    """Sender of opened and resolved alerts to the recipients that care.yaml names."""
+    """Sender of new and resolved alerts to the recipients that care.yaml names."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve open alerts for which ``is_over`` returns True; if an alert was never sent, nothing is sent."""
+        """Resolve the open alerts for which ``is_over`` returns True; alerts that were never sent stay unsent."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -215,7 +215,7 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a run must send its heartbeat: it has sent none, and no failure or blocked fit is open."""
+        """Return whether a run must still send its heartbeat; an open failure or a blocked fit prevents it."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
@@ -228,7 +228,7 @@ class Notifier:
 
     @contextmanager
     def _changed(self) -> Generator[AlertLog]:
-        """Yield the alert log, read again because another process may have changed it, and write it afterwards."""
+        """Read the alert log, which another process may have changed; yield the log, and write it afterwards."""
         with self._hold():
             self._log = self._read()
             yield self._log

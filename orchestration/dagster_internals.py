@@ -1,4 +1,4 @@
-"""Calls of Dagster's undocumented interfaces, each with its reason and its upstream issue.
+"""Calls to Dagster's undocumented interfaces, each with its reason and its upstream issue.
 
 ``tests/orchestration/test_dagster_internals.py`` tests each call, and ``test_house.py`` checks that no other module
 imports ``dagster._*`` or ``dagster_shared``.

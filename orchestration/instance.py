@@ -30,7 +30,7 @@ from orchestration.plan import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from warehouse.refusals import refusal
 
 _BEGINNING_S = 30.0
-"""Seconds after its last update for which a run counts as starting: it imports modules and waits for the lock."""
+"""Seconds for which a run counts as starting after its last update; it may import modules or wait for the lock."""
 
 _SETTINGS = (
     "telemetry:\n  enabled: false\n"
@@ -76,7 +76,7 @@ def instance_home(workspace: Workspace) -> Path:
 
 
 def dagster_home(workspace: Workspace) -> Path:
-    """Return the folder of the workspace's own Dagster instance, after writing its dagster.yaml if necessary."""
+    """Return the folder of the workspace's own Dagster instance, and write or update its dagster.yaml."""
     from warehouse.storage import write_bytes
 
     home = workspace.data / "dagster"
@@ -207,7 +207,7 @@ def unreported_by(
 ) -> set[tuple[str, str | None]]:
     """Return the planned partitions of a run whose latest materialisation in Dagster is not by this run.
 
-    SQLite stores an event in the run's own log first. A kill or a full disk may lose it for Dagster's UI.
+    SQLite first stores an event in the run's own log. After a kill or with a full disk, Dagster's index may lack it.
     """
     unreported: set[tuple[str, str | None]] = set()
     for asset, partition in planned:
@@ -285,8 +285,8 @@ def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int = KEEP_RUNS_DAYS) -> int:
     """Delete runs of this workspace that ended more than ``days`` days ago, once per UTC day; return their number.
 
-    Dagster deletes a run together with its materialisations. A run is kept while one of its materialisations has the
-    data version of its partition's latest materialisation, which Dagster needs to find stale assets downstream.
+    Dagster deletes a run together with its materialisations. A run is kept while the latest data version of a partition
+    is one that this run materialised, because Dagster needs it to find stale assets downstream.
     """
     done_on, today = f"care/old_runs_deleted {workspace.root}", f"{datetime.now(UTC):%F}"
     if instance.daemon_cursor_storage.get_cursor_values({done_on}).get(done_on) == today:

@@ -2,7 +2,7 @@
 
 The operating system releases the locks of a process that dies. A command holds ``workspace.lock`` exclusively, and
 Dagster's runs share this lock. Each process acquires ``turnstile.lock`` first, and a waiting command keeps that lock:
-later runs wait behind the command, so a busy daemon cannot block the command for ever. Each process that holds the
+later runs wait behind the command, so a busy daemon cannot block the command forever. Each process that holds the
 workspace or waits for it keeps a note, which is a file with the name of the process.
 
 A process holds ``opening.lock`` while it opens Dagster's storage. If the data are in a remote store, the process that
@@ -56,7 +56,7 @@ def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
 def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
     """Lock the workspace exclusively, and print which processes hold the lock if the caller must wait.
 
-    Yields whether the caller waited, because the workspace may have changed meanwhile. ``what`` names this command in
+    Yields whether the caller had to wait; the workspace may then have changed. ``what`` names this command in
     messages of other processes. Raises ``WarehouseError`` after an hour, or after ``CARE_LOCK_WAIT`` seconds.
     """
     say = partial(print, file=sys.stderr, flush=True)

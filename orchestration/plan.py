@@ -38,7 +38,7 @@ REASON = "care/reason"
 _LONGEST_TAG = 200
 
 TRIED_AGAIN = "care/tried_again"
-"""Tag of runs whose failed partitions the daemon requests once more; its value is "true"."""
+"""Tag with the value "true" on runs whose failed partitions the daemon requests once more."""
 
 LAUNCHED_BY, CARE_RUN = "care/launched_by", "care run"
 """Tag of the runs that ``care run`` starts, and the value of this tag."""
@@ -60,10 +60,10 @@ _STAGES = dict.fromkeys(ORDER, 3) | {"items": 0, "gold": 0, "judge_inference": 1
 """Stage of each asset; all assets after the scores belong to the stage of the fit."""
 
 _LASTING = ("judge_inference ", "canary ")
-"""Beginnings of names that a cursor keeps: a judge that has answered may lack the items that failed."""
+"""Prefixes of partition names that a cursor keeps when they are not stale, because a judge may still miss items."""
 
 _KNOWN_AFTER_RUN = ""
-"""Placeholder for the version of a partition that is requested in one run with its inputs, until the run ends."""
+"""Placeholder version of a partition that is requested together with its inputs, until their run ends."""
 
 
 def split_partition(asset: str, partition: str | None) -> tuple[str | None, str | None]:
@@ -151,7 +151,7 @@ class Cursor:
     run_began : float or None
         Start of the last nightly run; partitions that failed before this time may be requested once more.
     at_work : bool
-        Whether partitions of that nightly run were still to be requested or in progress.
+        Whether that nightly run still had partitions to request or in progress.
     most : int
         Largest number of requests for the same version of a partition.
     """
@@ -164,7 +164,7 @@ class Cursor:
     def request(
         self, workspace: Workspace, stale: Mapping[Partition, StalePartition], busy: Collection[Partition] = ()
     ) -> list[StalePartition]:
-        """Return the stale partitions that can be materialised now, and add one to their numbers of requests.
+        """Return the stale partitions that can be materialised now, and count a request for each of them.
 
         A partition waits for the earlier stages of its test sets that are in progress (``busy``) or can still be
         requested; the index waits for everything. A stale asset of a fit is requested in one run with its stale inputs.
@@ -202,14 +202,14 @@ class Cursor:
         for key in keys:
             self.tried.pop(_name(key), None)
 
-    def may_ask(self, one: StalePartition) -> bool:
+    def may_ask(self, stale: StalePartition) -> bool:
         """Return whether a partition may still be requested."""
-        return self.times(one) < (1 if one.only_waits else self.most)
+        return self.times(stale) < (1 if stale.only_waits else self.most)
 
-    def times(self, one: StalePartition) -> int:
+    def times(self, stale: StalePartition) -> int:
         """Return the number of requests for the current version of a partition."""
-        version, times = self.tried.get(_name(one.key), (one.version, 0))
-        return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
+        version, times = self.tried.get(_name(stale.key), (stale.version, 0))
+        return times if version in (stale.version, _KNOWN_AFTER_RUN) else 0
 
 
 def _name(key: Partition) -> str:
@@ -217,18 +217,19 @@ def _name(key: Partition) -> str:
 
 
 def find_stale(
-    workspace: Workspace, known: Mapping[str, State] | None = None, *, canaries: bool = False
+    workspace: Workspace, current: Mapping[str, State] | None = None, *, canaries: bool = False
 ) -> dict[Partition, StalePartition]:
     """Return all stale partitions, including the report index if a verdict has changed.
 
-    With ``canaries``, add one for each judge that is due today and has all scores. ``known`` are the states, if read.
+    With ``canaries``, add the canary of each judge that is due today and has all scores. ``current`` contains the
+    states of the test sets, if they were read already.
     """
     from assets.report.staleness import StalePartition, stale_partitions, states
     from assets.report.verdicts import current_verdicts, index_differs
 
-    known = states(workspace) if known is None else known
-    stale = stale_partitions(workspace, known)
-    verdicts = current_verdicts(workspace, known)
+    current = states(workspace) if current is None else current
+    stale = stale_partitions(workspace, current)
+    verdicts = current_verdicts(workspace, current)
     if index_differs(workspace, verdicts):
         version = "; ".join(f"{name}: {verdict.headline}" for name, verdict in verdicts.items())
         stale[INDEX] = StalePartition(*INDEX, version, reason="a verdict has changed")
@@ -237,7 +238,6 @@ def find_stale(
 
         incomplete = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
         for judge in {*due(workspace)} - incomplete:
-            why = "it was not asked again today"
-            stale["canary", judge] = StalePartition("canary", judge, f"{today()}", reason=why)
+            stale["canary", judge] = StalePartition("canary", judge, f"{today()}", reason="not asked again today")
     workspace.file_hashes.save()
     return stale

@@ -76,7 +76,7 @@ class Outcome:
     failures : dict (asset, partition) -> message
         Failures without a later success.
     unselected : list of str
-        Stale assets that the selection omits although they precede selected assets; empty if anything was run.
+        Stale assets that selected assets need, but that are not selected; empty if anything was run.
     known : dict test set -> State
         State of the test sets at the end.
     """
@@ -160,8 +160,8 @@ def _steps(
 ) -> Iterator[list[dg.RunRequest]]:
     """Yield the runs of each step until no partition is stale or all were tried once; complete the outcome.
 
-    Partitions of fits that a failed run has written without an event in Dagster are materialised again, and so are all
-    those of killed runs (``lost``).
+    Partitions of killed runs (``lost``) are materialised again. Partitions of fits are also materialised again if a
+    failed run has written them without an event in Dagster.
     """
     tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
     left = _requested([key for key in lost if key[1] is not None], "the run that was to materialise it was killed")
@@ -217,7 +217,7 @@ def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
 
 @contextmanager
 def _interruptible() -> Generator[Callable[[], None]]:
-    """Raise ``KeyboardInterrupt`` after a signal, when the yielded function is called or the block fails.
+    """Delay ``KeyboardInterrupt`` after a signal until the yielded function is called or the block fails.
 
     Dagster may treat the signal as a failed step, and DuckDB as an error of a query.
     """
@@ -242,7 +242,7 @@ def _interruptible() -> Generator[Callable[[], None]]:
 
 
 class _Executor:
-    """Executor of runs in this process, or in the worker process to which it is sent."""
+    """Executor of Dagster runs, in this process or, after pickling, in a worker process."""
 
     def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance) -> None:
         self._job, self._workspace, self._instance = defs.resolve_job_def(IMPLICIT_ASSET_JOB), workspace, instance

@@ -1,4 +1,4 @@
-"""Reading and locking of workspaces whose data are in a remote store.
+"""Functions that read and lock workspaces with data in a remote store.
 
 Each command updates a local copy of the store. Dagster's record of runs stays on the machine that writes it.
 """

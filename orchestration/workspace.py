@@ -331,7 +331,7 @@ def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
-    """Add a recorded judge under a valid name; a name used in several test sets is one judge."""
+    """Add a recorded judge under a valid name; the same name in several test sets denotes one judge."""
     spec, column = JudgeSpec.recorded(judge, family, testset), judge
     known = judges.setdefault(judge := spec.name, spec)
     if known is spec:

@@ -127,7 +127,7 @@ def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def refuse_without_terminal(export: str, take_back: str) -> None:
-    """Raise ``InputError`` if standard input is not a terminal, because nobody has read the items of piped labels.
+    """Raise ``InputError`` if standard input is not a terminal, because a person must read the items.
 
     The message names the commands that need no terminal.
     """

@@ -37,7 +37,7 @@ Labels = Annotated[Path | None, typer.Option(help="Table with item_id and label:
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Aggregator to run; repeatable. By default, the recommended aggregators.")
 ]
-Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own, anchors (the scale of --labels).")]
+Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own, or anchors (the scale of --labels).")]
 Resamples = Annotated[int, typer.Option(help="Resamples for the intervals of weights, 20 or more; 0 for no intervals.")]
 Features = Annotated[
     list[str] | None,
@@ -96,7 +96,7 @@ def fit(
     config = table_config(FitOptions(**given, **several, **settings))
     table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))
     if labels is not None and not len(table.labels):
-        errors.print(f"{labels} holds no label yet; fill in its column `label`", style="yellow")
+        errors.print(f"{labels} contains no labels yet; fill in its column `label`", style="yellow")
     if any(record.response_2 for record in table.records) and (hint := unnamed_systems(table, config)):
         errors.print(hint)
     with watching("fitting") as watch:

@@ -217,7 +217,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _canary_and_pages(loaded: Workspace, name: str) -> list[Partition]:
-    """Return the canary and the reports with its result, except reports of blocked or stale fits."""
+    """Return a judge's canary and the reports that show the canary, except reports of blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

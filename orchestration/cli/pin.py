@@ -11,7 +11,7 @@ from care_ops.errors import CareError, InputError, counted
 from orchestration.cli.output import Root, console, errors
 
 _OF = {"model": "judge", "dataset": "test set"}
-"""Word for messages: judges name models, and test sets name data sets."""
+"""Word for messages: a model belongs to a judge, and a data set to a test set."""
 
 
 def pin(
@@ -86,7 +86,7 @@ def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = 
         rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
     )
     if found is None:
-        raise ValueError(f"no line names the {kind}")
+        raise ValueError(f"no line names the {kind}; write `{kind}: NAME` on one line")
     flow = "{" in text[: found.start("key")].rpartition("\n")[2]
     indent = re.match(r"[ \t]*", found["before"])
     after = f", revision: {revision}" if flow else f"\n{indent[0] if indent else ''}revision: {revision}"

@@ -18,7 +18,7 @@ def gc(
         bool, typer.Option("--yes", help="Delete what is listed; without this option nothing is deleted.")
     ] = False,
     versions: Annotated[
-        int, typer.Option("--fit-versions", help="How many of the latest fits of each test set to keep.", min=1)
+        int, typer.Option("--fit-versions", help="Number of latest fits to keep for each test set.", min=1)
     ] = 30,
     days: Annotated[float, typer.Option(help="Days for which unused score files are kept.", min=0)] = 90,
 ) -> None:

@@ -259,7 +259,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         nobody = "asks no judge: recorded, or shared with another test set" if row.items and not row.questions else ""
         notes = [row.message or nobody] if row.message or nobody else []
         if row.given_up:
-            notes.append(f"gave up on {row.given_up:,}; raise `attempts` in the judge's file to ask again")
+            notes.append(f"gave up on {row.given_up:,} items; raise `attempts` in the judge's file to ask again")
         return {
             "judge": row.judge,
             "test set": row.testset,

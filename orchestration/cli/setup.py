@@ -107,7 +107,7 @@ def schema(
         Literal["care", "judge", "testset"], typer.Argument(help="care.yaml, a judge's file or a test set's.")
     ] = "care",
 ) -> None:
-    """Print the JSON schema of a workspace's file, for editors."""
+    """Print the JSON schema of a workspace's file, which editors use to check and complete it."""
     from judges.spec import JudgeSpec
     from orchestration.template import schema as schema_of_care_yaml
     from warehouse.testsets import TestsetSpec

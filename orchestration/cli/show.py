@@ -96,8 +96,8 @@ def _print_status(
             console.print(f"stale experiments: {', '.join(stale)}")
 
 
-def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
-    """Return the state of each slice: the numbers of scores and items, or ``missing``, ``stale`` or ``failed``."""
+def _score_counts(workspace: Workspace, current: Mapping[str, State]) -> dict[tuple[str, str], str]:
+    """Return, for each judge and test set, the numbers of scores and items, or ``missing``, ``stale`` or ``failed``."""
     from assets.judging.failures import why_nothing_came
 
     counts: dict[tuple[str, str], tuple[int, int]] = {}
@@ -106,7 +106,7 @@ def _score_counts(workspace: Workspace, known: Mapping[str, State]) -> dict[tupl
             rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
         counts = {(judge, testset): (n_ok, n_items) for judge, testset, n_ok, n_items in rows}
     found: dict[tuple[str, str], str] = {}
-    for testset, state in known.items():
+    for testset, state in current.items():
         stale_keys = {(one.asset, one.partition) for one in state.stale}
         broken = {entry.judge for entry in state.incomplete if entry.why}
         stale = {entry.judge for entry in state.incomplete if not entry.loaded}

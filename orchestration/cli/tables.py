@@ -38,7 +38,7 @@ System = Annotated[
         "--system",
         "--systems",
         help="Column of --items that names the item's system. For pairs give it twice, left and right: a higher score "
-        "means that the left one is better.",
+        "means that the left answer is better.",
     ),
 ]
 Judges = Annotated[Path | None, typer.Option(help="Table with the columns judge and family.")]
@@ -52,7 +52,7 @@ Scale = Annotated[
 ]
 OF_FILES = {
     "item": (str, "Column of item ids; by default, CARE recognises its name."),
-    "judge": (list[str], "Column that names the judge of each row; or, repeated, one column for each judge."),
+    "judge": (list[str], "Column that names each row's judge. If each judge has a column, repeat it for each column."),
     "score": (str, "Column of scores, in a table with one row for each score."),
     "drop": (list[str], "Column that is not a judge, in a table with a column for each judge; repeatable."),
     **{name: (str, f"{words} By default, CARE detects it.") for name, words in explained(ReadingOptions).items()},
@@ -61,7 +61,7 @@ OF_FILES = {
 """Options for the columns and the format of a table, each with its type and help text."""
 
 _OTHERWISE = ("aggregators", "scale", "calibration", "structure", "resamples", "placement")
-"""Settings of a fit whose options have other names or forms, which ``care fit`` defines itself."""
+"""Settings of a fit that are not in ``SETTINGS``, because ``care fit`` defines an option for each of them."""
 
 SETTINGS = {
     entry.name: (hints[entry.name], words[entry.name].replace("``", ""))
@@ -73,7 +73,7 @@ SETTINGS = {
 """Options for the settings of a fit and of judge admission, each with its type and help text."""
 
 _SEVERAL = {"not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature."}
-"""Repeatable options, with additional help."""
+"""Additional help of repeatable options."""
 
 _OFTEN = ("not_quality", "cut", "seed")
 """Settings that ``--help`` shows; ``--help-all`` shows all."""
@@ -137,7 +137,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """Replace a command's parameter ``name`` by options; ``together`` combines their values into its argument."""
+    """Replace a command's parameter ``name`` with options; ``together`` combines their values into one argument."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:

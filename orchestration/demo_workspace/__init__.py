@@ -1,4 +1,4 @@
-"""Demo workspace with simulated judges and three small test sets, which get different verdicts."""
+"""Demo workspace with simulated judges and three small test sets; each test set gets a different verdict."""
 
 from __future__ import annotations
 
