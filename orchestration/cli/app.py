@@ -58,11 +58,11 @@ _FIRST = """\
 One trustworthy score per item out of many biased judges.
 
   care fit scores.csv --items items.csv     one score per item, and whether you can trust it
-  care label --items items.csv              label a few answers, to decide what scores cannot
+  care label --items items.csv              label a few answers, if scores cannot decide
   care rate --help                          pass rates of systems from few labels; care gate decides on a release
   care init panel                           a workspace whose judges run every night: care run
 
-care --help shows every command, care fit --help what a command takes."""
+care --help lists all commands; care fit --help lists the options of one command."""
 
 
 Version = Annotated[

@@ -37,7 +37,7 @@ Labels = Annotated[Path | None, typer.Option(help="Table with item_id and label:
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Aggregator to run; repeatable. By default, the recommended aggregators.")
 ]
-Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own, or anchors (the scale of --labels).")]
+Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own, anchors (the scale of --labels).")]
 Resamples = Annotated[int, typer.Option(help="Resamples for the intervals of weights, 20 or more; 0 for no intervals.")]
 Features = Annotated[
     list[str] | None,

@@ -26,7 +26,7 @@ judges = Commands(help="Write, pin, test, retest and report judges.", no_args_is
 def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
-    panel: Annotated[str | None, typer.Option(help="Panel preset; write all its judges.")] = None,
+    panel: Annotated[str | None, typer.Option(help="Panel preset; write the files of all its judges.")] = None,
     model: Annotated[str | None, typer.Option(help="Model: a repository, a folder, or a name at an endpoint.")] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
@@ -124,7 +124,7 @@ def try_judge(
     loaded = load_workspace(workspace)
     its_testsets = loaded.testsets_of(name)
     if loaded.judge(name).engine.needs.recordings:
-        raise InputError(f"judge {name!r} is recorded and cannot score new texts; test another judge")
+        raise InputError(f"judge {name!r} has only recorded scores, so it cannot score new texts; test another judge")
     if testset is None and not its_testsets:
         raise InputError(f"judge {name!r} scores no test set; name a test set with --testset")
     spec = effective_spec(loaded, name, loaded.testset(testset or its_testsets[0]).name)

@@ -44,7 +44,7 @@ def gc(
             freed = remove(loaded, to_delete)
             console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged")
         else:
-            console.print("nothing was deleted; run this again with --yes to delete it")
+            console.print("nothing was deleted; run the command again with --yes to delete the listed files")
 
 
 def forget(

@@ -177,8 +177,8 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
     with workspace_instance(loaded) as instance, progress_bar(prints_above=False) as display:
         if launcher := launcher_that_ends_runs_of_commands(instance):
             raise WarehouseError(
-                f"{loaded.root} is served by a deployment whose {launcher} would treat the runs of this command as "
-                "lost; materialise assets in Dagster's UI, or wait for the daemon, which materialises stale ones"
+                f"nothing was run: {loaded.root} belongs to a deployment whose {launcher} would treat the runs of this "
+                "command as lost; materialise assets in Dagster's UI, or let the daemon materialise stale assets"
             )
         task = display.add_task("searching for stale assets", total=None)
 
