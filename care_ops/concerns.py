@@ -1,4 +1,4 @@
-"""Concerns about an estimate without labels, and the limits above or below which they are raised.
+"""Concerns about an estimate without labels, and the limits that raise the concerns.
 
 A limit is an effect size: how far the ranking could change. The limits were chosen on
 recorded panels (``make bench-real``) and checked on simulated panels (``make bench-panels``).
@@ -21,20 +21,20 @@ Concern = Literal[
 """Names of the concerns, the most severe first; ``docs/verdict.md`` explains each of them."""
 
 MAX_SECOND_FACTOR = 0.2
-"""Strength of a second shared factor above which the judges form two groups. Recorded panels on which the average is as
-good as any combination have .14 or less; panels on which it is at chance level have .36 and .65."""
+"""Maximum strength of a second shared factor in a panel that is not two groups. Recorded panels have .14 or less if the
+average is as good as any combination, and .36 and .65 if the average is at chance level."""
 
 MIN_SIGNAL = 0.2
-"""Median correlation of the judges with their common factor below which they share too little to be combined."""
+"""Minimum median correlation of the judges with the common factor; below it, the judges share too little to combine."""
 
 OPPOSED_LOADING, MAX_OPPOSED = -0.1, 0.25
-"""Loading below which a judge opposes the others, and the share of such judges at which neither side is certain."""
+"""Minimum loading of a judge that does not oppose the others, and share of opposing judges that raises the concern."""
 
 MIN_AGREEMENT = 0.9
-"""Rank correlation of the estimate with a plausible alternative below which the two rankings differ clearly."""
+"""Minimum rank correlation between the estimate and a plausible alternative; below it, the rankings differ clearly."""
 
 FOLLOWS_FEATURE = 0.25
-"""Correlation with a text feature at which the estimate may measure the feature instead of quality."""
+"""Minimum correlation with a text feature that the estimate may measure instead of quality."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class CareSummary:
     factor_share : float
         Share of the common factor in the estimate; the rest is the plain average.
     alternative, agreement : str and float
-        The plausible alternative that agrees least with the estimate, and their rank correlation.
+        The plausible alternative that agrees least with the estimate, and the rank correlation of the two.
     duplicates : tuple of tuples of judges
         Groups of judges that count as one judge.
     perhaps_duplicates : tuple of judges
-        Judges with nearly identical scores, which are duplicates or better judges than the others.
+        Judges with nearly identical scores; they are duplicates, or better judges than the others.
     groups : tuple of two tuples of judges
         The two groups of judges if a second factor is strong.
     weak : tuple of judges
@@ -77,12 +77,12 @@ class CareSummary:
     near_average : tuple of judges
         Judges whose scores are nearly the mean of the other judges' scores.
     effective_judges : float or None
-        Number of judges with independent errors that would be as accurate as the panel.
+        Number of independent judges whose mean would be as valid as the estimate.
     differing_feature : str or None
         The text feature by which the alternative differs most from the estimate.
     kept, without, plain_average : Changed or None
-        Differences in ranking: the average before and after feature effects were removed; the estimate and the average
-        without the feature that it follows most; the estimate and the plain average.
+        Differences between two rankings: the averages before and after the removal of feature effects; the estimate and
+        the average without the feature that the estimate follows most; the estimate and the plain average.
     """
 
     concerns: tuple[Concern, ...] = ()

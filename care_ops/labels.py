@@ -1,8 +1,8 @@
 """Labels by people, with the sampling design of the labelled items.
 
 A fit may use any label. An estimate for all items (a rate, a calibrated probability, a judge's report) uses only a
-probability sample: items drawn at random or with a known probability, weighted by its inverse (Horvitz and Thompson,
-Journal of the American Statistical Association 1952).
+probability sample: items drawn at random or with a known probability, with weights of 1 / probability (Horvitz and
+Thompson, Journal of the American Statistical Association 1952).
 
 The intraclass correlation (ICC) of several labels of an item measures the errors of people (Shrout and Fleiss,
 Psychological Bulletin 1979); k labels of an item count as k / (1 + (k - 1) ICC) labels.
@@ -96,7 +96,7 @@ class Labels:
 
     @cached_property
     def opinions(self) -> Mapping[str, list[float]]:
-        """Mean label of each rater, by item; each label without a rater counts as a label by another rater."""
+        """Mean label of each rater, by item; each label without a rater counts as a separate rater."""
         by_rater: dict[str, dict[object, list[float]]] = {item: {} for item in self.by_item}
         for k, label in enumerate(self.given):
             by_rater[label.item_id].setdefault(label.rater or k, []).append(label.value)
@@ -113,7 +113,7 @@ class Labels:
         return all(label.value in (0.0, 1.0) for label in self.given)
 
     def as_shares(self, bounds: tuple[float, float]) -> Labels:
-        """Return the labels of pairs as the left answer's share of a win: 0 at the lower bound, 1 at the upper one."""
+        """Rescale labels of pairs to the left answer's share of a win, from 0 at the lower bound to 1 at the upper."""
         low, high = bounds
         outside = [label.value for label in self.given if not low <= label.value <= high]
         if outside or not low < high:
@@ -127,7 +127,7 @@ class Labels:
     def reliability(self) -> float | None:
         """Intraclass correlation of labels by two people, from 0 to 1; None if no item has labels by two people.
 
-        The correlation is 1 if all labels are equal, because these show no error.
+        The correlation is 1 if all labels are equal, because equal labels show no error.
         """
         groups = list(self.opinions.values())
         total, items = sum(map(len, groups)), len(groups)
@@ -155,7 +155,7 @@ class Labels:
 
     @cached_property
     def sample(self) -> Mapping[str, float]:
-        """Items drawn at random or with a known probability, and their probabilities; 1 if all are equal."""
+        """Probability of each item that was drawn at random or with a known probability; 1 if all are equal."""
         return {
             item: 1.0 if labels[0].probability is None else labels[0].probability
             for item, labels in self.by_item.items()
@@ -176,7 +176,7 @@ class Labels:
 
     @property
     def left_out(self) -> int:
-        """Number of labelled items outside the probability sample, which estimates do not use."""
+        """Number of labelled items outside the probability sample; estimates for all items do not use these labels."""
         return len(self.by_item) - len(self.sample)
 
     def sentences(self) -> list[str]:

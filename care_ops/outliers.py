@@ -27,7 +27,7 @@ _UNLIKE = (
 )
 
 _TIMES, _UPWARDS = 5.0, 50.0
-"""Multiple of a usual scale's end, and absolute value, that a number above the scale must exceed to be an outlier."""
+"""Minimum size of an outlier above a usual scale: as a multiple of the scale's end, and as an absolute value."""
 
 _WIDTHS = 50.0
 """Minimum distance of an outlier from the middle 90 % of a judge's numbers, in widths of that range, if no scale fits.
@@ -36,7 +36,7 @@ With heavy tails (Student's t with two degrees of freedom) fewer than one number
 
 @dataclass(frozen=True)
 class Outliers:
-    """Scores of a judge that count as missing, and the range of its other scores."""
+    """Scores of a judge that count as missing, with the range of the judge's other scores."""
 
     judge: str
     numbers: tuple[float, ...]
@@ -52,7 +52,7 @@ class Outliers:
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
             f"judge {self.judge!r}: {self.count:,} of {self.scores:,} scores count as missing, because they lie far "
-            f"outside the others, {self.lowest:g} to {self.highest:g}: {numbers}; --scale {option} declares its scale"
+            f"outside the others, {self.lowest:g} to {self.highest:g}: {numbers}; if valid, add --scale {option}"
         )
 
 
@@ -73,9 +73,9 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     """Set outliers to missing, and return the scores and the outliers of each judge.
 
     An outlier lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent) it exceeds
-    five times the end of the scale or, among whole grades, is a negative code for a missing answer. On other scales it
-    lies more than fifty widths of the middle nine tenths away. Frequent values are not outliers. A 100 of a judge that
-    otherwise gives 0 is no outlier if other judges use the scale from 0 to 100.
+    five times the end of the scale or, among whole grades, is a negative code for a missing answer. On other scales, an
+    outlier lies more than fifty times the width of the middle nine tenths away. Frequent values are not outliers. A 100
+    of a judge that otherwise gives 0 is no outlier if other judges use the scale from 0 to 100.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     >>> scores = ScoreMatrix(grades[:, None], tuple(f"i{k}" for k in range(30)), ("gpt",))
     >>> print(without_outliers(scores, {})[1][0].sentence)  # doctest: +NORMALIZE_WHITESPACE
     judge 'gpt': 1 of 30 scores count as missing, because they lie far outside the others, 1 to 10: 99;
-    --scale gpt=LOW:HIGH declares its scale
+    if valid, add --scale gpt=LOW:HIGH
     """
     columns = {
         judge: np.ascontiguousarray(scores.values[:, j])
@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the end of the smallest usual scale that contains a judge's scores except outliers; None without one."""
+    """Return the end of the smallest usual scale that contains a judge's scores except outliers, or None."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond

@@ -18,7 +18,7 @@ SIZES = (1.0, 10.0, 100.0)
 """Highest scores of the three scales that a range can identify: shares, grades and per cent."""
 
 _ROUNDING = 1e-6
-"""Distance beyond the end of a scale, as a share of the scale, that counts as a rounding error."""
+"""Maximum distance beyond the end of a scale, as a share of the scale, that counts as a rounding error."""
 
 _STRAY = 0.01
 """Maximum share of scores above 1 that may be typing errors of a judge that gives shares."""
@@ -27,7 +27,7 @@ _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 
 
 def on_scale(values: Array, scale: Scale) -> Array:
-    """Return scores with NaN outside a scale; a score beyond an end by a rounding error becomes the end."""
+    """Replace scores outside a scale by NaN; a score within a rounding error of an end becomes the end."""
     low, high = sorted(scale)
     beyond = _ROUNDING * (high - low)
     return np.where((values < low - beyond) | (values > high + beyond), np.nan, np.clip(values, low, high))
@@ -55,7 +55,7 @@ class RescaledJudge:
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
             f"judge {self.judge!r} scores from {_words(self.own)}, {how}: its scores are rescaled to the panel's "
-            f"scale, {_words(self.panel)}" + ("" if self.is_declared else f"; --scale {option} declares another")
+            f"scale, {_words(self.panel)}" + ("" if self.is_declared else f"; if this is wrong, add --scale {option}")
         )
 
 
@@ -69,8 +69,8 @@ def to_common_scale(
     scale : (low, high), optional
         Scale of the panel; by default it is inferred from the ranges of most judges.
     declared : mapping judge -> (low, high), optional
-        Scales of single judges. The scale of any other judge is inferred from its range, if this clearly differs in
-        kind from the panel's (for example, per cent among grades).
+        Scales of single judges. The scale of any other judge is inferred from its range, if this range clearly differs
+        in kind from the panel's scale (for example, per cent among grades).
 
     Raises
     ------
@@ -102,7 +102,7 @@ def to_common_scale(
 
 
 def rescale(scores: ScoreMatrix, rescaled: Sequence[RescaledJudge]) -> ScoreMatrix:
-    """Rescale the judges in ``rescaled`` to the panel's scale; return ``scores`` itself if it has none of them."""
+    """Rescale the judges in ``rescaled`` to the panel's scale; return ``scores`` itself without such judges."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
     present = [conversion for conversion in rescaled if conversion.judge in place]
     if not present:
@@ -114,7 +114,7 @@ def rescale(scores: ScoreMatrix, rescaled: Sequence[RescaledJudge]) -> ScoreMatr
 
 
 def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
-    """Return the common scale of all scores if these are whole or half grades, else None."""
+    """Return the common scale of all scores if the scores are whole or half grades, else None."""
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     kinds = {_kind(column) for column in columns.values()}
     highest = [column.max(initial=0.0) for column in columns.values()]
@@ -138,8 +138,8 @@ def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scal
     rest = [judge for judge in columns if judge not in declared]
     if rest:
         raise InputError(
-            f"the scales of {listed(sorted(declared), 5)} are declared, but the ranges of the other judges do not "
-            "identify theirs; declare the panel's scale too, as --scale 1 10 (`scale` of a test set)"
+            f"the scales of {listed(sorted(declared), 5)} are declared, but CARE cannot infer the scale of the other "
+            "judges; declare the panel's scale too, such as --scale 1 10 (`scale` of a test set)"
         )
     low, high = sorted(Counter(declared.values()).most_common(1)[0][0])
     return low, high
@@ -171,8 +171,8 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
     """Infer a judge's own scale from its range, if it clearly differs in kind from the panel's; else None.
 
-    A smaller scale needs ``MIN_SCORES_TO_DESCRIBE`` scores. If most of these lie on the declared scale, as those of a
-    severe judge do, some must not be whole numbers.
+    A smaller scale needs ``MIN_SCORES_TO_DESCRIBE`` scores. If most scores lie on the declared scale, as for a severe
+    judge, some scores must not be whole numbers.
     """
     size = _kind(column)
     of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)

@@ -1,4 +1,4 @@
-"""Score matrix, which is the input of every estimator."""
+"""Score matrix: the input of every estimator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from care_ops.errors import InputError, listed
 Array = NDArray[np.float64]
 
 _HASHED_ROWS = 16_384
-"""Number of rows that are hashed at once, which avoids a copy of the whole matrix."""
+"""Number of rows that are hashed at once, to avoid a copy of the whole matrix."""
 
 _LARGEST = 1e75  # the cube of a score, summed over the items, must be a number
 
@@ -109,7 +109,7 @@ class ScoreMatrix:
         return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
     def fingerprint(self) -> str:
-        """Return the content hash, which does not depend on the order of items and judges."""
+        """Return a hash of the content that does not depend on the order of items and judges."""
         if not self.features:
             return self.fingerprint_of_scores
         digest = hashlib.sha256(self.fingerprint_of_scores.encode())
@@ -119,7 +119,7 @@ class ScoreMatrix:
 
     @cached_property
     def fingerprint_of_scores(self) -> str:
-        """Return the content hash without the features of the items."""
+        """Hash of the scores, ids and families, without the features of the items."""
         canonical = self.canonical()
         if canonical is not self:
             return canonical.fingerprint_of_scores
@@ -146,7 +146,7 @@ def restore(values: NDArray[np.float64], order: NDArray[np.intp]) -> NDArray[np.
 
 
 def varies(values: Array) -> NDArray[np.bool_]:
-    """Return whether the scores of each judge vary.
+    """Check for each judge whether the scores vary.
 
     The test compares minimum and maximum; the variance is unreliable, because the mean of equal numbers may be rounded.
 
@@ -159,7 +159,7 @@ def varies(values: Array) -> NDArray[np.bool_]:
 
 
 def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
-    """Return the correlation over common rows; NaN with fewer than ``at_least`` rows or a constant column."""
+    """Compute Pearson's correlation over common rows; NaN with fewer than ``at_least`` rows or a constant array."""
     both = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[both], y[both]
     if len(x) < at_least or np.ptp(x) == 0 or np.ptp(y) == 0:

@@ -1,4 +1,4 @@
-"""Sparse panels, in which most judges scored few of the items, as in crowdsourcing."""
+"""Detection of sparse panels, where most judges scored few items, as in crowdsourcing."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, mean_of_present, varies
 
 _NARROW = 0.1
-"""Range of a judge's scores, as a share of the range of all scores, below which it is narrow."""
+"""Range of all scores times this share is the limit below which a judge's range is narrow."""
 
 FIT_GROUPS_REMEDY = "fit the scores of each group separately, or let judges of all groups score some common items"
 """Instruction to the user if groups of judges share no item."""
@@ -18,7 +18,7 @@ FIT_GROUPS_REMEDY = "fit the scores of each group separately, or let judges of a
 
 @dataclass(frozen=True)
 class Component:
-    """Group of judges and items that scores connect, as sorted positions."""
+    """Group of judges and items connected by scores, as sorted positions."""
 
     judges: NDArray[np.intp]
     items: NDArray[np.intp]
@@ -45,7 +45,7 @@ def is_sparse(values: Array) -> bool:
 
 
 def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
-    """Return whether more than half of the judges scored less than half of the items, given their counts (p,)."""
+    """Return whether more than half of the judges scored less than half of the items, given counts of scores (p,)."""
     return bool(present.any() and (present < 0.5 * items).mean() > 0.5)
 
 
@@ -80,7 +80,7 @@ def components(values: Array) -> list[Component]:
 
 
 def scales_are_unlike(values: Array) -> bool:
-    """Return whether a quarter of the judges or more use less than a tenth of the range of all scores.
+    """Return whether at least a quarter of the judges use less than a tenth of the range of all scores.
 
     Such judges, for instance reward models, have their own scales, so neither scores nor a cut are comparable across
     judges. Constant judges and judges with fewer than ``MIN_SCORES_TO_DESCRIBE`` scores are ignored.

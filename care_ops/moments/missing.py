@@ -39,9 +39,9 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
 def _fill(
     y: Array, absent: NDArray[np.bool_], precision: Array
 ) -> Iterable[tuple[NDArray[np.intp], NDArray[np.intp], Array]]:
-    """Fill missing scores with conditional means, for all rows with the same number of missing scores together.
+    """Fill missing scores with conditional means, in groups of rows with the same number of missing scores.
 
-    Yields these rows, the positions of their missing scores (rows, m), and the precision of these (rows, m, m).
+    Yields the rows of each group, the positions of missing scores (rows, m), and their precision matrices (rows, m, m).
     """
     number = absent.sum(axis=1)
     for m in np.unique(number):

@@ -1,8 +1,8 @@
 """Moments over row ranges of a Parquet file, in this process or on workers.
 
 A shard is a path and a range of rows, so that workers read the file themselves and memory is bounded. A worker without
-the file gets the rows. Moments are added in the order of the shards, so the result equals that of one process to the
-last digit, even if a worker dies.
+the file gets the rows. Moments are added in the order of the shards. The result is therefore the same as in one process
+to the last digit, even if a worker dies.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
 
 
 def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[RecordBatch]:
-    """Read the row groups of a shard one at a time, which bounds the memory; verify the checksum of each page."""
+    """Read the row groups of a shard one at a time, to limit memory, and verify the checksum of each page."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -105,7 +105,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 
 
 def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spread = map) -> Moments:
-    """Return the moments of the rows of all shards.
+    """Compute the moments of all rows in a list of shards.
 
     Each worker reads the file. If a worker cannot read it, this shard and all later shards are sent with their rows.
 
@@ -114,7 +114,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spre
     judges : tuple of str
         Columns to read, in this order.
     spread : callable
-        Function like ``map``, which runs in this process or on workers.
+        Function like ``map`` that runs in this process or on workers.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spre
     InputError
         There are no shards.
     UnreadableError
-        The file cannot be read here.
+        This process cannot read the file.
     """
     if not shards:
         raise InputError("moments: the score table has no rows; add items")
@@ -152,7 +152,7 @@ def _moments(result: Moments | UnreadableError) -> Moments:
 
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments | UnreadableError:
-    """Return the moments of one shard, with one BLAS thread, or the error if its file cannot be read here."""
+    """Compute the moments of one shard with one BLAS thread; return the error if this machine cannot read the file."""
     try:
         with one_blas_thread():
             return accumulate_columns(read_batches(shard, judges), shift)

@@ -1,7 +1,7 @@
-"""Moments of a score matrix up to order three, which can be added over disjoint sets of items.
+"""Moments of a score matrix up to order three; moments of disjoint sets of items can be added.
 
-They are the entries of the symmetric third-order moment tensor of ``[1, x - shift]``, as counts and sums over the items
-with all scores of an entry. A common shift, the mean of the first rows, limits rounding errors if scores are large.
+The moments are entries of the symmetric third-order moment tensor of ``[1, x - shift]``, as counts and sums over the
+items with all scores of an entry. A common shift, the mean of the first rows, limits rounding errors of large scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BLOCK_ROWS = 2_048
 
 @dataclass(frozen=True)
 class Moments:
-    """Sums over items of products of ``x - shift``, with the numbers of summed items.
+    """Sums of products of ``x - shift`` over items, with the number of items in each sum.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class Moments:
     count2, sum2 : (p, p) arrays
         Number of items that both judges scored, and the sum of products.
     partial2, square2 : (p, p) arrays
-        Entry (a, b): the sum of x_a - shift_a, and of its square, over the items that both a and b scored.
+        Entry (a, b) is the sum of x_a - shift_a, or of its square, over the items that both judges scored.
     count3, sum3 : (p, p, p) arrays
-        Number of items that all three judges scored, and the sum of products; (0, 0, 0) without third moments.
+        Number of items that all three judges scored, and the sum of products; shape (0, 0, 0) without third moments.
     """
 
     shift: Array
@@ -107,8 +107,8 @@ class Moments:
     def correlation(self, judges: Sequence[str] | None = None) -> Array:
         """Return the pairwise-complete correlation, shape (p, p), with a diagonal of exactly one.
 
-        An undefined correlation, of a judge that does not vary over the common items, is 0. ``judges`` are names for
-        error messages. Raises ``FitError`` if a judge has no variance.
+        The correlation is 0 if one of the judges does not vary over the common items. ``judges`` are names for error
+        messages. Raises ``FitError`` if a judge has no variance.
         """
         covariance = self.covariance(judges)
         variance = np.diag(covariance).copy()
@@ -131,9 +131,9 @@ class Moments:
         return correlation
 
     def third_central(self, first: Index, second: Index, third: Index) -> Array:
-        """Return E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (paper, Algorithm 2 step B).
+        """Compute E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (paper, Algorithm 2 step B).
 
-        With missing scores each moment is the mean over the items with all scores that it needs.
+        With missing scores, each moment is a mean over the items that all three judges, or both judges, scored.
 
         Returns
         -------
@@ -159,7 +159,7 @@ def _name(judges: Sequence[str] | None, position: int) -> str:
 
 
 def accumulate(values: Array, shift: Array | None = None, *, third: bool = True) -> Moments:
-    """Return the moments of a block of scores.
+    """Compute the moments of an array of scores.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
     shift : (p,) array, optional
         Values to subtract, by default ``default_shift(values)``; only moments with equal shifts can be added.
     third : bool
-        Whether to sum third moments, whose memory grows with the cube of the number of judges.
+        Whether to sum third moments; their memory grows with the cube of the number of judges.
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2:
@@ -180,7 +180,7 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
 
 
 def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = True) -> Moments:
-    """Return the moments of scores that arrive in batches.
+    """Compute the moments of scores that arrive in batches.
 
     Parameters
     ----------
@@ -213,12 +213,12 @@ def default_shift(values: Array) -> Array:
 
 
 def of_panel(values: Array, *, third: bool = True) -> Moments:
-    """Return the moments of a panel's scores, with third moments if ``third`` and the panel is not sparse."""
+    """Compute the moments of a panel; third moments are included only if ``third`` is true and the panel not sparse."""
     return accumulate(values, third=third and not is_sparse(values))
 
 
 def empty(shift: Array, *, third: bool = True) -> Moments:
-    """Return the moments of zero items, to which the moments of batches are added."""
+    """Return the moments of zero items, the start of a sum over batches."""
     p = len(shift)
     cube = p if third else 0
     one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((cube, cube, cube))

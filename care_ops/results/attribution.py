@@ -1,6 +1,6 @@
 """Detection of changed judges by sequential tests that are valid over all runs.
 
-In each run, a judge scores a few references again, which are items that it scored before. A difference is the new score
+In each run, a judge scores a few references again: items that the judge scored before. A difference is the new score
 minus the old score. If the judge has not changed, the differences are symmetric about 0.
 
 If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
@@ -32,12 +32,12 @@ _BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference between two scores of one item by a judge.
+    """Difference between two scores that a judge gave to one item.
 
     Attributes
     ----------
     run_date : int
-        Day of the run, as ``date.toordinal`` counts.
+        Day of the run, as a ``date`` ordinal.
     size : float
         Difference as a share of the scale.
     round : int
@@ -50,7 +50,7 @@ class Difference:
 
 
 def log_capitals(runs: Sequence[Array]) -> Array:
-    """Compute, after each run, the log capital that is bet on a change in each run.
+    """Compute the log capitals after each run, one for each possible run of the change.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def log_capitals(runs: Sequence[Array]) -> Array:
     Returns
     -------
     (T, T) array
-        Row t and column k: log capital after run t that is bet on a change in run k, including its initial share.
+        Entry (t, k) is the log capital after run t on a change in run k, including the initial share of the capital.
     """
     k = np.arange(1, len(runs) + 1)
     stakes = np.array(_BETS)[:, None] * np.concatenate(runs)

@@ -15,7 +15,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Group:
-    """Judges that share items only with one another, and the number of these items."""
+    """Group of judges that share items only with one another, with the number of these items."""
 
     judges: tuple[str, ...]
     items: int
@@ -30,9 +30,9 @@ class Coverage:
     missing : int
         Number of missing scores among items times judges.
     few, unscored : int
-        Items with one or two scores, and with none.
+        Number of items with one or two scores, and number of items without scores.
     not_asked : bool
-        Whether a missing score was not requested, rather than a failure of its judge.
+        Whether a missing score means that the judge was not asked, and not that the judge failed.
     sparse : bool
         Whether most judges scored less than half of the items.
     groups : tuple of Group
@@ -86,9 +86,9 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
         )
         reasons.append(Reason("not connected", message))
     if coverage.unscored:
-        message = f"{counted(coverage.unscored, 'item')} {'has' if coverage.unscored == 1 else 'have'} no score, and no"
-        lost = coverage.lost and f"; {coverage.lost}"
-        reasons.append(Reason("lost scores" if lost else "no answer", f"{message} estimate{lost}."))
+        have = f"{counted(coverage.unscored, 'item')} {'has' if coverage.unscored == 1 else 'have'} no score"
+        message, lost = f"{have} and therefore no estimate", coverage.lost and f"; {coverage.lost}"
+        reasons.append(Reason("lost scores", f"{message}{lost}.") if lost else Reason("no answer", f"{message}."))
     if coverage.missing:
         message = f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are absent or outside the scale"
         if not coverage.not_asked:

@@ -1,4 +1,4 @@
-"""Decision of the verdict from the facts of a fit and from the changes since the fit was built."""
+"""Verdict on a fit, decided from the facts of the fit and from changes since the fit was built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ class FitStatus:
 
 
 def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Verdict:
-    """Return the verdict on a fit; failures have priority over a blocked fit, and a blocked fit over a stale fit."""
+    """Decide the verdict on a fit; failures have priority over a blocked fit, and a blocked fit over a stale fit."""
     fit_reasons = [] if facts is None else reasons_of(facts, remedies)
     if status.blocking_checks and not status.failures:
         return _blocked(facts, status, fit_reasons, remedies)

@@ -14,23 +14,23 @@ from care_ops.results.sides import Sides
 from care_ops.scores import Array
 
 SETTLED = 0.7
-"""Minimum probability at which labels establish that the estimate is at least as good as the plain average. It was true
-for 95 % or more of such fits on planted and recorded panels (docs/method.md)."""
+"""Minimum probability at which labels establish that the estimate is at least as good as the plain average. On planted
+and recorded panels, the estimate was as good in at least 95 % of such fits (docs/method.md)."""
 
 UNRELATED = 0.2
-"""Probability (prior .05) above which labels may be unrelated to the scores, so that they do not confirm the judges."""
+"""Maximum probability of labels unrelated to the scores (prior .05) at which the labels can confirm the judges."""
 
 MOVED = 0.9996
-"""Rank correlation of the estimates with and without an effect, below which the removal matters: they may then differ
-by .01 of Kendall's tau, (2 (1 - r))^1/2 * .6 * 2 / pi, if the truth correlates by .6 with one of the estimates."""
+"""Minimum rank correlation between the estimates with and without an effect if the removal is negligible. Below it,
+Kendall's tau may differ by .01, (2 (1 - r))^1/2 * .6 * 2 / pi, if the truth correlates by .6 with one estimate."""
 
 CONTRADICTED = 0.7
-"""Correlation of the estimates with and without labels, below which labels contradict a panel without concerns."""
+"""Minimum correlation between the estimates with and without labels that do not contradict a panel without concerns."""
 
 
 @dataclass(frozen=True)
 class JudgeFacts(JudgeCheck):
-    """Admission of a judge, its weight in the estimate and the upper end of its interval.
+    """Admission of a judge, with the weight in the estimate and the upper end of the weight's interval.
 
     ``looks_like`` describes a column that is not a judge. ``outside`` states that most scores lie outside the scale.
     """
@@ -50,7 +50,7 @@ class JudgeFacts(JudgeCheck):
 
     @property
     def counts_against(self) -> bool:
-        """Whether the judge's weight is negative; if it has an interval, the whole interval must be negative."""
+        """Whether the judge's weight is negative; if there is an interval, the whole interval must be negative."""
         upper = self.weight if self.weight_hi is None else self.weight_hi
         return upper is not None and upper < 0.0
 
@@ -59,7 +59,7 @@ class JudgeFacts(JudgeCheck):
 class FollowedFeature:
     """Text feature that correlates with a factor of the judges, and the Spearman correlation.
 
-    ``of_estimate`` is the rank correlation of the estimate with the same feature; None if it is not known.
+    ``of_estimate`` is the rank correlation between the estimate and the same feature; None if unknown.
     """
 
     factor: int
@@ -76,13 +76,13 @@ class LabelEvidence:
     ----------
     labels : int
     better : float
-        Probability that the estimate ranks the items at least as well as the plain average, less .01 of Kendall's tau.
+        Probability that the estimate ranks items at least as well as the plain average, within .01 of Kendall's tau.
     gain : float
         Expected gain over the plain average, in Kendall's tau.
     at_random : float
         Probability that the labels are unrelated to the scores.
     turned : float
-        Correlation of the estimate with the estimate without these labels.
+        Correlation between the estimates with and without these labels.
     """
 
     labels: int
@@ -109,7 +109,7 @@ def trend(estimate: Array) -> float:
 
 @dataclass(frozen=True)
 class FitFacts(CareSummary):
-    """Facts of a fit, which change only when the fit is built again.
+    """Facts of a fit; they change only when the fit is built again.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class FitFacts(CareSummary):
     failure : str or None
         Reason why ``care`` has no estimate; fields about the estimate are then undefined.
     feature, follows : str and float, optional
-        The text feature that the estimate follows most, and their correlation.
+        The text feature that the estimate follows most, and the correlation of the two.
     removed : tuple of features
         Features whose effects on judges were removed.
     not_quality : tuple of features
@@ -130,7 +130,7 @@ class FitFacts(CareSummary):
     cautions : tuple of str
         Other warnings, such as a structure without a certificate.
     sides : Sides or None
-        Preference of the judges of pairs for a side, if there is one.
+        Preference of judges for the left or the right answer of pairs, if there is such a preference.
     always_left : str or None
         System that is on the left in every pair, if there is one.
     trend : float
@@ -164,7 +164,7 @@ class FitFacts(CareSummary):
 
     @property
     def asks_for_order(self) -> bool:
-        """Whether the estimate follows the position in the file, which is drift if the rows are in random order."""
+        """Whether the estimate follows the position in the file; this is drift if the rows are in random order."""
         return abs(self.trend) >= FOLLOWS_FEATURE
 
     @property

@@ -1,6 +1,6 @@
-"""Release gate, which decides whether a new system is better or worse than an old one, or leaves this undecided.
+"""Release gate: a decision whether a new system is better or worse than an old system.
 
-The decision rests on the interval of the difference in mean label (``results.rates``) over the population of items.
+The decision uses the interval of the difference in mean label (``results.rates``) over the population of items.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ class Decision:
     outcome : {"better", "not worse", "worse", "undecided"}
         "not worse" means that the interval excludes a loss of the margin or more.
     difference : Difference
-        Difference in mean label of the new system minus the old system.
+        Mean label of the new system minus mean label of the old system.
     margin : float
         Accepted loss, in units of the labels.
     """
@@ -56,8 +56,8 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     Raises
     ------
     InputError
-        The systems are the same, one has no items, the two never met in a pair, the margin is negative or exceeds
-        every possible difference, or ``rates_at_looks`` raises it.
+        The systems are the same, one system has no items, no pair has both systems, the margin is negative or exceeds
+        every possible difference, or ``rates_at_looks`` raises the error.
     TooFewLabelsError
         A system, or the common pairs, have fewer than ``MIN_LABELS``.
     """
@@ -75,8 +75,8 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     _check_the_two(new, old, margin, high - low)
     if missing := [name for name in (new, old) if name not in systems]:
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
-        names = ", ".join(there) or "not named"
-        raise InputError(f"gate: no item is of the system {', '.join(missing)}; the systems are {names}")
+        remedy = f"choose from {', '.join(there)}" if there else "name the system of each item"
+        raise InputError(f"gate: no item belongs to the system {', '.join(missing)}; {remedy}")
     if given.order is None:
         labelled = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
         counts = {name: labelled.count(name) for name in (new, old)}

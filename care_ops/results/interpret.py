@@ -19,7 +19,7 @@ FEATURES = ("characters", "words", "words_per_sentence", "list_items", "numbers"
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese; each counts as a word, as no spaces separate words."""
+"""Letters of scripts without spaces (Thai, Lao, Burmese, Khmer, Japanese, Chinese); each letter counts as a word."""
 
 _SENTENCE_END = re.compile(r"[.!?]+(?:\s|$)|[。！？｡]+")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
@@ -31,7 +31,7 @@ _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
 def text_features(texts: Sequence[str | None]) -> Array:
     """Compute the text features named in ``FEATURES`` as an array (n, 8), with NaN for a missing text.
 
-    ``smog`` is the readability grade of McLaughlin (1969), by textstat; NaN for fewer than three words.
+    ``smog`` is the readability grade of McLaughlin (1969), computed by textstat; NaN for fewer than three words.
     """
     return np.array([_features(text) for text in texts], dtype=np.float64).reshape(-1, len(FEATURES))
 
@@ -41,9 +41,9 @@ COUNTED = ("words", "sentences", "list_items", "numbers")
 
 
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
-    """Return log(1 + count) of each property in ``COUNTED`` for each response, as arrays (n,) by name.
+    """Compute log(1 + count) of each property in ``COUNTED`` for each response, as arrays (n,) by name.
 
-    For pairs, the value of the second response is subtracted from the value of the first. A missing text has NaN. The
+    For pairs, the value of the second response is subtracted from the value of the first. A missing text gives NaN. The
     result is empty if all texts are missing.
 
     Examples
@@ -79,7 +79,7 @@ def check_declared(not_quality: Collection[str], features: Collection[str], wher
 
 
 def feature_correlations(scores: Array, features: Array) -> Array:
-    """Return the Spearman correlation of each factor's score with each feature.
+    """Compute the Spearman correlation between each factor's scores and each feature.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ Pairs = Sequence[tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class Duels(Labelled):
-    """Pairs of systems with estimates, and with labels that are the left system's share of the win, from 0 to 1.
+    """Pairs of systems with estimates and labels; a label is the left system's share of the win, from 0 to 1.
 
     A high estimate prefers the left answer. Pairs of a system with itself are excluded. See also ``rates_of``.
     """
@@ -104,7 +104,7 @@ class Duels(Labelled):
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
     """Return the estimates (m,) in favour of a system, and whether the system was on both sides.
 
-    If it was on both sides, the preference for a side, the average of the two sides' mean estimates, is subtracted.
+    If so, the judges' preference for a side is subtracted: the average of the mean estimates on the two sides.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]

@@ -41,7 +41,7 @@ class Rate:
     Attributes
     ----------
     value, lo, hi : float
-        Posterior mean and equal-tailed interval of the mean label: for labels of 0 and 1 the share that people pass.
+        Posterior mean and equal-tailed interval of the mean label. For labels of 0 and 1, this is the share of passes.
     by_judges : float
         Mean of the estimates without correction by labels, in the unit of the estimates.
     """
@@ -65,7 +65,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Estimates of n items, and labels of some of them.
+    """Estimates of n items, and labels of some of these items.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Labelled:
     labels : (n,) array
         Label of each item; NaN marks a missing label.
     systems : sequence of n str or None, optional
-        System of each item, or None if it has none. By default all items belong to one system.
+        System of each item; None for an item without a system. By default, all items belong to one system.
     units : sequence of n str, optional
         Split unit of each item, for a design effect.
     chance : (n,) array, optional
@@ -105,7 +105,7 @@ class Labelled:
 
 
 def labels_needed(rate: Rate, half_width: float) -> int:
-    """Return the number of labels needed for an interval of +- ``half_width``.
+    """Compute the number of labels needed for an interval of +- ``half_width``.
 
     The variance with m labels of N items is proportional to 1/m - 1/N. Raises ``InputError`` if the width is not > 0.
     """
@@ -120,7 +120,7 @@ def labels_needed(rate: Rate, half_width: float) -> int:
 
 @dataclass(frozen=True)
 class Difference:
-    """Rate of ``first`` minus rate of ``second``, with its interval."""
+    """Difference between two rates, ``first`` minus ``second``, with an interval."""
 
     first: str
     second: str
@@ -131,7 +131,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of systems, the best first, and the reason for each system without a rate; ``kind`` is in ``KINDS``."""
+    """Rates of systems, best first, and the reason for each system without a rate; ``kind`` is a key of ``KINDS``."""
 
     kind: str
     level: float
@@ -146,8 +146,8 @@ class Rates:
         """
         known = {rate.system for rate in self.rates}
         if missing := [name for name in (first, second) if name not in known]:
-            known_names = ", ".join(sorted(known)) or "none"
-            raise InputError(f"there is no rate for {', '.join(missing)}; the systems with a rate are {known_names}")
+            choices = ", ".join(sorted(known)) or "none"
+            raise InputError(f"rates: there is no rate for {', '.join(missing)}; choose from {choices}")
         return self._compare(first, second)
 
 
@@ -163,7 +163,7 @@ def rates_of(
     Parameters
     ----------
     of_these_items : bool
-        Whether the target is the mean of these items or of their population.
+        Whether to estimate the mean over these items; otherwise, over the population from which they were drawn.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
 def _with_labels(
     by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """Return the systems that have enough labels, and the reasons for the others; raise ``FitError`` if none has."""
+    """Return systems with enough labels, and a reason for each other system; raise ``FitError`` without any system."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in by_name.items():
@@ -250,7 +250,7 @@ def item_scores(estimate: Array, *, shares: bool) -> Array:
 def _discounted(
     systems: dict[str, System], rows_by_name: dict[str, NDArray[np.intp]], units: Sequence[str]
 ) -> dict[str, System]:
-    """Reduce the weights of labels by the design effect of split units, from the residual correlation within units."""
+    """Reduce label weights by the design effect of split units, estimated from residual correlations within units."""
     products, squares, pairs, members = 0.0, 0.0, 0, 0
     sizes: dict[str, float] = {}
     for name, system in systems.items():
@@ -275,7 +275,7 @@ def _discounted(
 
 
 def _of_units(scores: Array, units: Sequence[str]) -> float:
-    """Return the design effect of split units on the mean of scores, at least 1."""
+    """Compute the design effect of split units on the mean of scores, at least 1."""
     deviation = scores - scores.mean()
     sums = np.array([deviation[group].sum() for group in rows_of(units).values()])
     by_items, count = float(deviation @ deviation), len(sums)

@@ -23,7 +23,7 @@ _DRAWS = 4_000
 
 @dataclass(frozen=True)
 class Component:
-    """Component of the variance of a score, with its interval and its share of the total variance."""
+    """One variance component of a score, with an interval and the share of the total variance."""
 
     variance: float
     lo: float
@@ -38,16 +38,16 @@ class VarianceSplit:
     Attributes
     ----------
     components : dict name -> Component
-        ``judge``, ``item`` (the task), ``run`` (if a system has several on a task), and ``residual`` (judge noise).
+        ``judge``, ``item`` (the task), ``run`` (with repeated runs of a task), and ``residual`` (judge noise).
     noise_of_difference : dict (first, second) -> float
-        Share of judge noise in the variance of the difference between the mean scores of two systems.
+        For two systems, the share of judge noise in the variance of their difference in mean score.
     """
 
     components: Mapping[str, Component]
     noise_of_difference: Mapping[tuple[str, str], float]
 
     def noise_between(self, first: str, second: str) -> float | None:
-        """Return the share of judge noise in the variance of the difference between two systems; None if unknown."""
+        """Return the share of the variance between two systems that is judge noise; None if unknown."""
         return self.noise_of_difference.get((min(first, second), max(first, second)))
 
 
@@ -131,7 +131,7 @@ def _two_way(values: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
 def _components(
     squares: Mapping[str, float | Array], per_judge: float, per_answer: float, per_task: float
 ) -> dict[str, float | Array]:
-    """Solve the expected mean squares for the variances; without repeated runs, ``item`` includes their variance."""
+    """Solve the expected mean squares for the variances; without repeated runs, ``item`` includes the run variance."""
     noise = squares["residual"]
     runs = squares.get("run", math.nan)
     known = not (isinstance(runs, float) and math.isnan(runs))
@@ -147,7 +147,7 @@ def _components(
 def _noise(
     components: Mapping[str, Component], owners: Sequence[str], tasks: Sequence[str], per_answer: float
 ) -> dict[tuple[str, str], float]:
-    """Return the share of judge noise in the variance of each difference between systems; shared tasks cancel."""
+    """Compute the share of judge noise in the variance of each difference between systems; shared tasks cancel."""
     of = {name: [tasks[k] for k in rows] for name, rows in rows_of(owners).items() if name}
     parts = {name: part.variance for name, part in components.items()}
     shares: dict[tuple[str, str], float] = {}

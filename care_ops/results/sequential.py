@@ -40,7 +40,7 @@ _PRIOR_VARIANCE = 0.25
 
 @dataclass(frozen=True)
 class Stream:
-    """Labels (m,) of one system in order of labelling, scaled to [0, 1], their rows (m,), and all scores (N,)."""
+    """Labels (m,) of one system in the order of labelling, scaled to [0, 1], with rows (m,) and all scores (N,)."""
 
     scores: Array
     rows: Rows
@@ -122,7 +122,7 @@ def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
 
 
 def interval(evidence: Evidence, level: float) -> tuple[float, float]:
-    """Return the confidence interval, which contains all means that the capital does not exclude."""
+    """Return the confidence interval: all means that the capital does not exclude."""
     return _kept(evidence.means, evidence.log_capital, level, evidence.sampling, (0.0, 1.0), _step(evidence))
 
 
@@ -141,7 +141,7 @@ def _step(evidence: Evidence) -> float:
 def _kept(
     values: Array, log_capital: Array, level: float, sampling: float, endless: tuple[float, float], step: float
 ) -> tuple[float, float]:
-    """Return the interval of values that are not excluded, one step wider; all possible values if all are excluded.
+    """Return the interval of values that are not excluded, widened by one step; if all are excluded, all values.
 
     For a population target x, the capital against a value d of these items is multiplied by a mixture of bets on
     d - x, exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), for a variance v and ``_MIXING`` = tau (Robbins,
@@ -204,7 +204,7 @@ def rates_at_looks(
 
 
 def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:
-    """Return Hoeffding's bound of the variance of a mean, 1/4 over the effective number of independent units."""
+    """Bound the variance of a mean by 1/4 divided by the effective number of independent units (Hoeffding)."""
     if units is None:
         return 0.25 / len(rows)
     sizes = np.array(list(Counter(units[int(row)] for row in rows).values()), dtype=np.float64)

@@ -11,7 +11,7 @@ from care_ops.scores import Array, mean_of_present
 
 _LEVEL = 0.99
 _PLAIN = 0.05
-"""Minimum distance of a share from one half to be reported."""
+"""Minimum distance from one half at which a share is reported."""
 
 
 @dataclass(frozen=True)

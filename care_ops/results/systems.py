@@ -71,7 +71,7 @@ def bradley_terry(
     sides: bool = True,
     level: float = 0.9,
 ) -> tuple[dict[str, float], list[Comparison]]:
-    """Estimate strengths of systems from pairs, and all their differences, by the Bradley-Terry model.
+    """Estimate the strengths of systems from pairs, and all differences of strengths, by the Bradley-Terry model.
 
     The model is P(left wins) = expit(s_left - s_right). An effect of the left side is added if the pairs identify it
     (Davidson and Beaver, Biometrics 1977). An estimate between 0 and 1 is a fractional win (quasi-likelihood; Bradley
@@ -90,7 +90,7 @@ def bradley_terry(
     Returns
     -------
     strengths : dict system -> float
-        Log odds, which add to zero over the systems, strongest first.
+        Log odds that sum to zero over the systems, with the strongest system first.
     comparisons : list of Comparison
 
     Raises
@@ -143,7 +143,7 @@ def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tup
 
 
 def _solve(x: Array, e: Array, systems: int, half_won: float) -> tuple[Array, Array]:
-    """Estimate strengths that add to zero, and any side effect, by Newton's method; return also the inverse Hessian."""
+    """Estimate strengths with sum zero, and any effect of the side, by Newton's method; return the inverse Hessian."""
     n, k = x.shape
     among = np.eye(k)
     among[:systems, :systems] -= 1 / systems

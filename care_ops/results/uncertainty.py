@@ -37,7 +37,7 @@ def weight_intervals(
 ) -> dict[str, Intervals]:
     """Compute 90 % bootstrap intervals for each aggregator that has weights, from ``config.resamples`` refits.
 
-    The intervals cover the weight that the same method would compute from infinitely many items; it may be biased.
+    The intervals cover the weight that the same method would compute from infinitely many items; it may have a bias.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def test_bad_input_is_named():
         gate(Labelled(*given), "new", "new")
     with pytest.raises(InputError, match="margin"):
         gate(Labelled(*given), "new", "old", margin=-0.1)
-    with pytest.raises(InputError, match="no item is of the system older"):
+    with pytest.raises(InputError, match="no item belongs to the system older"):
         gate(Labelled(*given), "new", "older")
 
 
@@ -81,7 +81,7 @@ def test_too_few_labels_decide_nothing_and_name_how_many_more():
         gate(Labelled(estimate, few, names), "new", "old")
     with pytest.raises(TooFewLabelsError, match="label 5 more of new and 3 more of old"):
         gate(Labelled(estimate, np.where(np.array(names) == "old", few, np.nan), names), "new", "old")
-    with pytest.raises(InputError, match="no item is of the system older") as error:
+    with pytest.raises(InputError, match="no item belongs to the system older") as error:
         gate(Labelled(estimate, np.full(len(names), np.nan), names), "new", "older")
     assert not isinstance(error.value, TooFewLabelsError), "a system that is nowhere is a mistake"
     n, nothing = len(names), np.full(len(names), np.nan)

@@ -274,7 +274,7 @@ def test_bad_input_is_named():
         rates_of(Labelled(estimate, np.ones(10), chance=np.zeros(10)))
     with pytest.raises(InputError, match="level"):
         rates_of(Labelled(estimate, np.ones(10)), level=90)
-    with pytest.raises(InputError, match="no rate for c; the systems with a rate are a, b"):
+    with pytest.raises(InputError, match="no rate for c; choose from a, b"):
         rates_of(Labelled(estimate, np.ones(10), ["a", "b"] * 5)).difference("a", "c")
 
 

@@ -152,7 +152,7 @@ def test_grades_need_bounds_and_scale_with_them():
 
 def test_bad_input_is_named():
     estimate, labels, order, names, _ = two_systems(0.0, 20)
-    with pytest.raises(InputError, match="no item is of the system older; the systems are"):
+    with pytest.raises(InputError, match="no item belongs to the system older; choose from"):
         gate(Labelled(estimate, labels, names, order=order), "new", "older")
     with pytest.raises(InputError, match="compared with itself"):
         gate(Labelled(estimate, labels, names, order=order), "new", "new")

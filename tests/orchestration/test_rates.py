@@ -233,7 +233,7 @@ def test_what_is_wrong_is_named(folder):
         code, _, output = care("rate", folder / "scores.csv", *options)
         assert (code, sentence in output) == (2, True), output
     code, _, output = of_systems(folder, "gate", "newer", "--against", "old")
-    assert (code, "no item is of the system newer; the systems" in output) == (2, True), output
+    assert (code, "no item belongs to the system newer; choose" in output) == (2, True), output
     code, _, output = of_systems(folder, "rate", labels="strange.csv")
     assert code == 2
 
