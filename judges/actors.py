@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _BATCH_TIMEOUT_S = 600.0
 _REPORT_EVERY_S = 60.0
 _MAX_LOST = 3
-"""Maximum number of dead actors of one judge; if another actor dies, the judge stops."""
+"""Maximum number of a judge's actors that may die; if another actor dies, the judge stops."""
 
 Numbered = tuple[int, Sequence[Item]]
-"""A batch: its number and its items."""
+"""Number and items of a batch."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Records of batches: files of requests that CARE sends to an endpoint's Batch API."""
+"""Records of batches of requests that CARE sends to an endpoint's Batch API."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from judges.bill import Bill
 
 @dataclass(frozen=True)
 class Batch:
-    """Record of one batch; CARE writes it before it sends the batch, and deletes it after it has stored the answers.
+    """Record of one batch, written before the batch is sent and deleted after the answers are stored.
 
     Attributes
     ----------
     token : str
-        Token that identifies the batch in its metadata at the endpoint.
+        Token in the batch's metadata that identifies the batch at the endpoint.
     judge_key : str
         Key of the judge when the batch was created.
     since : str

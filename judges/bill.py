@@ -15,7 +15,7 @@ _MOST_LATENCIES = 512
 
 @dataclass
 class Bill:
-    """Cost record of a judge: number, tokens, cost and latencies of its requests.
+    """Cost record of a judge: number, tokens, cost and latencies of the judge's requests.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Bill:
     requests, repeated, refused : int
         Number of requests, number of retries among them, and number of rate-limited requests (HTTP 429 or 529).
     tokens_in, tokens_cached, tokens_out, tokens_reasoning : int
-        Numbers of input tokens, of cached input tokens, of output tokens, and of reasoning tokens.
+        Numbers of input, cached input, output and reasoning tokens.
     dollars : float
         Cost in US dollars, computed from the token counts that the endpoint reports.
     unknown : float
@@ -32,7 +32,7 @@ class Bill:
     settled : float
         Amount in US dollars that was reserved for the requests.
     latencies : list of (float, float)
-        Random sample of latencies in milliseconds, each after the random number by which it was sampled.
+        Random sample of latencies in milliseconds, each after the random number that selects the sample.
     """
 
     questions: int = 0
@@ -54,7 +54,7 @@ class Bill:
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Bill:
-        """Compute the cost record of a judge without an endpoint from its scores."""
+        """Compute a cost record from the scores of a judge that uses no endpoint."""
         bill = cls(
             questions=len(scores),
             requests=len(scores),
@@ -92,14 +92,14 @@ class Purse:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> bool:
-        """Reserve the maximum cost of a request, or return False if this would exceed the limit."""
+        """Reserve the maximum cost of a request; return False if the reservation would exceed the limit."""
         with self._lock:
             enough = self.spent + self.perhaps + self._reserved + worst <= self.limit
             self._reserved += worst if enough else 0.0
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace the reserved amount of a request by its cost; ``perhaps`` is a possible additional cost."""
+        """Replace the amount reserved for a request by the actual cost; ``perhaps`` is a possible additional cost."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost

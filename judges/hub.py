@@ -1,4 +1,4 @@
-"""Commits of repositories on the Hugging Face hub."""
+"""Queries of the Hugging Face hub for the commits of repositories."""
 
 import importlib
 from typing import Any, Literal

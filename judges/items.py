@@ -10,13 +10,13 @@ from functools import cached_property
 from typing import Any
 
 FROM_A_FILE = "its scores were read from a file, so it cannot be asked again; choose a judge that is not recorded"
-"""End of messages about a recorded judge that should score items."""
+"""End of a message about a recorded judge that is asked to score items."""
 
 ONE = "score"
 """Key in ``p_json`` for the list of the scores of all repeats."""
 
 RAW_LIMIT = 500
-"""Maximum number of characters that are stored of an engine's text."""
+"""Maximum number of characters of an engine's text that CARE stores."""
 
 TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 """Names of the text fields of an item."""
@@ -42,7 +42,7 @@ MAY_PASS = (Status.TIMEOUT, Status.ENGINE_ERROR)
 
 @dataclass(frozen=True)
 class Item:
-    """Item that judges score: an id and texts.
+    """Item that judges score, with an id and texts.
 
     Attributes
     ----------
@@ -88,14 +88,14 @@ class Score:
     latency_ms : float or None
         Time until the answer, in milliseconds.
     p_json : str or None
-        Probability of each allowed answer as JSON, if the engine returns it; for a pair, once for each order. With
-        repeats, the JSON holds under ``ONE`` the score of each repeat, or null.
+        Probability of each allowed answer as JSON, if the engine returns probabilities; for a pair, once per order.
+        With repeats, the JSON has the key ``ONE`` with the list of all scores, with null for a missing score.
     valid_mass : float or None
         Total probability of the allowed answers, in [0, 1].
     order : str or None
         ``both`` if a pair was shown in both orders; the score is then half the difference of the two answers.
     tokens_in, tokens_out : int or None
-        Numbers of input tokens and of output tokens.
+        Numbers of input and output tokens.
     """
 
     item_id: str
@@ -135,7 +135,7 @@ def _hash_of(*texts: str | None) -> str:
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
-    """Check that a judge's value is a finite number within the scale; return the score or None, and its status.
+    """Check that a judge's value is a finite number within the scale; return the score or None, and the status.
 
     Without a score, the status is ``refused`` (the judge returned None), ``parse_error`` or ``out_of_range``.
     """

@@ -57,7 +57,7 @@ def parse_answer(
     answers : mapping str -> float
         Allowed answers as the model writes them, and their scores (``Template.answers``).
     marker : str
-        Words after which the answer is expected.
+        Words that precede the answer.
     first : bool
         Whether to use the first number even if it is not on the scale, as the paper's released code does.
 

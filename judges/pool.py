@@ -1,6 +1,6 @@
 """Pool that runs judges on their pending items, in this process or on Ray actors.
 
-The pool reads a batch when it needs it, and drops it after it has stored the scores. Therefore a long test set
+The pool reads a batch only when needed, and drops the batch after storing the scores. Therefore a long test set
 needs only the memory of a few batches.
 """
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class DownError(JudgeError):
-    """Error raised when a judge was stopped because too large a share of a batch failed."""
+    """Error raised when a judge was stopped because too many items of a batch failed."""
 
 
 @dataclass(frozen=True)
@@ -109,21 +109,21 @@ class Stop:
         self._callbacks: list[Callable[[], None]] = []
 
     def request(self) -> None:
-        """Stop the pool; answers to open requests are still stored. Any thread may call this method."""
+        """Stop the pool, but still store the answers to open requests; any thread may call this method."""
         self.requested = True
         for callback in [*self._callbacks]:
             callback()
         _log.info("CARE was asked to stop; it sends no further requests to judges.")
 
     def on_request(self, callback: Callable[[], None]) -> None:
-        """Register a callback for ``request``; it runs at once if the stop has already been requested."""
+        """Register a callback for ``request``, or run it at once if a stop has already been requested."""
         self._callbacks.append(callback)
         if self.requested:
             callback()
 
 
 class Pool:
-    """Context manager that runs judges and, at the end of the block, shuts down the Ray that it started.
+    """Context manager that runs judges and, at the end of the block, shuts down Ray if it started Ray.
 
     Ray (a cluster or embedded) is started when the first judge needs it, and serves all judges of the ``with`` block.
     If Ray was already running, it is not shut down.
@@ -150,8 +150,8 @@ class Pool:
     def session(self, gpus: float = 0.0) -> Generator[Session]:
         """Open a session that keeps a model loaded until a judge needs another model.
 
-        If ``gpus`` is positive, the session opens at once, and Ray decides when the judge gets its GPUs. Otherwise it
-        opens when fewer than ``side_by_side`` sessions without GPUs are open.
+        If ``gpus`` is positive, the session opens at once, and Ray decides when the judge gets its GPUs. Otherwise the
+        session opens when fewer than ``side_by_side`` sessions without GPUs are open.
         """
         on_ray = gpus > 0 and self._config.mode != "inline"
         with nullcontext() if on_ray else self._without_gpu:
@@ -310,7 +310,7 @@ class Session:
     def _overlapping(
         self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        """Send concurrent questions to an endpoint; yield the scores of each batch, or of every few seconds.
+        """Send concurrent questions to an endpoint; yield the scores after each batch or every few seconds.
 
         The first question is sent alone. Until the first batch is complete, no question of a second batch is sent.
         """

@@ -29,7 +29,7 @@ class Price:
     source: str
 
     def of(self, read: float, written: float, cached: float = 0.0) -> float:
-        """Return the cost in US dollars of numbers of tokens; ``read`` includes the ``cached`` tokens."""
+        """Return the cost of tokens in US dollars; the number ``read`` includes the ``cached`` tokens."""
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
     def at(self, share: float) -> Price:

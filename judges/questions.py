@@ -20,11 +20,11 @@ _CHARACTERS_AT_ONCE = 8 * 2**20
 """Maximum number of characters of texts in memory; a smaller maximum needs more passes over the file."""
 
 _CHARACTERS_COMPARED = 128
-"""Number of characters at the beginning of the prompt, and of the other texts, by which items are sorted."""
+"""Number of characters at the beginning of the prompt, and of the other texts, that determine the order."""
 
 
 class ItemSource(ABC):
-    """Base class of sources of items, whose texts can be read several times.
+    """Base class of item sources that can be read several times.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class ItemSource(ABC):
 
     @cached_property
     def by_text(self) -> Sequence[int]:
-        """Positions of all items, sorted by ``in_order_of_texts``."""
+        """Positions of all items, sorted by the texts of the items."""
         return in_order_of_texts(self)
 
     @abstractmethod
@@ -74,7 +74,7 @@ class ItemsInMemory(ItemSource):
 
 
 class Questions:
-    """Questions to a judge about the pending items of a source: those whose keys are not ``settled``.
+    """Questions to a judge about the pending items of a source; items with keys in ``settled`` are not pending.
 
     Items with equal texts share one question, which uses the first of these items. Questions to a language model
     are sorted by text, because successive prompts with a long common prefix use the model's prefix cache.
@@ -120,7 +120,7 @@ class Questions:
 
 
 class Batches:
-    """Batches of questions, which end early if ``down`` is set to true or ``has_ended()`` returns true."""
+    """Batches of questions to a judge; no batch may start if ``down`` is true or ``has_ended()`` returns true."""
 
     def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
         self.questions, self._size, self._has_ended = questions, size, has_ended
@@ -161,7 +161,7 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
 
 
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
-    """Sort items by their texts, so neighbours share a long prefix; return the positions of the sorted items.
+    """Sort items by texts, because neighbours then share a long prefix; return the positions of the sorted items.
 
     Memory contains only a short key of each item, so a long test set can be read from a file item by item.
     """

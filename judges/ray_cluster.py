@@ -20,7 +20,7 @@ _FOUND_BY_RAY = ("auto", _EMBEDDED)
 
 _ANSWER_TIMEOUT_S = 10.0
 _ATTEMPTS = 3
-"""Number of attempts to connect; a busy cluster may fail the first because of Ray's own timeout."""
+"""Maximum number of connection attempts; a busy cluster may miss Ray's own timeout in the first attempt."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class RayConfig:
 
 
 FROM_ENVIRONMENT = RayConfig()
-"""Settings of Ray without an address in care.yaml; ``RAY_ADDRESS`` may still name a cluster."""
+"""Ray settings without an address in care.yaml; ``RAY_ADDRESS`` may still name a cluster."""
 
 
 def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
@@ -105,7 +105,7 @@ def _must_answer(address: str, source: str) -> None:
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
         raise JudgeError(
-            f"{source} is {address}, which is no address of Ray; set it to host:port or ray://host:port, or unset it"
+            f"{source} is {address}, which is not a Ray address; set it to host:port or ray://host:port, or unset it"
         )
     try:
         with closing(socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_TIMEOUT_S)):

@@ -70,7 +70,7 @@ class _View:
 
     @property
     def lower(self) -> str:
-        """Text in lower case, with the same length (U+0130, with two characters in lower case, is kept)."""
+        """Text in lower case with unchanged length; U+0130 is kept, because its lower case has two characters."""
         lower = self.text.lower()
         if len(lower) == len(self.text):
             return lower
@@ -91,7 +91,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """Decode base64 or hexadecimal digits at every offset; yield the text, its start and the digits per byte."""
+    """Decode base64 or hexadecimal digits at every offset; yield each text, its start, and the digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2

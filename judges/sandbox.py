@@ -1,8 +1,8 @@
 """Sandbox that runs an untrusted program in a restricted process.
 
 Bubblewrap gives the process its own read-only file system with the files that Python needs, no network, no view of
-other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
-the size of an answer are limited from outside. The process always ends with its parent.
+other processes and an empty environment. The process runs as an unprivileged user under limits
+(``sandbox_worker``). Time and answer size are limited from outside. The process always ends with its parent.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class ProgramFile:
 
 
 def available() -> Kind:
-    """Return the kind of sandbox that works on this machine; ``none`` if there is no sandbox."""
+    """Return the kind of sandbox that works on this machine, or ``none`` if no sandbox works."""
     return "none" if why_unavailable() else "bwrap"
 
 
 def why_unavailable() -> str:
-    """Return why this machine has no sandbox, with a remedy; an empty text if the sandbox works."""
+    """Return the reason why this machine has no sandbox, with a remedy, or "" if the sandbox works."""
     if shutil.which("bwrap") is None:
         return "this machine has no sandbox for programs; install bubblewrap (its command bwrap must be on PATH)"
     command = [*_bwrap(), *_python("pass")]
@@ -81,7 +81,7 @@ def why_unavailable() -> str:
 
 
 class Sandbox:
-    """Process that runs one program in the sandbox; it starts at the first question, and again after it has ended.
+    """Process that runs one program in the sandbox, started at the first question and restarted if it has ended.
 
     Parameters
     ----------

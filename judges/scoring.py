@@ -15,7 +15,7 @@ from itertools import accumulate
 Prefix = tuple[int, ...]
 
 EXACT_TO = 1e-4
-"""Maximum error of an expected score through omitted answers, in units of the scale."""
+"""Maximum error of an expected score because of omitted answers, in units of the scale."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Ballot:
 
     @cached_property
     def complete(self) -> frozenset[Prefix]:
-        """Token sequences that are a complete answer."""
+        """Token sequences of all complete answers."""
         return frozenset(sequence for sequences in self.writings.values() for sequence in sequences)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Reader of YAML settings files: it returns pydantic models and explains invalid settings."""
+"""Reader that converts YAML settings files to pydantic models and explains invalid settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from care_ops.errors import InputError, guarded
 
 _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
-"""Maximum number of bytes and of values in a YAML file; the largest hand-written files have a tenth of this."""
+"""Maximum number of bytes and of values in a YAML file; hand-written files have at most a tenth of these numbers."""
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -39,7 +39,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LONGEST_BYTES:
             raise InputError(
-                f"{path}: is longer than {_LONGEST_BYTES:,} bytes, the limit for a settings file; shorten it"
+                f"{path}: the file is longer than {_LONGEST_BYTES:,} bytes, the limit for settings; shorten it"
             )
         loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
         node = loader.get_single_node()
@@ -54,7 +54,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: is not valid YAML ({error}); correct it at the place named") from error
     if data is None:
-        raise InputError(f"{path}: is empty; write {{}} into it to declare nothing")
+        raise InputError(f"{path}: the file is empty; write settings, or {{}} for no settings")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold a mapping, but holds a {type(data).__name__}; write lines NAME: VALUE")
     return data
@@ -71,7 +71,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the paths of settings below ``part`` of a JSON schema under which the setting ``name`` is allowed."""
+    """Return the paths of the settings in ``part`` of a JSON schema that may contain the setting ``name``."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
@@ -93,7 +93,7 @@ _PATTERNS = {
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
     """Describe all validation errors in one line, each with the name of the field.
 
-    If ``kind`` is given, the line also states under which setting a misplaced setting belongs.
+    If ``kind`` is given, the line also states where to write a misplaced setting.
     """
     schema = {} if kind is None else kind.model_json_schema()
     problems: list[str] = []

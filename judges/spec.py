@@ -24,15 +24,15 @@ class Needs:
     Attributes
     ----------
     model : bool
-        The judge loads a model on this machine or cluster, in its own process, with the GPUs that its file requests.
+        Whether the judge loads a model in a process of its own, with the GPUs that the judge's file requests.
     endpoint : bool
-        The judge sends requests to a remote server, which may require an API key, cost money and change its model
-        without notice.
+        Whether the judge sends requests to a remote server. The server may require an API key, cost money, and change
+        its model without notice.
     template : bool
-        The judge is a language model. It needs a prompt template, a scale, and a licence that a person has read. Its
-        failures may be temporary.
+        Whether the judge is a language model. It needs a prompt template, a scale, and a licence that a person has
+        read. Its failures may be temporary.
     recordings : bool
-        The judge's scores are read from the test set's score file. It cannot score any other item.
+        Whether the judge's scores are read from the test set's score file. Such a judge cannot score other items.
     """
 
     model: bool = False
@@ -61,7 +61,7 @@ class EngineBase(BaseModel, ABC):
 
     @property
     def recorded_as(self) -> str | None:
-        """Name of the judge in the test set's score file, or None."""
+        """Name of the judge in the test set's score file, or None if the scores are not recorded."""
         return None
 
     @abstractmethod
@@ -135,7 +135,7 @@ class LanguageModel(EngineBase):
     orders : {"both", "given"}
         Whether the two responses of a pair are shown in both orders or only in the given order.
     min_valid_mass : float
-        Minimum total probability of the allowed answers, in [0, 1]; below it the score is missing (``low_valid_mass``).
+        Minimum total probability of the allowed answers, in [0, 1]; below it, the status is ``low_valid_mass``.
     max_tokens : int
         Maximum number of tokens of an answer that is read as text.
     profile : {"care", "paper", "paper-raw"}
@@ -269,12 +269,12 @@ class OpenAIEngine(LanguageModel):
     base_url : str
         URL of the server, without the last part of the path (``/chat/completions``, ``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        The vendor's own API: Anthropic's messages or Google's generateContent. Scores are read from text.
+        Vendor whose API the server has: Anthropic (messages) or Google (generateContent). Scores are read from text.
     api_key_env : str, optional
         Name of the environment variable that contains the API key. CARE never writes the key anywhere.
     headers : mapping of str to str
-        Further headers of each request. CARE replaces ``${NAME}`` in a value by an environment variable, and keeps it
-        as secret as the key.
+        Further headers of each request. CARE replaces ``${NAME}`` in a value by an environment variable, and hides
+        the value like the API key.
     extra_body : mapping
         Further fields of each request; they are part of the judge's key.
     reasoning_effort : str, optional
@@ -328,7 +328,7 @@ class OpenAIEngine(LanguageModel):
     repeats: int = Field(default=1, ge=1, le=100)
 
     def key_content(self) -> dict[str, Any]:
-        """Return the settings that can change a score; optional settings are included only if they are not default."""
+        """Return the settings that can change a score; omit optional settings with default values."""
         names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
         more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
@@ -441,7 +441,7 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Build the judge for a column of a score file; its name is the column's name, made a valid partition key."""
+        """Build a recorded judge; its name is the column's name without characters that partition keys forbid."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
@@ -470,11 +470,11 @@ class JudgeSpec(BaseModel):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def masked(value: Any, found: list[str], name: str = "") -> Any:
-    """Replace each text whose field name suggests an API key by ``***``; append the original text to ``found``."""
+def masked(value: Any, secrets: list[str], name: str = "") -> Any:
+    """Replace each text whose field name suggests an API key by ``***``; append the original text to ``secrets``."""
     if isinstance(value, dict):
-        return {key: masked(each, found, str(key)) for key, each in value.items()}
+        return {key: masked(each, secrets, str(key)) for key, each in value.items()}
     if not isinstance(value, str) or not LIKE_A_KEY.search(name):
         return value
-    found.append(value)
+    secrets.append(value)
     return "***"

@@ -1,4 +1,4 @@
-"""Probe items of obvious quality, with which a judge is tried before it scores a whole test set."""
+"""Probe items of obvious quality, for trials of a judge before the judge scores a whole test set."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ PROBES: Mapping[str, Item] = {
 
 
 def gain_over_bad(scores: Mapping[str, Score], probe: str, *, pairwise: bool) -> float | None:
-    """Return by how much a judge prefers a probe to the bad answer, as a score difference; None if a score is missing.
+    """Return how strongly a judge prefers a probe to the bad answer, as a score difference; None without both scores.
 
     A judge that compares pairs prefers the probe with the lower score: a higher score favours the second response.
     """

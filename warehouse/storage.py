@@ -48,19 +48,19 @@ _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
 class Record:
-    """Record of a folder without a remote store; ``remote.copy`` overrides its methods for a copy of a store."""
+    """Hooks for uploads to and deletions from a remote store; without a store, the methods do nothing."""
 
     def replacing(self, path: Path, content: Path) -> AbstractContextManager[None]:
         """Upload the file ``content`` as ``path``, before the ``with`` block renames the local file."""
         return nullcontext()
 
     def removing(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
-        """Delete files in the record, before the ``with`` block deletes the local files."""
+        """Delete files in the remote store, before the ``with`` block deletes the local files."""
         return nullcontext()
 
 
 records: dict[Path, Record] = {}
-"""Record of each folder that is a copy of a remote store, registered in this process."""
+"""Remote-store hooks of each folder that is registered as a copy of a remote store in this process."""
 
 
 def _record_of(path: Path) -> Record:
@@ -68,7 +68,7 @@ def _record_of(path: Path) -> Record:
 
 
 class DamagedError(WarehouseError):
-    """Error raised when the content of a file is not the content that was written."""
+    """Error raised when the content of a file changed after CARE wrote the file."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def replacing(path: Path, record: Record | None = None) -> Generator[Path]:
     """Yield a temporary path for a ``with`` block that writes a file; then rename the file to ``path``.
 
     After an error, the old file remains. A folder at ``path`` is quarantined. If the folder of ``path`` is a copy of a
-    remote store, the file is first uploaded to the store; ``record`` replaces this store.
+    remote store, the file is first uploaded to that store; ``record`` overrides the store.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def names_in(root: Path, kind: str) -> list[str]:
 
 
 def temporary_of(path: Path) -> Path:
-    """Return the temporary path at which this process writes a file before it renames it."""
+    """Return the temporary path to which this process writes a file before renaming the file."""
     return path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
 
 
@@ -151,7 +151,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether a file is so old that a further change would change its times."""
+    """Return whether a file is old enough for its times to show any further change; ``state`` is its state."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
@@ -176,7 +176,7 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
 
 
 def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a table that ``write_table`` wrote, with all columns or only with the columns of ``schema``.
+    """Read a Parquet file and check its checksums, with all columns or only with the columns of ``schema``.
 
     Raises ``FileNotFoundError`` if the file does not exist, ``DamagedError`` if its content was changed or it lacks a
     column, and ``WarehouseError`` if the operating system does not allow the process to read it.
@@ -194,13 +194,13 @@ def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
-    """Return the number of rows and the metadata of a Parquet file; raise the errors of ``read_table``."""
+    """Read the number of rows and the metadata of a Parquet file; raise the errors of ``read_table``."""
     with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path) as file:
         return file.metadata.num_rows, _metadata_of(file)
 
 
 def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
-    """Read a table that ``write_table`` wrote, one row group at a time; raise the errors of ``read_table``.
+    """Read a Parquet file with checksums, one row group at a time; raise the errors of ``read_table``.
 
     Yields the number of each group's first row, and the group's rows. Groups that end before the row ``since`` are
     skipped without a check.
@@ -227,7 +227,7 @@ def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
 
 
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
-    """Return the metadata of a Parquet file; raise ``ValueError`` if their checksum, ``_SEAL``, does not match."""
+    """Return the metadata of a Parquet file; raise ``ValueError`` if the metadata's checksum does not match."""
     metadata = dict(file.metadata.metadata or {})
     has_schema = metadata.pop(b"ARROW:schema", None) is not None
     seal = metadata.pop(_SEAL.encode(), b"").decode(errors="replace")
@@ -246,7 +246,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read a document that ``write_document`` wrote; raise the errors of ``read_table``."""
+    """Read a JSON document and check the hash of its content; raise the errors of ``read_table``."""
     with _as_damage(path, (OSError, ValueError)):
         return unsealed(path.read_text(encoding="utf-8"))
 
@@ -257,7 +257,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read documents that ``write_lines`` wrote; raise the errors of ``read_table``. An empty file is damaged."""
+    """Read one JSON document per line, with hashes; a damaged or empty file raises the errors of ``read_table``."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -277,7 +277,7 @@ def readable_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the hash of its content to a JSON document; return the result."""
+    """Return a copy of a JSON document with the hash of its content."""
     return {**document, _SEAL: digest(json.loads(json.dumps(document)))}
 
 
@@ -309,7 +309,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
         if path.is_dir():
             raise DamagedError(f"{path}: {_IS_A_FOLDER}") from None
         if isinstance(error, OSError) and error.errno is not None:
-            raise WarehouseError(f"{path}: cannot be read ({error.strerror}); correct this, and run again") from None
+            raise WarehouseError(f"{path}: cannot be read ({error.strerror}); correct this, then run again") from None
         reason = sentence((str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
         raise DamagedError(f"{path}: the file is damaged ({reason})") from None
 
@@ -327,7 +327,7 @@ def quarantine(path: Path, why: str) -> Path:
         return target
     except OSError as error:
         raise WarehouseError(
-            f"{why}, and CARE cannot move it to {target} ({error.strerror}); move it away, then run again"
+            f"{why}, but CARE cannot move it to {target} ({error.strerror}); move it away, then run `care run`"
         ) from None
     _log.warning("%s. CARE quarantined it as %s", why, target)
     return target

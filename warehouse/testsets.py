@@ -53,7 +53,7 @@ class ItemColumns(_Declared):
 
 
 class ReadingOptions(_Declared):
-    """``reading``: settings for a file that can be read in several ways.
+    """Settings (``reading``) for a file that can be read in several ways.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class ScoreColumns(_Declared):
 
 
 class RecordedJudges(_Declared):
-    """Settings for judges with recorded scores: which judges are read, and their families and scales."""
+    """Settings for judges with recorded scores: names, families and scales."""
 
     judges: str | None = Field(default=None, description="regular expression; only matching judges are read")
     family_pattern: str | None = Field(
@@ -107,15 +107,15 @@ class RecordedJudges(_Declared):
     families: dict[str, str] = {}
     scales: dict[str, Annotated[tuple[float, float], AfterValidator(_with_range)]] = Field(
         default={},
-        description="lowest and highest score of each judge on another scale",
+        description="lowest and highest score of each judge whose scale differs from the test set's scale",
     )
 
     def accepts(self, judge: str) -> bool:
-        """Return whether the scores of a judge are read."""
+        """Return whether CARE reads the scores of a judge."""
         return self.judges is None or re.search(self.judges, judge) is not None
 
     def family(self, judge: str) -> str | None:
-        """Return the declared family of a judge, or None."""
+        """Return the declared family of a judge, or None if no family is declared."""
         if judge in self.families:
             return self.families[judge]
         match = re.search(self.family_pattern, judge) if self.family_pattern else None
@@ -123,7 +123,7 @@ class RecordedJudges(_Declared):
 
 
 class RecordedScores(RecordedJudges):
-    """``scores``: file with existing scores of judges."""
+    """Settings (``scores``) of the file with recorded scores of judges."""
 
     path: str
     columns: ScoreColumns = ScoreColumns.model_construct()
@@ -189,7 +189,7 @@ class GoldRule(_Declared):
         return self
 
     def of(self, mean: float) -> float:
-        """Return the gold label of an item for the mean of its numbers."""
+        """Return the gold label of an item, given the mean of the item's numbers."""
         if self.above is not None:
             return float(mean > self.above)
         return mean if self.at_least is None else float(mean >= self.at_least)
@@ -270,7 +270,7 @@ Source = Annotated[
 
 
 class VersionColumns(_Declared):
-    """``versions``: columns of the item file that identify the versions of an answer.
+    """Settings (``versions``) of the item file's columns that identify the versions of an answer.
 
     Versions of an answer have equal values in the column ``pair``. The column ``version`` contains the change, or
     ``original``. If the column ``change`` contains the change, changed items have the value ``changed`` in the column
@@ -303,7 +303,7 @@ class VersionColumns(_Declared):
 
 
 class CalibrationSettings(_Declared):
-    """``calibration``: scale and prevalence of quality; see ``care_ops.config.Calibration``."""
+    """Settings (``calibration``) for the scale and prevalence of quality; see ``care_ops.config.Calibration``."""
 
     scale: str = Field(default="own", pattern=r"^(own|anchors)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
@@ -319,16 +319,16 @@ class TestsetSpec(_Declared):
     scale : (low, high), optional
         Scale of the scores; a recorded score outside the scale counts as missing.
     cut : float, optional
-        Only for binary gold: a score above this number is a vote for a good item (Q = 1).
+        Threshold, only for binary gold: a score above this number rates the item as good (Q = 1).
     systems : tuple of one or two str
-        Column of the item file with the system (model, version) of an item. For pairs, two columns: first the column of
-        the system that wrote ``response``.
+        Column of the item file that names the system (model, version) of an item. Pairs need two columns: first the
+        column of the system that wrote ``response``.
     prompt : str, optional
         Name of the prompt template for language models whose judge file has no template.
     versions : VersionColumns, optional
         Columns of an item file that identify versions of answers; a source of kind ``versions`` does not need them.
     raters : tuple of str
-        Columns of the item file with the ratings of single people; only experiments read them.
+        Columns of the item file with the ratings of individual people; only experiments read these columns.
     features : tuple of str
         Columns of the item file with numbers that describe the response, in addition to features computed from texts.
     not_quality : tuple of str
@@ -382,7 +382,7 @@ class TestsetSpec(_Declared):
         return name
 
     def unverified(self) -> str | None:
-        """Return a warning that the source's column names were not verified; None if they were or need not be."""
+        """Return a warning if the source's column names still need verification; otherwise return None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
             checked = self.source.checked or "not compared with the data"
             return f"column names of {self.source.dataset}: {checked}; compare them, then set source.verified: true"

@@ -34,7 +34,7 @@ def authority(text: str) -> str:
 
 
 def verbosity(text: str) -> str:
-    """Add sentences without content until their number of words is at least that of the text."""
+    """Append filler sentences that together contain at least as many words as the text."""
     words, padding = len(text.split()), list[str]()
     while sum(len(line.split()) for line in padding) < words:
         padding.append(_PADDING[len(padding) % len(_PADDING)])
@@ -76,7 +76,7 @@ def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: fl
 
 
 def version_id(item_id: str, change: str) -> str:
-    """Return the item id of a changed version of an item."""
+    """Return the id of an item's version with the given change."""
     return item_id if change == ORIGINAL else f"{item_id} {change}"
 
 

@@ -37,7 +37,7 @@ from judges.items import MAY_PASS, Item, Score, Status
 from judges.spec import JudgeSpec, OpenAIEngine
 
 MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
-"""Maximum number of lines and of bytes in a batch file, which is held in memory until it is sent."""
+"""Maximum number of lines and bytes in a batch file; CARE holds the whole file in memory."""
 
 _TRANSFER_S = 900.0
 _MOST_PAGES = 1_000
@@ -80,7 +80,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         batches : iterable of sequences of Item
             All questions without a score.
         members : callable
-            Function that returns the number of items that share the question of an item.
+            Function that returns the number of items that share the question about a given item.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             return [next(asked) if answer is None else answer for answer in found]
 
     def _names_of(self, prompts: Sequence[str]) -> Iterator[str]:
-        """Yield the id of each request: a hash of the judge's key, the text, and the number of the repeat."""
+        """Yield the id of each request: a hash of the judge's key, the prompt, and the number of the repeat."""
         seen = Counter[str]()
         for prompt in prompts:
             content = f"{self._store.key} {self.text_of(prompt)}" + f" {seen[prompt]}" * bool(seen[prompt])
@@ -128,7 +128,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-        """Split items into those with collected answers and those to send; drop the items of open batches."""
+        """Split items into answered items and items to send; omit the items of open batches."""
         known: list[Item] = []
         fresh: list[Item] = []
         for item in items:
@@ -216,7 +216,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         if code == 404 and path == "/files":
             reason += "; the endpoint has no Batch API: remove `batch` from the judge's file"
         elif code == 404 and method == "GET":
-            reason += f"; if the endpoint has lost the batch, delete {self._place} and run again to ask again"
+            reason += f"; if the endpoint has lost the batch, delete {self._place} and run again"
         else:
             reason += "; correct the cause, or run again later"
         self._stop(reason)
@@ -250,7 +250,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return ended
 
     def _with_id(self, batch: Batch) -> Batch | None:
-        """Return the batch with its id, found by the token if it was not recorded; None if the batch does not exist."""
+        """Return the batch with its id, looked up by the token if necessary; None if the batch does not exist."""
         after = ""
         for _ in range(0 if batch.batch_id else _MOST_PAGES):
             page = self._called("GET", f"/batches?limit=100{after}")
@@ -266,7 +266,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"the endpoint lists too many batches; delete {self._place} and run again to ask again")
+            self._stop(f"the endpoint lists too many batches; delete {self._place} and run again")
             self.raise_if_stopped()
         return batch
 
@@ -289,7 +289,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Collect the answer in one line of a batch's file; return the request's id, or "" without an answer."""
+        """Collect the answer in one line of a batch's file; return the request's id, or "" if there is none."""
         try:
             parsed = json.loads(line)
             name, response = str(parsed["custom_id"]), parsed["response"]

@@ -1,4 +1,4 @@
-"""Checks of whether a judge can run, for ``care doctor``."""
+"""Checks for ``care doctor`` that show whether a judge can run."""
 
 import importlib.util
 import shutil
@@ -34,7 +34,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
                 rows.append(("fails", f"needs {engine.gpus:g} GPU(s), but this machine has none; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
         rows.append(
-            ("warns", "has no fence against prompt injection; set fence: true in its engine (this rescores all items)")
+            ("warns", "prompt has no fence against injections; set fence: true in its engine (this rescores all items)")
         )
     return rows
 

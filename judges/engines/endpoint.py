@@ -1,6 +1,6 @@
-"""HTTP client of an endpoint; it validates the fields of each answer.
+"""HTTP client of an endpoint that validates the fields of each answer.
 
-The complete answer must arrive before a deadline. Its size is limited before and after decompression.
+The complete answer must arrive before a deadline. The answer's size is limited before and after decompression.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ class Endpoint:
     def post(self, body: Mapping[str, Any]) -> Reply:
         """Send one chat request; return the reply in OpenAI's format.
 
-        Raises ``LateError`` if the answer is not in time, and ``NoAnswerError`` if it is missing or unreadable.
+        Raises ``LateError`` if the answer is late, and ``NoAnswerError`` if the answer is missing or unreadable.
         """
         reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
         if not reply.failed and isinstance(reply.content, dict):
@@ -369,7 +369,7 @@ def proxy_of(address: str) -> httpx.Proxy | None:
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
-    """Return the HTTP headers of a judge's requests, and the secrets in its file and environment variables.
+    """Return the HTTP headers of a judge's requests, and the secrets in the judge's file and environment variables.
 
     Raises ``JudgeError`` if an environment variable that the file names is not set.
     """

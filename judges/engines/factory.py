@@ -1,4 +1,4 @@
-"""Construction of a judge's engine, and the version of its program or prompt template."""
+"""Construction of engines, and versions of the judges' programs and prompt templates."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge, with a model from the cache ``models`` or a new model, which is added to the cache.
+    """Build the engine of a judge; take its model from the cache ``models``, or load the model and add it to the cache.
 
     Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or the judge is recorded.
     """

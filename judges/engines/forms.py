@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 _OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature")
 _LONGEST = 4_096
-"""Maximum number of tokens of an answer if the API requires a limit but the request has none."""
+"""Maximum number of tokens in an answer if the API requires a limit but the request sets no limit."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Form:
     path : str
         Path of a request below the judge's ``base_url``; ``{model}`` stands for the model.
     key : (str, str)
-        Header that carries the API key, and the header's value, in which ``{key}`` stands for the API key.
+        Name and value of the header with the API key; ``{key}`` in the value stands for the key.
     request, answer : callable
         Functions that convert a request from OpenAI's format, and an answer to OpenAI's format.
     headers : dict

@@ -50,12 +50,12 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     @cached_property
     def _negligible(self) -> float:
-        """Largest total probability that can be omitted without an error of the score above ``scoring.EXACT_TO``."""
+        """Largest total probability that can be omitted while the score's error is at most ``scoring.EXACT_TO``."""
         width = max(self._answers.values()) - min(self._answers.values())
         return self._settings.min_valid_mass * scoring.EXACT_TO / width
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
-        """Compute the probabilities of all answers by level of the token trie; omit nodes of negligible probability."""
+        """Compute the probabilities of all answers, one trie level at a time; omit nodes of negligible probability."""
         readings = [scoring.Unfolding(self._ballot) for _ in prompts]
         asked = [0] * len(prompts)
         while nodes := [

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
-    """Error raised when a request failed but a retry may succeed; ``status`` is the score's status without success."""
+    """Error raised when a request failed but a retry may succeed; ``status`` applies if all retries fail."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
@@ -57,7 +57,7 @@ class CutOffError(Exception):
 
 
 class OpenAIJudgeEngine(PromptedJudgeEngine):
-    """Engine that sends prompts to an endpoint. Several threads may call ``score`` at the same time.
+    """Engine that sends prompts to an endpoint; several threads may call ``score`` at the same time.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._endpoint.close()
 
     def stop(self) -> None:
-        """Send no more requests, but still read the answers to open requests. Any thread may call this method."""
+        """Send no more requests, but still read the answers to open requests; any thread may call this method."""
         self._stop("the run was interrupted; CARE has stored the answers so far, so run again to continue")
 
     def score(self, items: Sequence[Item]) -> list[Score]:
@@ -137,7 +137,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._pace.stop()
 
     def text_of(self, prompt: str) -> str:
-        """Add a final instruction about the form of the answer to the prompt."""
+        """Append an instruction about the form of the answer to a prompt."""
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def ask_one(self, prompt: str) -> PromptAnswer:
@@ -266,7 +266,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
-        """Return the probability of each answer, from its first token; None if the log probabilities are unusable."""
+        """Return each allowed answer's probability from the first token, or None if the probabilities are unusable."""
         try:
             tokens = choice.logprobs["content"]
             first = tokens[0]
@@ -301,7 +301,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @staticmethod
     def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
-        """Return the maximum cost of a request, in which each of the ``size`` bytes of text would be a token."""
+        """Return the maximum cost of a request, as if each of the ``size`` bytes of text were one token."""
         written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
         return price.of(size + 64, written if isinstance(written, int) else 4096)
 
@@ -322,7 +322,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
 
 def paid_for(usage: Usage, price: Price) -> Bill:
-    """Compute the cost record of an answer from its token counts."""
+    """Compute the cost record of an answer from the answer's token counts."""
     return Bill(
         tokens_in=usage.prompt_tokens,
         tokens_cached=usage.cached,

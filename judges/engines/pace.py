@@ -18,7 +18,7 @@ _LONGEST_BACKOFF_S = 60.0
 
 
 class Pace:
-    """Adaptive limiter of the number of open requests and of the request rate at one endpoint.
+    """Adaptive limiter of the request rate and the number of open requests at one endpoint.
 
     Notes
     -----
@@ -35,7 +35,7 @@ class Pace:
         self._stopped = False
 
     def stop(self) -> None:
-        """End the waiting of all threads; a stopped engine sends no further requests."""
+        """Wake all waiting threads; a stopped engine sends no further requests."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -49,7 +49,7 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Generator[float]:
-        """Wait until a request may start; yield its start time and count the request as open in the block."""
+        """Wait until a request may start; yield the start time, and count the request as open during the block."""
         with self._changed:
             while (pause := self._pause()) > 0:
                 self._changed.wait(pause)
@@ -101,7 +101,7 @@ def backoff(attempt: int) -> float:
 
 
 def seconds(text: str) -> float | None:
-    """Parse an HTTP ``Retry-After`` header; return the waiting time in seconds, or None if it is invalid."""
+    """Parse an HTTP ``Retry-After`` header; return the waiting time in seconds, or None for an invalid header."""
     text = text.strip()[:64]
     if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
         return float(text)

@@ -16,7 +16,7 @@ from judges.spec import ProgramEngine
 
 Scale = tuple[float, float]
 Judged = tuple[float | None, Status, str | None]
-"""Score or None, its status, and the reason for a missing score."""
+"""Score or None, status, and reason for a missing score."""
 
 _SCALE = (0.0, 10.0)
 

@@ -100,7 +100,7 @@ class VllmBackend:
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """Return, for each request (prompt, wanted tokens), the log probability of each token as the next token."""
+        """Return the log probability of each wanted next token, for each request (prompt, wanted tokens)."""
         chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
             for k, (tokens, wanted) in enumerate(requests)
@@ -119,7 +119,7 @@ class VllmBackend:
         return log_probabilities
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        """Generate the answer to each prompt by greedy decoding; return its text and number of tokens."""
+        """Generate the answer to each prompt by greedy decoding; return texts and token counts."""
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
         return [self.written(list(output.outputs[0].token_ids)) for output in outputs]

@@ -1,4 +1,4 @@
-"""Judge presets: lists of judges, for which ``care judges new --panel`` writes judge files."""
+"""Judge presets (lists of judges), from which ``care judges new --panel`` writes judge files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Preset:
 
 
 def names() -> list[str]:
-    """Return the names of the presets, sorted."""
+    """Return the sorted names of the judge presets."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 

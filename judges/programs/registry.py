@@ -1,4 +1,4 @@
-"""Registry of the program judges."""
+"""Registry of program judges, keyed by name."""
 
 import hashlib
 import importlib
@@ -54,12 +54,12 @@ def program_judge(
 ) -> Callable[[Function], Function]:
     """Register a function ``Item -> score or None`` as a judge.
 
-    Raises ``JudgeError`` if a program in another file has this name.
+    Raises ``JudgeError`` if a program in another file has the same name.
     """
 
     def register(function: Function) -> Function:
         if name in _PROGRAMS and _PROGRAMS[name].function.__module__ != function.__module__:
-            raise JudgeError(f"program judge {name!r} is defined twice; rename one")
+            raise JudgeError(f"program judge {name!r} is defined in two files; rename one program")
         source = inspect.getsource(inspect.getmodule(function) or function) + inspect.getsource(text)
         revision = hashlib.sha256(source.replace(f"from {_PREFIX}judges", "from judges").encode()).hexdigest()
         _PROGRAMS[name] = Program(name, function, scale, family, criterion, revision)
@@ -69,13 +69,13 @@ def program_judge(
 
 
 def find(name: str) -> Program:
-    """Return the program with this name.
+    """Return the registered program with the name ``name``.
 
-    Raises ``JudgeError`` if there is no such program; the message lists the existing ones.
+    Raises ``JudgeError`` if there is no such program; the message lists all programs.
     """
     _load_built_in()
     if name not in _PROGRAMS:
-        raise JudgeError(f"no program judge {name!r}; there are {', '.join(sorted(_PROGRAMS))}")
+        raise JudgeError(f"no program judge {name!r}; choose one of {', '.join(sorted(_PROGRAMS))}")
     return _PROGRAMS[name]
 
 

@@ -29,7 +29,7 @@ _FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "le
 """Jinja nodes and filters that a template may use; none of them can make a prompt much longer than its texts."""
 
 _FENCE = 1
-"""Version of the fence (delimiters around an item's texts) and its instructions, which is part of a judge's key."""
+"""Version of the fence (delimiters around an item's texts) and its instructions; part of a judge's key."""
 
 _ROLE_MARKS = re.compile(
     r"<(?=\|[^|<>\n]{1,40}\|>|\uff5c[^<>\n]{1,40}\uff5c>|/?s>|/?think>|(?:start|end)_of_(?:turn|text)>|[be]os>|</?SYS>>)"
@@ -44,8 +44,8 @@ class Template(BaseModel):
     Attributes
     ----------
     values : tuple of int or of str, optional
-        Legal answers. The score of a word is its position in the list: in ``[no, yes]``, no is 0 and yes is 1. By
-        default every whole number on the scale of the judge or test set is legal.
+        Allowed answers. The score of a word is its position in the list: in ``[no, yes]``, no is 0 and yes is 1. By
+        default every whole number on the scale of the judge or test set is allowed.
     shift : float
         Number that is added to every answer; the paper's preferences, for example, move from 0 ... 6 to -3 ... 3.
     pairwise : bool
@@ -82,7 +82,7 @@ class Template(BaseModel):
         if unknown:
             raise ValueError(f"needs: an item has no {', '.join(sorted(unknown))}; choose from {', '.join(TEXTS)}")
         if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
-            raise ValueError("values must list two or more answers, all different")
+            raise ValueError("values must list two or more different answers")
         example = Item("example", **dict.fromkeys(TEXTS, "x"))
         try:
             self.render(example, (0.0, 1.0))
@@ -113,7 +113,7 @@ class Template(BaseModel):
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
                 raise JudgeError(
-                    f"template {self.name!r} cannot use the scale {scale}, which has too many answers; shorten it"
+                    f"template {self.name!r} cannot use the scale {scale}, which has too many answers; narrow it"
                 )
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):
@@ -122,18 +122,18 @@ class Template(BaseModel):
 
     @cached_property
     def shown(self) -> set[str]:
-        """Names of variables in the Jinja templates of the prompt."""
+        """Names of the variables in the Jinja templates ``instructions`` and ``item``."""
         return _compiled(self.instructions)[1] | _compiled(self.item)[1]
 
     @cached_property
     def unread(self) -> list[str]:
-        """Names of the texts of an item that the template does not use."""
+        """Names of the item texts that the template does not use."""
         read = {*self.needs, *self.shown}
         both = {"response", "response_2"} if self.pairwise else set[str]()
         return [name for name in TEXTS if name not in read | both]
 
     def missing(self, item: Item) -> list[str]:
-        """Return the names of the texts that the template needs but the item lacks or has empty."""
+        """Return the names of the texts that the template needs and that are missing or empty in the item."""
         return [name for name in self.needs if not getattr(item, name)]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
@@ -169,7 +169,7 @@ def find(name: str, folder: Path | None = None, variant: str | None = None, *, f
 
 
 def names() -> list[str]:
-    """Return the names of the built-in templates, sorted."""
+    """Return the sorted names of the built-in templates."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
@@ -181,7 +181,7 @@ def _read(path: Path, _changed_at: int, fenced: bool) -> Template:
 
 @lru_cache(maxsize=128)
 def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
-    """Compile a Jinja template; return it and the names of its variables. ``fenced`` adds delimiters to texts."""
+    """Compile a Jinja template, with delimiters around texts if ``fenced``; return it and its variables' names."""
     from jinja2 import StrictUndefined, TemplateRuntimeError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -10,7 +10,7 @@ data folder: with the tags, CARE distinguishes files that the store has lost fro
 
 The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
 write, only one of several machines can take the lease. If a lease has not been renewed for a minute, by the clock of a
-waiting machine, that machine takes it over. A machine takes over its own lease at once. A folder as store has no
+waiting machine, that machine takes it over. A machine takes over its own lease at once. A store that is a folder has no
 conditional write: two machines that take over a lease within a second may both hold it until one of them renews it.
 """
 
@@ -47,7 +47,7 @@ _INPUTS = ("parts/", "report/verdicts.json")
 
 _ADDRESS, _MACHINE, _READY, BEHIND = "address", "machine", "ready", "behind"
 _TAGS = "tags/"
-"""Folder with the tag of each object; an empty tag means an interrupted upload, with a tag that is not known."""
+"""Folder with the tag of each object; an empty tag means that a transfer of the object was interrupted."""
 
 LEASE = "lease.json"
 VALID_S = 60.0
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
-    """Return the copy of a store in a folder; register it, because ``storage`` must write files to the store first."""
+    """Return the copy of a store in a folder, and register the copy, because ``storage`` must use the store first."""
     known = records.get(folder)
     if not isinstance(known, StoreCopy) or known.address != address:
         known = records[folder] = StoreCopy(folder, address)
@@ -77,7 +77,7 @@ class StoreCopy(Record):
     def writing(
         self, who: str, report: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
-        """Acquire the lease of the store for a ``with`` block, and first download the files that the folder lacks.
+        """Hold the lease of the store during a ``with`` block; first download the files that the folder lacks.
 
         Several processes of this machine may hold the lease at the same time. The first process takes the lease,
         downloads the files, and calls ``caught_up`` before the others continue. The last process releases the lease.
@@ -208,7 +208,7 @@ class StoreCopy(Record):
         return path.absolute().relative_to(self.folder).as_posix()
 
     def lease(self) -> tuple[dict[str, str], Version | None]:
-        """Return the lease (a mapping with ``machine`` and ``who``) and its version; ({}, None) without a lease."""
+        """Return the lease (a mapping with ``machine`` and ``who``) and its version, or ({}, None) without a lease."""
         content, version = self.objects.get(LEASE) or (b"{}", None)
         return json.loads(content), version
 
@@ -229,7 +229,7 @@ class StoreCopy(Record):
                     return
                 continue
             if patience is not None and now - started >= patience:
-                raise WarehouseError(f"{holder['who']} is at work on {self.address}; wait until it ends, or stop it")
+                raise WarehouseError(f"{holder['who']} is at work on {self.address}; wait for this command, or stop it")
             if waited_for is None:
                 report(f"waiting for {holder['who']}, which works on {self.address}")
             if version != waited_for:
@@ -256,7 +256,7 @@ class StoreCopy(Record):
             _log.warning("CARE could not release the lease, which expires in %.0f s (%s).", VALID_S, error)
 
     def _write_lease(self, who: str, over: Version | None) -> bool:
-        """Write the lease if the store still has the version ``over``; return whether it was written."""
+        """Write the lease if the store still has the version ``over``; return whether the lease was written."""
         content = {"machine": self._machine(), "who": who, "written": time.time()}
         return self.objects.put(LEASE, json.dumps(content).encode(), over or "create") is not None
 
@@ -274,7 +274,7 @@ class StoreCopy(Record):
             )
 
     def _machine(self) -> str:
-        """Return the unique name of this data folder; the first command that takes the lease creates it."""
+        """Return the unique name of this data folder; the first command that takes the lease creates the name."""
         if self.fact(_MACHINE) is None:
             self.keep(_MACHINE, uuid.uuid4().hex)
         return str(self.fact(_MACHINE))

@@ -1,4 +1,4 @@
-"""Client of a remote store: it reads and writes objects with obstore, optionally with conditional writes.
+"""Client of a remote store that reads and writes objects with obstore, optionally with conditional writes.
 
 Credentials are read from the environment or the platform, under the names that the store's own tools use. CARE stores
 no credentials.

@@ -24,7 +24,7 @@ _READINGS: list[object] = []
 
 
 def free_memory() -> int | None:
-    """Return the free memory in bytes of this machine or container; None if it is unknown."""
+    """Return the free memory in bytes of this machine or container, or None if the amount is unknown."""
     found = list[int]()
     with suppress(OSError):
         available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
@@ -70,7 +70,7 @@ def _limited(free: int) -> Generator[None]:
 
 @contextmanager
 def within_memory(where: object) -> Generator[None]:
-    """Limit the memory of a ``with`` block to the free memory; the system would kill a process that needs more.
+    """Limit the memory of a ``with`` block to the free memory, because the system kills a process that needs more.
 
     Raises ``InputError`` if the block needs more than the free memory.
     """
@@ -83,8 +83,8 @@ def within_memory(where: object) -> Generator[None]:
         yield
     except MemoryError as error:
         raise InputError(
-            f"{where}: needs more than the {(free or 0) / 1e9:.1f} GB of free memory; split the file, remove "
-            "columns, or use a machine with more memory"
+            f"{where}: CARE needs more than the {(free or 0) / 1e9:.1f} GB of free memory to read it; split the file, "
+            "remove columns, or use a machine with more memory"
         ) from error
     finally:
         with _LOCK:

@@ -60,7 +60,7 @@ class _DelimitedText:
         return [f"line {lines[row]}" for row in rows]
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield all records (first the column names), each after the number of its first line."""
+        """Yield each record with the number of its first line; the first record contains the column names."""
         allow_long_fields()
         text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8", newline="")
         reader = csv.reader(text, delimiter=self.separator, strict=strict)
@@ -80,7 +80,7 @@ class _DelimitedText:
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
     """Read a table from a text file with separated values.
 
-    Raises ``InputError`` if the text has another encoding, records differ in length, quotes do not match, or column
+    Raises ``InputError`` if the encoding is wrong, records differ in length, quotes do not match, or column
     names are repeated.
     """
     from pyarrow import csv as arrow_csv
@@ -113,12 +113,12 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     notes = ()
     if _APOSTROPHE.search(text.content):
         table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
-        notes = ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
+        notes = ("apostrophes before =, +, - and @ are removed; they protect spreadsheets from formulas",)
     return InputTable(str(path), table, text.described(), notes, text.locate)
 
 
 def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
-    """Read a file as text; raise ``InputError`` with the line if the file has another encoding."""
+    """Read a file as text; raise ``InputError`` with the line number if the encoding is wrong."""
     with open_stream(path) as stream:
         content = bytes(stream.read())
     found = next((name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8")
@@ -140,7 +140,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
         raise InputError(f"{path}: the file is empty; it needs a header line and at least one row")
     if "\0" in sample:
         raise InputError(
-            f"{path}: contains NUL characters, so its encoding may be UTF-16, not {encoding.upper()}; save it as "
+            f"{path}: the file contains NUL characters, so it may be UTF-16, not {encoding.upper()}; save it as "
             "UTF-8, or give its encoding with --encoding (reading.encoding in a workspace)"
         )
     separator = options.separator or _separator(sample, sample_is_file=len(sample) == len(text), kind=kind)
@@ -148,7 +148,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that splits all first records into the same number of values, as large as possible."""
+    """Return the separator that splits the first records into equally many values, and into the most values."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}
@@ -163,7 +163,7 @@ def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
 def _refuse_misread(text: _DelimitedText, width: int, rows: int | None = None) -> None:
     """Raise ``InputError`` if a record does not have ``width`` values, or a quote is not closed.
 
-    pyarrow reads all text after an unclosed quote as one value, so its number of ``rows`` differs from that of ``csv``.
+    pyarrow reads all text after an unclosed quote as one value, so its number of ``rows`` differs from Python's.
     """
     count, uneven = -1, list[str]()
     for line, record in text.records(strict=True):
@@ -190,5 +190,5 @@ def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def allow_long_fields() -> None:
-    """Raise the limit of Python's ``csv`` module for the length of a value, in the whole process."""
+    """Raise the maximum length of a value in Python's ``csv`` module, for the whole process."""
     csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

@@ -62,7 +62,7 @@ _EMOJI = ("🌍", "✨", "🎉", "⭐")
 
 
 def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) -> list[ItemRecord]:
-    """Generate twelve answers to one question per country, with gold labels, and with each answer's style as metadata.
+    """Generate twelve answers per country, with gold labels, and with the style of each answer as metadata.
 
     The gold label is ten times the F1 score of the facts: precision is the share of stated facts that are right, and
     recall is the share of requested facts that are stated and right. With ``complete``, each answer states all four

@@ -68,7 +68,7 @@ class RecordedTable:
         return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
     def scores_of(self, judge: str, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return a judge's scores of the given items as (m,) array, with NaN for a missing score."""
+        """Return a judge's scores of the given items as an (m,) array, with NaN for a missing score."""
         if judge not in self.scores.judges:
             return np.full(len(item_ids), np.nan)
         row = np.fromiter((self.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
@@ -111,7 +111,7 @@ def read_scores(
 def recorded_judges(
     source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions = AS_FOUND
 ) -> list[str]:
-    """Return the names of the judges in a score file; the scores are not checked."""
+    """Return the names of the judges in a score file, without checking the scores."""
     columns = columns or ScoreColumns()
     input_table, (item, judge, _) = _open_scores(source, columns, options)
     if judge is not None:
@@ -183,7 +183,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """Return the texts of an item; if it has no prompt, the beginning of a conversation is the prompt."""
+    """Convert an item's texts to strings; a missing prompt is taken from the beginning of a conversation."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -203,7 +203,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """Read items from the columns of texts in a wide table of scores; return them and the updated ``reading``."""
+    """Read items from the text columns of a wide score table; return the items and the updated ``reading``."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
     if reading.layout != "wide" or not texts:
         return [], reading
@@ -285,13 +285,13 @@ def read_families(
 
 
 def _item_column(where: str, names: Sequence[str], wanted: str | None, usual: str | None) -> str | None:
-    """Return the item column: ``wanted`` if given, else ``usual`` if the table has it, else one with a usual name."""
+    """Return the item column; ``wanted`` has precedence over ``usual``, and ``usual`` over common column names."""
     is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
     return item_column(where, names, usual if is_usual else wanted)
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """Return the columns to read as text because they may contain item ids: the item columns, or all indexes."""
+    """Return the columns to read as text: the item columns, or all index columns if no item column is given."""
     return frozenset([name for name in names if is_index(name)] if item is None else split_item(names, item))
 
 

@@ -1,4 +1,4 @@
-"""Table that was read from a file or a data frame, with the position of each row in the file."""
+"""Table from a file or a data frame, with the position of each row in the file."""
 
 import codecs
 import io
@@ -13,7 +13,7 @@ from care_ops.errors import InputError
 from warehouse.sources.reading import listed
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-"""Compression of a file by the extension of its name."""
+"""Compression format for each file name extension."""
 
 _LISTED_CELLS = 5
 
@@ -56,7 +56,7 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Describe cells for a message: the first five distinct values with positions, and the number of others."""
+        """Describe cells for a message: five distinct values with positions, and the number of other values."""
         first: dict[str, int] = {}
         times = Counter[str]()
         for row, value in zip(rows, values, strict=True):
@@ -73,7 +73,7 @@ class InputTable:
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
-    """Open a file as text, compressed or not; raise ``InputError`` if the encoding is unknown."""
+    """Open a plain or compressed file as text; raise ``InputError`` if the encoding is unknown."""
     return io.TextIOWrapper(open_stream(path), encoding_of(path, encoding))
 
 

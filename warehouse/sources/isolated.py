@@ -1,4 +1,4 @@
-"""Function that runs code in a separate process, with limits on memory and time, for untrusted files."""
+"""Execution of code in a separate process with limits on memory and time, for untrusted files."""
 
 import subprocess
 import sys

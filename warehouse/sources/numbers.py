@@ -1,4 +1,4 @@
-"""Parser that converts columns to numbers, including words for numbers, and missing values.
+"""Conversion of table columns to numbers, including words such as ``pass`` and missing values.
 
 Each distinct value of a column is parsed once. A value is a number, a missing value, a word with a known meaning
 (``pass``), or a grade in the user's order of grades. Any other value is an error.
@@ -114,7 +114,7 @@ def numbers(
 
 
 def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the distinct cells of a column and each row's index; return no cells for a column of numbers."""
+    """Return a column's distinct cells and each row's index into the cells; return no cells for numbers."""
     column = input_table.table.column(name)
     if is_text(column.type) or pa.types.is_boolean(column.type):
         names, codes = distinct(column)
@@ -150,7 +150,7 @@ def _with_points(
 
 
 def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
-    """Remove the unit from cells such as ``85%`` or ``8/10`` if all have the same; return the cells and the unit."""
+    """Remove a unit that all cells share, such as ``%`` or ``/10``; return the cells and the unit."""
     found = {cell: _UNIT.fullmatch(cell) for cell in cells if cell not in _EMPTY}
     units = {"" if match is None else match[2].replace(" ", "") for match in found.values()}
     unit = units.pop() if len(units) == 1 else ""
@@ -190,7 +190,7 @@ def _plain_word(word: str) -> str:
 
 
 def holds_numbers(column: pa.ChunkedArray) -> bool:
-    """Return whether a value of a text column is a number, or text with digits but no letters (``40%``, ``1.250,5``).
+    """Return whether a text column contains a number, or a text with digits but no letters (``40%``, ``1.250,5``).
 
     Dates and times do not count.
     """

@@ -1,4 +1,4 @@
-"""Reader of the result of a DuckDB query, from a ``.sql`` file with one SELECT.
+"""Reader that runs the DuckDB query in a ``.sql`` file and returns the result.
 
 The query may be untrusted. DuckDB restricts the files that it may open, by their resolved paths.
 """

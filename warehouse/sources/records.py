@@ -55,16 +55,16 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _list_in(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
-    """Read a JSON document that is a list; return its values, each after its number, counted from 1."""
+    """Read a JSON document that is a list; yield each value with its number, counted from 1."""
     with open_text(path, encoding) as text:
         try:
             document = parse_json(text.read())
         except json.JSONDecodeError as error:
-            raise InputError(f"{path}: is not JSON ({error}); write one document, or one object per line") from error
+            raise InputError(f"{path}: is not JSON ({error}); write one JSON list, or one object per line") from error
     if not (isinstance(document, list) and document):
         raise InputError(
-            f"{path}: contains {type(document).__name__}, not a list of objects; write a list with one object for each "
-            "row (in pandas: orient='records')"
+            f"{path}: the file contains {type(document).__name__}, not a list of objects; write a list with one "
+            "object for each row (in pandas: orient='records')"
         )
     return enumerate(document, start=1)
 
@@ -97,7 +97,7 @@ def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, A
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """Read a table from a sheet of an Excel or OpenDocument workbook; its first non-empty row contains column names.
+    """Read a sheet of an Excel or OpenDocument workbook, with the column names in the first non-empty row.
 
     Raises ``InputError`` if ``python-calamine`` is not installed, the file is not a workbook, the sheet is empty, or
     several sheets are not empty and the user has not chosen a sheet.
@@ -185,7 +185,7 @@ def _table_of(path: Path, place: str, records: Iterable[tuple[int, Any]]) -> tup
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Convert values to an Arrow array; values of several types become text, so that true does not become 1."""
+    """Convert values to an Arrow array; values of several types become text, to keep true distinct from 1."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)

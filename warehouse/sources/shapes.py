@@ -1,4 +1,4 @@
-"""Functions for tables in which several columns together identify an item.
+"""Identification of items by several columns of a table.
 
 A table of answers has a column for the question and a column for the system that answered; a table of pairs has two
 columns of systems. All these columns identify the item: ``q7 / gpt-4o``.
@@ -20,7 +20,7 @@ _SYSTEM = (
 
 
 def system_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns of systems, which may identify an item together with another column."""
+    """Return the columns with names of systems; such a column may be part of an item's id."""
     return [name for name in names if is_called(name, _SYSTEM)]
 
 
@@ -45,7 +45,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
 
 
 def values_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
-    """Return the values of item and system columns by item; return an empty mapping if an item has several values."""
+    """Return each item's values in the item and system columns, or {} if an item has several values in a column."""
     parts = [name for name in item.split(",") if name in input_table.names]
     systems = [name for name in system_columns(input_table.names) if name not in (*parts, item, judge)]
     columns = [item, *(parts if len(parts) > 1 else []), *systems]

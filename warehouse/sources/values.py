@@ -1,4 +1,4 @@
-"""Encoding of columns of names, such as ids and judges: the distinct names, and each row's index in them."""
+"""Encoding of name columns, such as ids and judges, as distinct names and each row's index into the names."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from warehouse.sources.input_table import InputTable
 
 
 class Identifiers(NamedTuple):
-    """Distinct names of a column in order of first occurrence, and the (rows,) array of each row's index in them."""
+    """Distinct names of a column in order of first occurrence, and each row's index into the names as (rows,) array."""
 
     names: list[str]
     codes: NDArray[np.int32]
@@ -44,7 +44,7 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
 
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
-    """Return the distinct values of a column as names, in order of first occurrence, and each row's index in them.
+    """Return a column's distinct values as names, in order of first occurrence, and each row's index into the names.
 
     A dictionary column is not decoded, because a long table contains each item and judge many times.
     """
@@ -55,7 +55,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def as_texts(values: Identifiers) -> list[str]:
-    """Return the list of the names in all rows."""
+    """Return the name in each row as a list."""
     return [values.names[code] for code in values.codes]
 
 
@@ -63,7 +63,7 @@ def refuse_repeated_items(
     input_table: InputTable,
     column: str,
     items: Identifiers,
-    remedy: str = "keep one",
+    remedy: str = "keep one row",
     rows: NDArray[np.intp] | None = None,
 ) -> None:
     """Raise ``InputError`` if an item has several rows among ``rows`` (by default all rows)."""
@@ -110,5 +110,5 @@ def refuse_spaces(input_table: InputTable, column: str, names: Sequence[str]) ->
         other = plain.setdefault(name.strip(), name)
         if other != name:
             raise InputError(
-                f"{input_table.name}: {column} contains {other!r} and {name!r}, which differ only in spaces; use one"
+                f"{input_table.name}: {column} contains {other!r} and {name!r}, which differ only in spaces; unify them"
             )
