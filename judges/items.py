@@ -60,7 +60,7 @@ class Item:
 
     @cached_property
     def key(self) -> str:
-        """Content key: a hash of the id and the texts, with 32 hexadecimal digits."""
+        """Content key of the item: a hash of the id and the texts, with 32 hexadecimal digits."""
         return _hash_of(self.item_id, self.text_key)
 
     @cached_property

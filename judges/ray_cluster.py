@@ -20,7 +20,7 @@ _FOUND_BY_RAY = ("auto", _EMBEDDED)
 
 _ANSWER_TIMEOUT_S = 10.0
 _ATTEMPTS = 3
-"""Maximum number of connection attempts; a busy cluster may miss Ray's own timeout in the first attempt."""
+"""Maximum number of connection attempts; with a busy cluster, the first attempt may time out in Ray."""
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 @dataclass(frozen=True)
 class Needs:
-    """Requirements of a judge, which determine how the judge is run.
+    """Requirements of a judge that determine how CARE runs the judge.
 
     Attributes
     ----------

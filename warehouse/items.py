@@ -59,14 +59,14 @@ _NOT_JUDGED = re.compile("gold|ideal|target|expect|refer|truth|correct|label|pro
 
 
 def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
-    """Return the remedy if one metadata column may hold the judged texts: long texts of items without a response."""
+    """Return advice if the items have no response, but one metadata column may contain the scored texts; else None."""
     words: dict[str, list[int]] = {}
     for record in () if any(record.response for record in records) else records[:1000]:
         for name, value in record.metadata.items():
             if isinstance(value, str) and not _NOT_JUDGED.search(name):
                 words.setdefault(name, []).append(len(value.split()))
     columns = [name for name, counts in words.items() if sum(counts) >= 8 * len(counts)]
-    holds = f"if the column {columns[0]!r} holds the texts that were judged" if len(columns) == 1 else None
+    holds = f"if the column {columns[0]!r} contains the scored texts" if len(columns) == 1 else None
     return holds and f"{holds}, rename it to `response`: CARE then checks whether judges reward longer answers"
 
 

@@ -21,7 +21,7 @@ _CELLS_A_BATCH = 1_048_576
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
-    """Return the score matrix of a test set, by default with all judges, with items in source order and sorted judges.
+    """Return a test set's scores by all or the given judges, with items in source order and judges sorted by name.
 
     Raises ``WarehouseError`` if the test set is not in the database, or no judge has scored it.
     """

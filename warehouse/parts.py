@@ -150,7 +150,7 @@ class PartStore:
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return a stored version of the items' source, of the evaluation-only columns, or of the reading code.
+        """Return the stored version of the item source, the evaluation-only columns, or the reading code.
 
         Returns None if no version was stored. Reads only the metadata of the file; raises the errors of ``read_items``.
         """
@@ -178,7 +178,7 @@ class PartStore:
     def write_score_columns(
         self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
     ) -> Path:
-        """Write one batch of scores, given as columns, as a part, and return its path; NaN becomes null.
+        """Write one batch of scores, given as columns, to a part; store NaN as null, and return the part's path.
 
         The columns ``item_id`` and ``item_key`` are required.
         """

@@ -151,7 +151,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether a file is old enough for its times to show any further change; ``state`` is its state."""
+    """Return whether a file with this state is old enough for its times to show any further change."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 

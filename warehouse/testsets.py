@@ -115,7 +115,7 @@ class RecordedJudges(_Declared):
         return self.judges is None or re.search(self.judges, judge) is not None
 
     def family(self, judge: str) -> str | None:
-        """Return the declared family of a judge, or None if no family is declared."""
+        """Return a judge's declared family, or None if the settings declare no family."""
         if judge in self.families:
             return self.families[judge]
         match = re.search(self.family_pattern, judge) if self.family_pattern else None

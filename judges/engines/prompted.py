@@ -17,7 +17,7 @@ from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 
 @dataclass(frozen=True)
 class PromptAnswer:
-    """Answer to one prompt, with the same fields as ``judges.items.Score``."""
+    """Answer to one prompt, with score, status, text, probabilities and token counts."""
 
     score: float | None
     status: Status

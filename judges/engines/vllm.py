@@ -119,7 +119,7 @@ class VllmBackend:
         return log_probabilities
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
-        """Generate the answer to each prompt by greedy decoding; return texts and token counts."""
+        """Generate the answer to each prompt by greedy decoding; return the texts and token counts."""
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
         return [self.written(list(output.outputs[0].token_ids)) for output in outputs]

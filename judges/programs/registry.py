@@ -42,7 +42,7 @@ class Program:
 
     @property
     def description(self) -> str:
-        """First line of the function's docstring."""
+        """Description of the program: the first line of the function's docstring."""
         return (inspect.getdoc(self.function) or "").partition("\n")[0]
 
 

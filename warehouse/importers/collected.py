@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number in a field with a common label name, such as ``human``; return None without one."""
+    """Return the first number in a field with a common label name, such as ``human``, or None without a number."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -208,7 +208,7 @@ def is_label(name: str) -> bool:
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value in a field with a common item id name, such as ``id``; return None without a value."""
+    """Return the first value in a field with a common item id name, such as ``id``, or None without a value."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):

@@ -145,7 +145,7 @@ class StoreCopy(Record):
             self.keep(_TAGS + key, None)
 
     def fact(self, name: str) -> str | None:
-        """Return the value that ``keep`` stored under a name, or None if there is none."""
+        """Return the value that is stored under a name, or None if no value is stored."""
         with suppress(FileNotFoundError):
             return (self.folder / INDEX_FOLDER / name).read_text()
         return None
