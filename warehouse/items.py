@@ -66,7 +66,7 @@ def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
             if isinstance(value, str) and not _NOT_JUDGED.search(name):
                 words.setdefault(name, []).append(len(value.split()))
     columns = [name for name, counts in words.items() if sum(counts) >= 8 * len(counts)]
-    holds = f"if the column {columns[0]!r} contains the scored texts" if len(columns) == 1 else None
+    holds = f"if the column {columns[0]!r} holds the texts that were judged" if len(columns) == 1 else None
     return holds and f"{holds}, rename it to `response`: CARE then checks whether judges reward longer answers"
 
 

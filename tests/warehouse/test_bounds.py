@@ -94,7 +94,7 @@ def test_the_limit_is_that_of_the_outermost_reading_and_is_taken_back(monkeypatc
             assert 2**40 < limit() < 2**41
         assert 2**40 < limit() < 2**41
         with (
-            pytest.raises(InputError, match=r"^inner: needs more than .* split the file"),
+            pytest.raises(InputError, match=r"^inner: CARE needs more than .* split the file"),
             bounds.within_memory("inner"),
         ):
             raise MemoryError
