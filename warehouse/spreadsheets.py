@@ -29,7 +29,7 @@ def write_file(table: pa.Table, path: Path) -> None:
     elif path.suffix == ".csv":
         write_bytes(path, csv_of(table.column_names, zip(*table.to_pydict().values(), strict=True)))
     else:
-        raise InputError(f"{path}: CARE writes only Parquet and CSV; choose a file name that ends in .parquet or .csv")
+        raise InputError(f"{path}: CARE writes only Parquet and CSV; choose a name that ends in .parquet or .csv")
 
 
 def as_meant(cell: str) -> str:
