@@ -52,11 +52,11 @@ def load_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; correct the path") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}: is not valid YAML ({error}); correct it at the place named") from error
+        raise InputError(f"{path}: is not valid YAML ({error}); correct the YAML at that place") from error
     if data is None:
         raise InputError(f"{path}: the file is empty; write settings, or {{}} for no settings")
     if not isinstance(data, dict):
-        raise InputError(f"{path}: must hold a mapping, but holds a {type(data).__name__}; write lines NAME: VALUE")
+        raise InputError(f"{path}: the file holds a {type(data).__name__}, not a mapping; write lines NAME: VALUE")
     return data
 
 
@@ -83,7 +83,7 @@ def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, na
 
 
 _PATTERNS = {
-    "revision": "not a commit; give a commit of the repository, 40 hexadecimal digits, as its page shows it",
+    "revision": "not a commit; give a commit of the repository, as 40 hexadecimal digits",
     "at": "not a time of day; give hours and minutes, such as 02:00",
     "api_key_env": "not the name of an environment variable; put the key itself into the environment, not into a file",
 }

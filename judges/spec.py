@@ -239,7 +239,7 @@ class LocalModel(LanguageModel):
     @model_validator(mode="after")
     def _gpus_are_used(self) -> LocalModel:
         if self.gpus > 1 and not self.gpus.is_integer():
-            raise ValueError(f"num_gpus must be a whole number or a share of one GPU, got {self.gpus:g}")
+            raise ValueError(f"num_gpus must be a whole number or a share of one GPU, not {self.gpus:g}")
         return self
 
     @property
