@@ -59,7 +59,7 @@ _KIND_OF = {
 """Alert kind for a failure of each asset or Dagster step."""
 
 _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
-"""Assets that a Dagster step builds, by step; only steps that are not named after their asset."""
+"""Assets of each Dagster step that is not named after an asset."""
 
 _UNMADE = " could not be built: "
 _LOST = "the process of its run was killed, or its machine was lost; `care run` builds it"

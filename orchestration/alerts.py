@@ -215,7 +215,7 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a run must still send its heartbeat; an open failure or a blocked fit prevents it."""
+        """Return whether a run must still send its heartbeat; an open failure or blocked fit prevents the heartbeat."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 

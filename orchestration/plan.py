@@ -130,7 +130,7 @@ def planned_by(
 
 
 def _names(instance: dg.DagsterInstance, mount: Mount) -> list[list[str | None]]:
-    """Return the judges and the test sets, with None for assets that are not partitioned by these."""
+    """Return the judge partitions and the test set partitions; None ends each list, for assets without them."""
     return [[*instance.get_dynamic_partitions(mount.name(str(each.name))), None] for each in (JUDGES, TESTSETS)]
 
 
@@ -142,7 +142,7 @@ def _between(names: Sequence[str | None], first: str | None, last: str | None) -
 
 @dataclass
 class Cursor:
-    """Requests for stale partitions so far, which the daemon's sensor stores as its cursor.
+    """Record of the requests for stale partitions, which the daemon's sensor stores as its cursor.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ class Cursor:
                 self.tried[name] = one.version, times
 
     def forget(self, keys: Iterable[Partition]) -> None:
-        """Forget the requests for partitions, so that they can be requested again."""
+        """Forget the requests for partitions, which can then be requested again."""
         for key in keys:
             self.tried.pop(_name(key), None)
 

@@ -25,7 +25,7 @@ _PUBLISHED = (
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
-    """Resource that gives assets the ``Workspace`` in a folder, which each run reads again.
+    """Dagster resource that reads the ``Workspace`` in a folder for each run.
 
     A run waits while a command changes the workspace. The first run rebuilds a database that is missing, damaged or of
     an earlier release.

@@ -56,7 +56,7 @@ from orchestration.plan import (
 )
 
 _MOST_STEPS = 40
-"""Largest number of steps of a ``care run``; it needs about five, and more would request the same work repeatedly."""
+"""Largest number of steps in a ``care run``; about five are needed, and more would only repeat the same work."""
 
 Progress = Callable[[str, int, int], None]
 

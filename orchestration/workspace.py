@@ -76,7 +76,7 @@ class _Declared(BaseModel):
 
 
 class NightlySettings(_Declared):
-    """Settings of ``nightly``: the time and the deadline of the nightly run in which a daemon builds stale assets."""
+    """Settings of ``nightly``: the time at which the daemon begins its nightly run, and the deadline for its end."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
@@ -129,7 +129,7 @@ class AlertSettings(_Declared):
         return address
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return the URL of a setting, or an empty string; raise ``InputError`` if its variable holds no URL."""
+        """Return the URL of a setting, or an empty string; raise ``InputError`` if its variable contains no URL."""
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
             return given

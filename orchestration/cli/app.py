@@ -72,7 +72,7 @@ Version = Annotated[
 
 @app.callback()
 def care(context: typer.Context, version: Version = False) -> None:
-    """One trustworthy score per item out of many biased judges."""
+    """Print an introduction if no command is given."""
     if context.invoked_subcommand is None:
         typer.echo(_FIRST)
 

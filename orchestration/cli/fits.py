@@ -155,7 +155,7 @@ def accept(
 
 @fits.command()
 def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
-    """Publish a stored fit and pin it: later versions are not published, and new items are scored with it."""
+    """Publish and pin a stored fit: later fits are not published, and the pinned fit scores new items."""
     from assets.publication.fit_versions import extend, find
     from assets.publication.fit_versions import promote as publish
     from orchestration.locks import locked_workspace

@@ -43,7 +43,7 @@ def new(
         typer.Option(help="paper: use the paper's prompts and parsing; a panel scores only the paper's test sets."),
     ] = "care",
 ) -> None:
-    """Write the file of a judge, or of each judge of a panel; existing files are unchanged."""
+    """Write the YAML file of a judge, or the files of all judges of a panel; existing files stay unchanged."""
     from judges.panels import find, judge_files, judge_yaml, with_fence
     from orchestration.workspace import folder_of
 
