@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, mean_of_present, varies
 
-_NARROW = 0.1
+NARROW = 0.1
 """Range of all scores times this share is the limit below which a judge's range is narrow."""
 
 FIT_GROUPS_REMEDY = "fit the scores of each group separately, or let judges of all groups score some common items"
@@ -99,7 +99,7 @@ def scales_are_unlike(values: Array) -> bool:
     if len(ranges) < 2:
         return False
     whole = float(np.nanmax(highest) - np.nanmin(lowest))
-    return bool((ranges < _NARROW * whole).mean() >= 0.25)
+    return bool((ranges < NARROW * whole).mean() >= 0.25)
 
 
 def comparable(values: Array) -> Array:

@@ -1,5 +1,6 @@
 """Agreement of a table's judges with labels by people."""
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people, people_sentences
 from care_ops.results.judge_report import JudgeReport, Share, report_of
 from care_ops.scores import Array
+from care_ops.sparsity import NARROW, scales_are_unlike
 
 _TIE = 0.5
 
@@ -70,9 +72,9 @@ def judge_reports(
     grades = None if every.binary else aligned(item_ids, every.values)
     given_to_all: dict[str, Any] = {"grades": grades, "units": item_columns(table).units(), "level": level}
     reports: list[JudgeReport] = []
-    left_out: dict[str, str] = {}
+    left_out = _on_other_scales(table, config.fit.cut) if only in (None, PANEL) else {}
     for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
-        if only not in (None, PANEL, name):
+        if only not in (None, PANEL, name) or name in left_out:
             continue
         cut = cut_of(scores) if config.fit.cut is None else config.fit.cut
         if cut is None:
@@ -85,11 +87,30 @@ def judge_reports(
         except FitError as error:
             left_out[name] = str(error)
     panel = None
-    if len(labelled) >= MIN_LABELS and only in (None, PANEL):
+    if len(labelled) >= MIN_LABELS and only in (None, PANEL) and PANEL not in left_out:
         cut = config.fit.cut if config.fit.cut is not None else float(np.nanmean([report.cut for report in reports]))
         panel = agreement_with_people(PANEL, answer, given, weights, cut, **given_to_all)
     reports = [] if only == PANEL else reports
     return Reports(reports, panel, left_out, len(every) - len(labels))
+
+
+def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
+    """Return the judges whose scores are not on the scale of the cut, and the panel, each with a reason and a remedy.
+
+    The cut is on the scale of the judge with the narrowest range that contains it, and of judges with similar ranges.
+    """
+    values, judges = table.scores.values, table.scores.judges
+    if cut is None or not scales_are_unlike(values):
+        return {}
+    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    contains = (low <= cut) & (cut < high)
+    fits = contains & ((high - low) * NARROW < (high - low)[contains].min(initial=np.inf))
+    why = "its scores, {:g} to {:g}, are not on the scale of the cut {:g}; report on it with --of {} --cut VALUE"
+    others = {judges[j]: why.format(low[j], high[j], cut, shlex.quote(judges[j])) for j in np.flatnonzero(~fits)}
+    panel = (
+        "the judges use different scales, so no cut fits the panel; report on each judge with --of JUDGE --cut VALUE"
+    )
+    return {PANEL: panel, **others}
 
 
 def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:

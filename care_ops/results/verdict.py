@@ -151,7 +151,8 @@ class Verdict:
 
 
 PASS_MARK = "VALUE is the score above which an item passes"
-"""Explanation of a command's placeholder."""
+OF_ONE_JUDGE = "JUDGE is one judge, and VALUE is its score above which an item passes"
+"""Explanations of a command's placeholders."""
 
 
 def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: bool = False) -> str:

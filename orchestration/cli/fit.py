@@ -114,12 +114,16 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
     from assets.report.to_label import FILE
     from assets.table.fitting import has_pairs
     from assets.table.judge_reports import cut_of
-    from care_ops.results.verdict import PASS_MARK, Remedies, Step, label_values
+    from care_ops.results.verdict import OF_ONE_JUDGE, PASS_MARK, Remedies, Step, label_values
+    from care_ops.sparsity import scales_are_unlike
 
     to_label, answer = out / FILE, out / "aggregates.parquet"
     others = {str(each.name): None for each in context.command.params if each.name not in _OF_A_REPORT}
     cut = "VALUE" if None in map(cut_of, table.scores.values.T) else None
     report = typed_again(context, **others | {"labels": context.params["labels"] or to_label, "cut": cut})
+    report, explained = f"run `{report.replace(' fit ', ' judges report ', 1)}`", f"; {PASS_MARK}" if cut else ""
+    if cut and scales_are_unlike(table.scores.values):
+        report, explained = f"{report[:-1]} --of JUDGE`", f"; {OF_ONE_JUDGE}"
     meaning = label_values("1 is good, 0 is bad; or a grade", pairs=has_pairs(table, config))
     again = Step("Solve the problem in the message, then fit again.", typed_again(context))
     return Remedies(
@@ -131,7 +135,7 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
         use=Step(f"Use the scores: the column `estimate` of {answer}, where `aggregator` is `care`."),
         again=again,
         decide=again,
-        report=f"run `{report.replace(' fit ', ' judges report ', 1)}`{f'; {PASS_MARK}' if cut else ''}",
+        report=report + explained,
         cut=f"`{typed_again(context, cut='VALUE')}`; {PASS_MARK}",
     )
 

@@ -40,3 +40,22 @@ def test_a_cut_is_asked_for_only_if_scores_have_more_than_two_values(tmp_path, m
     end = "; VALUE is the score above which an item passes." if cut else "."
     assert f"then run `care judges report scores.csv --labels scores-fit/to_label.csv{cut}`{end}" in printed
     assert care("judges", "report", "scores.csv", "--labels", "labels.csv", *cut.replace("VALUE", "3").split())[0] == 0
+
+
+def test_one_cut_reports_on_the_judges_of_its_scale(tmp_path, monkeypatch):
+    """At a cut of 3, almost all percentages would pass, and no share."""
+    monkeypatch.chdir(tmp_path)
+    percent, grade, share = (
+        lambda q: min(max(round(60 + 20 * q), 0), 100),
+        lambda q: min(max(round(3 + q), 1), 5),
+        lambda q: round(1 / (1 + 2.72**-q), 3),
+    )
+    write(tmp_path / "scores.csv", {"ann": grade, "bob": grade, "two words": percent, "dan": share, "eve": share})
+    assert "--cut VALUE --of JUDGE`; JUDGE is one judge" in care("fit", "scores.csv", "--intervals", 0)[1]
+    report = ("judges", "report", "scores.csv", "--labels", "labels.csv")
+    printed = care(*report, "--cut", 3)[1]
+    assert [f"may {name} gate?" in printed for name in ("ann", "bob", "dan", "two words", "panel")] == [1, 1, 0, 0, 0]
+    assert "no report of panel: the judges use different scales" in printed
+    assert "not on the scale of the cut 3; report on it with --of 'two words' --cut VALUE" in printed
+    code, printed = care(*report, "--of", "two words", "--cut", 60)
+    assert (code, "may two words gate?" in printed) == (0, True), printed
