@@ -84,7 +84,10 @@ def read_table(
     if inputs.items is not None:
         records = _read_items(inputs.items, matrix, item, options, keep)
     labels = _read_labels(inputs.labels, item, options, keep)
-    labels.rows(matrix.item_ids)
+    try:
+        labels.rows(matrix.item_ids)
+    except InputError as error:
+        raise InputError(f"{readings[-1].source}: {error}") from None
     return ScoreTable(source, matrix, records, labels, readings, rescaled=rescaled)
 
 

@@ -67,7 +67,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
             duels = replace(given, of_these_items=False, level=level, seed=seed)
             return _decided(duels.difference(new, old), margin)
         except FitError as error:
-            raise TooFewLabelsError(f"{error}: label more of these pairs") from error
+            raise TooFewLabelsError(f"{error}: label more of these pairs with `care label`") from error
     labels, systems = given.labels, given.systems or ()
     known = labels[~np.isnan(labels)]
     shares = np.isin(known, (0.0, 1.0)).all() if given.repeats is None else given.repeats.shares

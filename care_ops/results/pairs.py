@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, counted
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.rates import LEVEL, Difference, Labelled, Rate, Rates, Repeats
 from care_ops.results.sequential import rates_at_looks
@@ -78,7 +78,7 @@ class Duels(Labelled):
         count = int((~np.isnan(labels)).sum())
         if count < MIN_LABELS:
             against = "" if opponent is None else f" against {opponent}"
-            raise FitError(f"the pairs of {system}{against} have {count} labels; {MIN_LABELS} are needed")
+            raise FitError(f"the pairs of {system}{against} have {counted(count, 'label')}; {MIN_LABELS} are needed")
         answer, balanced = _turned_answer(self.estimate[rows], side)
         place = {row: k for k, (row, _) in enumerate(seen)}
         items = Labelled(

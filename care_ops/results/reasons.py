@@ -305,7 +305,7 @@ def _gates(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     elif facts.labels is not None:
         missing, remedy = "compare the judges with your labels", capital(remedies.report)
     else:
-        too_few, none = "too few items have human labels", "there are no pass or fail labels"
+        too_few, none = "there are no human labels, or too few", "there are no pass or fail labels"
         missing = too_few if facts.gate_needs == "labels" else none
         remedy = f"Label random items with {remedies.label_values}, then {remedies.report}"
     return [Reason("labels", f"{GATE_QUESTION}? Not yet: {missing}. {remedy}.")]

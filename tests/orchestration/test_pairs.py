@@ -120,6 +120,22 @@ def test_the_next_steps_explain_labels_of_pairs_and_ask_for_no_cut(here, tmp_pat
     assert "may j0 gate?" in printed
 
 
+def test_too_few_labels_are_counted_and_labels_of_unknown_pairs_are_located(here, tmp_path):
+    lines = (here / "labels.csv").read_text().split()
+    scores, *rest = ("scores.jsonl", "--items", here / "items.jsonl", *TWICE)
+    few, unknown = tmp_path / "few.csv", tmp_path / "unknown.csv"
+    few.write_text("\n".join(lines[:2]) + "\n")
+    unknown.write_text("\n".join([*lines, "q7,1,random"]) + "\n")
+    printed = care("gate", here / scores, "new", "--against", "old", *rest, "--labels", few)[1]
+    assert "have 1 label; 5 are needed: label more of these pairs with `care label`" in printed
+    fit = ("fit", here / scores, *rest, "--intervals", 0, "--out", tmp_path / "out", "--labels")
+    assert "Labels do not correct these differences, which include every bias" in care(*fit, few)[1]
+    code, printed = care(*fit, unknown)
+    assert (code, "unknown.csv: no scores for 1 labelled item, such as 'q7'; the items" in printed) == (2, True), (
+        printed
+    )
+
+
 def test_the_library_returns_what_the_commands_print(here):
     tables = {
         name: here / f"{name}.{kind}" for name, kind in (("scores", "jsonl"), ("labels", "csv"), ("items", "jsonl"))
