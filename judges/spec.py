@@ -139,11 +139,11 @@ class LanguageModel(EngineBase):
     max_tokens : int
         Maximum number of tokens of an answer that is read as text.
     profile : {"care", "paper", "paper-raw"}
-        ``paper`` repeats the paper's method: the paper's prompts where they differ from CARE's, raw text, eight
-        tokens, the first number, one order. ``paper-raw`` uses the same method with CARE's prompts.
+        ``paper`` uses the paper's method: the paper's prompts, raw text, at most eight tokens, the first number, and
+        one order. ``paper-raw`` uses the same method with CARE's prompts.
     fence : bool
-        Protection against prompt injection: delimiters, which the item's texts cannot contain, surround the texts, and
-        the instructions are repeated after them. `care judges new` writes this setting. It is part of the key.
+        Protection against prompt injection: delimiters that the item's texts cannot contain surround the texts, and
+        the instructions follow again. `care judges new` writes this setting, which is part of the judge's key.
     """
 
     model: str

@@ -123,7 +123,7 @@ class PartStore:
         return read.select(names).take(rows)
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
-        """Return a test set's items in source order, by default all items; ``only`` lists the ids to return.
+        """Return a test set's items in source order; ``only`` limits the result to the given ids.
 
         Raises ``WarehouseError`` if the items have not been written yet, and ``DamagedError`` if their part is
         damaged; the part is then quarantined.

@@ -21,7 +21,7 @@ from warehouse.sources.isolated import IsolatedError, run_isolated
 from warehouse.testsets import ReadingOptions
 
 _MAX_CELLS, _MAX_TIMES_FILLED = 2**24, 200
-"""Maximum number of cells in a table: the larger of a fixed number and a multiple of the filled cells."""
+"""Maximum number of cells in a table: the larger of a fixed number and a multiple of the number of filled cells."""
 
 _MAX_GB, _MAX_S = 4, 300
 _READS_SHEETS = """
