@@ -1,1 +1,1 @@
-"""Numerical core of CARE: functions of arrays that use no Dagster, clock, global randomness or files except shards."""
+"""Numerical core of CARE, without Dagster, clock or global randomness; only ``moments.sharded`` reads files."""

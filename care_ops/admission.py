@@ -20,7 +20,7 @@ from care_ops.scores import Array, ScoreMatrix, correlation, varies
 from care_ops.sparsity import comparable, is_crowd
 
 _STANDARD_ERRORS = 3.0
-"""Number of standard errors from zero within which an agreement may be due to chance."""
+"""Maximum distance of an agreement from zero, in standard errors, that may be due to chance."""
 
 _MOST_ALIKE, _MIN_ENTROPY = 0.95, 0.20
 """Maximum share of the most frequent score, and minimum entropy in bits, of a judge that is not degenerate."""
@@ -33,10 +33,10 @@ _MIN_GAIN = 0.05
 """Smallest gain in agreement from shifting the rows that CARE reports."""
 
 _MIN_AGREEMENT = 0.1
-"""Agreement with the other judges below which a judge is reported at any number of items, but never excluded."""
+"""Minimum agreement with the other judges; a judge with less is reported at any number of items, but not excluded."""
 
 _LACKING = 0.10
-"""Share of missing scores, or of scores outside the scale, above which a judge counts as lacking scores."""
+"""Maximum share of missing scores, or of scores outside the scale, of a judge that does not lack scores."""
 
 _TIMES_AS_MANY = 2.0
 """Limit of a typical share of missing scores, as a multiple of the median judge's share."""

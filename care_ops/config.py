@@ -133,9 +133,9 @@ class AdmissionRule:
         ``rule`` leaves out judges whose scores are often missing, nearly constant or joined to the wrong items
         (``care_ops.admission``); ``all`` admits every judge that has at least two different scores.
     absent : {"auto", "failed", "not_asked"}
-        Meaning of an absent score: its judge failed, which counts against the judge, or was not asked, as in
-        crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores; in a test set whose
-        judges CARE asks, it means failed.
+        Meaning of an absent score: the judge failed, and this counts against the judge; or the judge was not asked, as
+        in crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores. In a test set
+        whose judges CARE asks, ``auto`` means failed.
     max_missing : float
         Largest share of missing scores (paper: 10 %). A judge that refuses some items still counts on the others.
     """
@@ -157,8 +157,8 @@ class StructureConfig:
     Attributes
     ----------
     gamma : float
-        Penalty: gamma_n = gamma * sqrt(log p / n) * median diagonal of the inverse correlation (the paper's theorem on
-        sample complexity requires the order 1 / sqrt(n)).
+        Multiplier of the penalty gamma * sqrt(log p / n) * median diagonal entry of the inverse correlation. The
+        paper's theorem on sample complexity requires the order 1 / sqrt(n).
     tau : float
         Ratio of the penalty of L to the penalty of S, divided by sqrt(p) for p judges. The default was
         chosen on draws from the paper's model (docs/method.md).

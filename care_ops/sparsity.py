@@ -10,7 +10,7 @@ from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, mean_of_present, varies
 
 NARROW = 0.1
-"""Range of all scores times this share is the limit below which a judge's range is narrow."""
+"""Limit of a narrow range of a judge's scores, as a share of the range of all scores."""
 
 FIT_GROUPS_REMEDY = "fit the scores of each group separately, or let judges of all groups score some common items"
 """Instruction to the user if groups of judges share no item."""

@@ -25,7 +25,7 @@ from care_ops.models.one_factor import OneFactor
 from care_ops.scores import Array
 
 _ROUNDING = 1e-9
-"""Standard deviation below which an average of unit-variance scores varies only by rounding errors."""
+"""Maximum standard deviation that counts as a rounding error in an average of unit-variance scores."""
 
 
 @dataclass(frozen=True)

@@ -165,8 +165,8 @@ def additive_mean(values: Array) -> Array:
     """Average each item's scores, shape (n,), corrected for the severity of judges with missing scores.
 
     The model score = item + judge is fitted by least squares (the unbalanced two-way layout; Yates, 1934), so an item
-    does not gain if a severe judge did not score it. Without missing scores the result is the plain mean. It is NaN for
-    an item without scores.
+    does not gain if a severe judge did not score it. Without missing scores the result is the plain mean. An item
+    without scores gets NaN.
     """
     absent = np.isnan(values)
     if not absent.any():

@@ -13,7 +13,7 @@ SAME_STATES = 1e-4
 """Maximum difference of the mean log likelihood, in nats, between two fits that count as the same."""
 
 TOLERANCE = SAME_STATES / 1_000
-"""Minimum rise of the mean log likelihood, in nats, with which EM continues."""
+"""Minimum rise of the mean log likelihood, in nats, for another step of EM."""
 
 VARIANCE_FLOOR = 1e-3
 """Minimum variance of standardised scores within states, in any direction."""

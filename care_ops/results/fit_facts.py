@@ -18,14 +18,14 @@ SETTLED = 0.7
 and recorded panels, the estimate was as good in at least 95 % of such fits (docs/method.md)."""
 
 UNRELATED = 0.2
-"""Maximum probability of labels unrelated to the scores (prior .05) at which the labels can confirm the judges."""
+"""Maximum probability that labels are unrelated to the scores (prior .05); above it, they do not confirm the judges."""
 
 MOVED = 0.9996
-"""Minimum rank correlation between the estimates with and without an effect if the removal is negligible. Below it,
-Kendall's tau may differ by .01, (2 (1 - r))^1/2 * .6 * 2 / pi, if the truth correlates by .6 with one estimate."""
+"""Minimum rank correlation between the estimates with and without an effect; below it, the removal matters. Kendall's
+tau may then differ by .01, (2 (1 - r))^1/2 * .6 * 2 / pi, if the truth correlates by .6 with one of the estimates."""
 
 CONTRADICTED = 0.7
-"""Minimum correlation between the estimates with and without labels that do not contradict a panel without concerns."""
+"""Minimum correlation between the estimates with and without labels; below it, labels contradict a clear panel."""
 
 
 @dataclass(frozen=True)

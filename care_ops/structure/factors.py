@@ -141,7 +141,7 @@ def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
 def subtract_confounders(factors: Factors) -> Array:
     """Compute the weights w = lambda* u* - sum_i lambda_i u_i (paper, "Addressing Orthogonality Violations").
 
-    If a confounder's loadings overlap with those of quality, the eigenvector of quality is tilted towards the
+    If a confounder's loadings overlap with the loadings of quality, the eigenvector of quality is tilted towards the
     confounder, and the subtraction corrects this. If the loadings are orthogonal, as the paper assumes, the subtraction
     is harmful. Each u_i gets the sign that leaves the weights more even, as in ``choose_by_balance``. If both signs are
     equally good, the confounder is not subtracted.
