@@ -25,21 +25,21 @@ STATES = 4
 """Number of states: two values of quality times two of one confounder, as in the paper."""
 
 _K_MEANS_STARTS, _MORE_ROUNDS = 5, 4
-"""Number of k-means starts in a round, and of further rounds if no two rounds find the same states."""
+"""Number of k-means starts per round, and maximum number of further rounds until two rounds find the same states."""
 
 _ITERATIONS, _START_TOLERANCE = 100, 1e-6
 """Stopping rule of EM on many items: number of iterations on all items, and rise of the mean log likelihood."""
 
 _FIRST_ROWS = 1_000
-"""Number of rows in which to look for enough distinct rows before sorting all rows."""
+"""Number of first rows that are searched for enough distinct rows before all rows are sorted."""
 
 _FOLDS = 10
 
 _BY_CHANCE = 0.05
-"""Significance level of the tests by labels, of the label-free map and of the states."""
+"""Significance level of the tests that compare labels with the label-free map and with the states."""
 
 _MAP_LABELS = 3.0
-"""Weight, in labels, of the label-free guess of a state's quality; several labels are needed to overturn it."""
+"""Weight of the label-free guess of a state's quality, as a number of labels; it takes several labels to overrule."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class States:
     log_joint : (n, k) array
         log pi_r + log p(J_i | r) over the scores present.
     quality : (k,) array
-        Q of each state. It is 0 or 1 without labels and with labels of two values, else the mean label in the state.
+        Q of each state: the mean label if labels have more than two values, otherwise 0 or 1.
     score : (k,) array
         s_r = v' mu_r, where v is the quality direction of L (step E).
     details : dict
@@ -74,7 +74,7 @@ class States:
 
     @property
     def confounder(self) -> NDArray[np.intp]:
-        """Confounder value C of each state, shape (k,): its rank by weight among the states of the same Q."""
+        """Confounder value C of each state, shape (k,): the state's rank by weight among the states with the same Q."""
         confounder = np.zeros(len(self.quality), dtype=np.intp)
         for q in np.unique(self.quality):
             same_quality = np.flatnonzero(self.quality == q)
@@ -138,7 +138,7 @@ def care_tensor(problem: Problem) -> Aggregate:
 
 
 def fit_states(problem: Problem) -> States:
-    """Fit the mixture, and map its states to Q by s_r = v' mu_r or by labels (steps E and F).
+    """Fit the mixture, and assign a value of Q to each state by s_r = v' mu_r or by labels (steps E and F).
 
     Scores are standardised by judge, so the states do not depend on the judges' scales. Raises ``FitError`` if there is
     no structure, or if there are too few different rows of scores, or fewer than three judges.
@@ -160,7 +160,7 @@ def fit_states(problem: Problem) -> States:
 
 
 def _most_likely(problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
-    """Fit the mixture by EM from several starts, and return the fit with the highest likelihood, and its details.
+    """Fit the mixture by EM from several starts, and return the most likely fit and details about the starts.
 
     EM starts from k-means and, separately, from the third moment. Until the two highest likelihoods agree, rounds of
     k-means starts are added. The details report whether they agree (``starts_agree``). If not, ``starts_alike`` is the
@@ -206,7 +206,7 @@ def _two_agree(fits: list[Mixture]) -> bool:
 
 
 def direction_of(problem: Problem) -> Array:
-    """Return the leading direction (p,) of L, which identifies quality (step E)."""
+    """Compute the leading direction (p,) of L: the direction of quality (step E)."""
     return extract(problem.require_structure().low_rank, problem.correlation).weights
 
 
@@ -240,7 +240,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 
 
 def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
-    """Compute the log likelihood of labels under each map: one rate of the upper label for each Q, rising with Q."""
+    """Compute the log likelihood of labels under each map, with a rate of the upper label that rises with Q."""
     counts = np.stack([1 - maps, maps]) @ np.stack([upper, lower], axis=1)
     rates = counts[..., 0] / np.maximum(counts.sum(axis=2), 1e-9)
     pooled = np.where(rates[1] > rates[0], rates, upper.sum() / (upper.sum() + lower.sum()))
@@ -248,10 +248,10 @@ def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
 
 
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
-    """Compute the log Bayes factor of the label-free map against a separate rate for each state.
+    """Compute the log Bayes factor of the label-free map against a separate label rate for each state.
 
-    In both cases the rate of the upper label in a state has a beta distribution: under the map it has most of its
-    weight near the map's label, otherwise it is uniform.
+    In both cases, the rate of the upper label in a state has a beta prior. Under the map, most of the prior weight is
+    near the map's label; otherwise, the prior is uniform.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -296,4 +296,4 @@ def _check_different_rows(values: Array) -> None:
     for rows in (values[:_FIRST_ROWS], values):
         if (different := len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))) >= STATES:
             return
-    raise FitError(f"care_tensor: {STATES} states need as many different rows of scores, not {different}; add items")
+    raise FitError(f"care_tensor: {STATES} states need {STATES} different rows of scores, got {different}; add items")

@@ -23,17 +23,17 @@ MEASURES: tuple[Measure, ...] = get_args(Measure)
 GATE_QUESTION = "Is the panel or a judge good enough to approve releases"
 
 DEFAULT_BAR = 0.6
-"""Default bar, the kappa from which agreement is commonly called substantial (Landis and Koch, Biometrics 1977)."""
+"""Default bar: the smallest kappa that is commonly called substantial agreement (Landis and Koch, Biometrics 1977)."""
 
 Outcome = Literal["yes", "not yet", "no"]
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 Scale = Callable[[float], float]
-"""Function to or from the scale on which an interval is symmetric."""
+"""Function that maps a statistic to the scale on which intervals are symmetric, or back."""
 
 _END = 0.25
-"""Maximum gap between the ends of gold and of scores on one scale, as a share of the scores' range."""
+"""Maximum gap between the ends of the gold range and the score range on one scale, as a share of the score range."""
 
 GateNeeds = Literal["", "labels", "cut", "votes"]
 """Missing input for a decision whether judges may gate: labels, a pass mark, or labels of 0 and 1."""
@@ -51,13 +51,13 @@ class Statistic:
         return f"{self.value:.2f} ({self.lo:.2f} to {self.hi:.2f})"
 
     def against(self, bar: float) -> Outcome:
-        """Return ``yes`` if the interval is at or above the bar, ``no`` if it is below, and ``not yet`` otherwise."""
+        """Compare the interval with a bar: ``yes`` if it lies at or above, ``no`` if below, else ``not yet``."""
         return "yes" if self.lo >= bar else "no" if self.hi < bar else "not yet"
 
 
 @dataclass(frozen=True)
 class PeopleAgreement:
-    """Agreement of one judge, or of the panel, with people on the labelled items that it scored.
+    """Agreement of one judge, or of the panel, with people on the items that have a score and a label.
 
     Attributes
     ----------
@@ -66,13 +66,13 @@ class PeopleAgreement:
     weighted_kappa : Statistic or None
         Kappa of the grades with quadratic weights; None if labels are not grades on the judge's scale.
     auc : Statistic or None
-        Probability that the judge scores an item that people passed above one that they failed.
+        Probability that an item that people passed has a higher score than an item that people failed.
     bias : Statistic
         Judge minus people: in points of the scale if labels are grades, else in the pass rate (.05 is five points).
     unlabelled : int
-        Items that the judge scored and that have no label.
+        Number of items with a score of the judge, but without a label.
     undefined : str
-        Why there is no kappa; empty if there is one.
+        Reason why kappa is not defined; empty if kappa is defined.
     """
 
     judge: str
@@ -85,17 +85,17 @@ class PeopleAgreement:
     undefined: str = ""
 
     def measure(self, name: Measure) -> Statistic | None:
-        """Return one of the statistics by its name."""
+        """Return the statistic with this name."""
         return getattr(self, name)
 
 
 @dataclass(frozen=True)
 class GateAdvice:
-    """Advice whether a judge may gate a release, from the interval of its agreement with people.
+    """Advice on whether a judge may gate a release, based on the interval of the agreement with people.
 
     The outcome is "yes" if the interval is at or above the bar, "no" if it is below, and "not yet" otherwise.
-    ``more_labels`` is the number of further labels that would decide: 0 if decided, None if unknown or more than the
-    ``unlabelled`` items. ``leans`` is the decision if more labels confirm the statistic.
+    ``more_labels`` is the number of further labels that would decide. It is 0 if the outcome is decided, and None if
+    unknown or above ``unlabelled``. ``leans`` is the decision if more labels confirm the statistic.
     """
 
     judge: str
@@ -117,14 +117,14 @@ class GateAdvice:
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
-    """Decide whether a judge may gate a release by comparing its agreement with people to a bar.
+    """Decide whether a judge may gate a release, by comparing agreement with people to a bar.
 
     The number of further labels assumes that the interval's width shrinks with the square root of the number of labels.
 
     Raises
     ------
     InputError
-        The bar is not below 1, or the measure is not one of ``Measure``.
+        The bar is not between 0 and 1.
 
     Examples
     --------
@@ -154,8 +154,8 @@ def gate_advice(
 ) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
     """Return gate advice on the panel and each judge at the default bar, and the missing input if there is no advice.
 
-    Votes (0 and 1), or a share of votes, pass above one half, and other scores above ``cut``. Grades are compared as
-    such if gold has the judge's scale.
+    Votes (0 and 1) and shares of votes pass above one half; other scores pass above ``cut``. Grades are compared
+    directly if gold has the judge's scale.
     """
     found: dict[str, tuple[GateAdvice, PeopleAgreement]] = {}
     votes, weights = is_binary(gold), np.ones(len(gold))
@@ -223,16 +223,16 @@ def agreement_with_people(
     units: Sequence[str] | None = None,
     level: float = 0.9,
 ) -> PeopleAgreement:
-    """Estimate how a judge agrees with people, over the items that have a score and a label.
+    """Estimate the agreement of a judge with people over the items that have a score and a label.
 
     Parameters
     ----------
     scores, labels : (n,) arrays
-        NaN is missing. A label is 1 for pass, 0 for fail, or the share of 1 among several labels.
+        NaN is missing. A label is 1 for pass, 0 for fail, or the share of passes among several labels.
     weights : (n,) array
         Weights of the labels.
     cut : float
-        A score above it passes.
+        Value above which a score passes.
     grades : (n,) array, optional
         Labels as grades on the judge's scale.
     units : sequence of n str, optional
@@ -276,7 +276,7 @@ def _why_undefined(score: Array, people: Array, cut: float) -> str:
 
 
 def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
-    """Return kappa with quadratic weights: 1 - observed / expected squared difference.
+    """Compute kappa with quadratic weights: 1 - observed / expected squared difference.
 
     For values of 0 and 1 this is Cohen's kappa.
     """
@@ -300,7 +300,7 @@ def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., S
 
 
 def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
-    """Return the probability that a passed item is scored above a failed one; ties count half."""
+    """Compute the probability that a passed item has a higher score than a failed item; ties count half."""
     from scipy.special import expit, logit
 
     passed, failed = weight * people, weight * (1 - people)

@@ -17,7 +17,7 @@ from care_ops.scores import Array
 
 @dataclass(frozen=True)
 class Share:
-    """Share with its interval; ``count`` is the effective number of labels."""
+    """Share with an interval; ``count`` is the effective number of labels."""
 
     value: float
     lo: float
@@ -36,7 +36,7 @@ class JudgeReport:
     base_rate : Share
         Share of the items that people pass.
     accuracy : Share
-        Share of the items on which the judge and people decide alike.
+        Share of the items on which the judge and people make the same decision.
     """
 
     judge: str
@@ -60,7 +60,7 @@ def report_of(
     units: Sequence[str] | None = None,
     level: float = LEVEL,
 ) -> JudgeReport:
-    """Build the report on one judge from its scores and from labels; raise ``FitError`` with too few labels.
+    """Build the report on one judge from scores and labels; raise ``FitError`` if there are too few labels.
 
     The parameters are as in ``agreement_with_people``.
     """

@@ -1,4 +1,4 @@
-"""State of a fit and its reasons, as sentences whose details contain the numbers."""
+"""State of a fit, and reasons for it: sentences, with the numbers in the details."""
 
 import shlex
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ _FEATURES_IN_WORDS = {
     **{name: f"the number of {name}" for name in ("characters", "words", "sentences", "emoji")},
 }
 _UNCHANGED = 0.98
-"""Correlation of the estimates with and without labels at which labels agree with a panel without concerns."""
+"""Minimum correlation between the estimates with and without labels at which labels agree with a clear panel."""
 
 _REVERSED = -0.2
-"""Agreement with the other judges at or below which a judge of weight 0 is reported as reversed."""
+"""Maximum agreement with the other judges at which a judge of weight 0 is reported as reversed."""
 
 _NAMED = 4
-"""Maximum number of judges that a sentence names; its detail names all of them."""
+"""Maximum number of judges that a sentence names; the detail names all judges."""
 
 
 def feature_in_words(feature: str) -> str:
@@ -67,7 +67,7 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 
 
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
-    """Return the state of a fit that has an estimate and is up to date, and its first reason."""
+    """Return the state and the first reason of a fit that has an estimate and is up to date."""
     if facts.labels is not None and facts.labels_contradict:
         message = "Your labels contradict your judges: check that higher labels are better and are at the right items."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."

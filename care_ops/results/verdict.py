@@ -1,6 +1,6 @@
 """Verdict on a fit: its state, the reasons and the next steps.
 
-``decide`` builds this record. Terminal, page, index, alert, ``fit.json``, database and Dagster show it.
+``decide`` builds this record. Terminal, page, index, alert, ``fit.json``, database and Dagster show the record.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ _CAUTIONS = ("few scores", "not connected", "condition", "judge changed", "lost 
 """Topics that change the advice on a clear estimate from *Use* to *Check*."""
 
 _ABOUT_JUDGES = ("dead judge", "duplicates", "weak judges", "suspect judge")
-"""Topics of judges that were left out or need a check, which come first."""
+"""Topics about judges that were left out or need a check; these topics come first."""
 
 MOST_REASONS = 4
 """Maximum number of reasons on the first screen; ``--why`` and the page show all reasons."""
@@ -133,7 +133,7 @@ class Verdict:
         return self.next_steps[: ends[0]] if ends else self.next_steps
 
     def lines(self, *, everything: bool = False) -> list[str]:
-        """Return headline, first reasons and first steps; with ``everything``, all of them, details and the state."""
+        """Return headline, first reasons and steps; with ``everything``, all reasons, details, steps and the state."""
         sentences, steps = [str(reason) for reason in self.why], self.next_steps
         if not everything:
             sentences, steps = self.first_reasons, self.first_steps
@@ -152,7 +152,7 @@ class Verdict:
 
 PASS_MARK = "VALUE is the score above which an item passes"
 OF_ONE_JUDGE = "JUDGE is one judge, and VALUE is its score above which an item passes"
-"""Explanations of a command's placeholders."""
+"""Explanations of the placeholders in commands."""
 
 
 def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: bool = False) -> str:
@@ -165,8 +165,8 @@ def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: b
 class Remedies:
     """Instructions of one user interface: label items, use the estimates, fit again, and decide on a blocked fit.
 
-    ``report`` states how to compare judges with labels of two values, whose meanings are ``label_values``, and ``cut``
-    how to set the pass mark.
+    ``report`` states how to compare judges with labels of two values, and ``label_values`` explains these labels.
+    ``cut`` states how to set the pass mark.
     """
 
     label: Step
@@ -179,7 +179,7 @@ class Remedies:
 
 
 def condition_in(sentence: str) -> str:
-    """Return the condition that a sentence such as "Use these scores only if ..." states."""
+    """Extract the condition from a sentence such as "Use these scores only if ..."."""
     return sentence.partition(" only if ")[2].partition(":")[0].rstrip(".")
 
 
