@@ -1,4 +1,4 @@
-"""Functions that determine the role of each column of a table: by the user's options, its name and its content.
+"""Functions that determine the role of each table column from the user's options and the column's name and content.
 
 CARE records every decision (``reading``) and shows it to the user. Names are compared without case, spaces,
 underscores, hyphens, dots and colons: ``Item ID`` equals ``item_id``.
@@ -68,7 +68,7 @@ TEXTS = {
     "prompt": ("prompt", "question", "instruction", "query", "input"),
     "response": ("response", "answer", "output", "completion", "generation", "text", *CONVERSATIONS),
 }
-"""Usual column names of an item's texts, by the field of the item."""
+"""Usual column names of an item's texts, by item field."""
 
 _MORE_TEXTS = {
     "prompt": re.compile("(text|user)?(prompt|question|instruction|query|input|message)(text)?"),
@@ -76,7 +76,7 @@ _MORE_TEXTS = {
         "(text|model|llm|assistant|bot|generated)?(response|answer|output|completion|generat(ion|ed)|reply|prediction)(text)?"
     ),
 }
-"""Other names of these columns in an items table without a response; numbers and verdicts are no such texts."""
+"""Patterns of further names of text columns in an item table without a response column, by item field."""
 
 _ANSWERS = ("response", "answer", "output", "conversation", "messages")
 _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
@@ -84,7 +84,7 @@ _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for le
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
-"""Reason why a column of texts is not a judge, for messages."""
+"""Reason, for messages, why a column of texts is not a judge."""
 
 HOLDS_WORDS = "holds words, but the other judges hold numbers; if it is a judge, name all judges with --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
@@ -103,10 +103,10 @@ def plain(name: str) -> str:
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Return the column with one of the synonyms as name (the first synonym has precedence), or None without a match.
+    """Return the column that is named like one of ``synonyms`` (the first has precedence), or None without a match.
 
     Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file, and
-    names the ``option`` with which the user chooses the column.
+    names the ``option`` that chooses a column.
     """
     usual = synonyms[0]
     if usual in names:
@@ -127,7 +127,7 @@ def split_item(names: Sequence[str], item: str) -> tuple[str, ...]:
 
 
 def is_score(name: str) -> bool:
-    """Return whether the name of a column is a usual name of a score column."""
+    """Return whether a column name is a usual name of a score column."""
     return is_called(name, (*SCORE, *_CHOICE))
 
 
@@ -139,7 +139,7 @@ def named(where: str, names: Sequence[str], column: str) -> str:
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """Return the item column: ``wanted`` by the user, or a column with a usual name; None if there is none.
+    """Return the user's item column ``wanted``, or by default a column with a usual name, or None if there is none.
 
     The user may name several columns, separated by commas.
     """
@@ -150,7 +150,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column whose name is a synonym; without such a column, raise ``InputError`` with ``shape``."""
+    """Return the column that is named like a synonym; raise ``InputError`` with ``shape`` if no column matches."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -163,7 +163,7 @@ def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
 def item_fields(
     where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
 ) -> dict[str, str]:
-    """Return the column from which each field of an item is read, except the id.
+    """Return the name of the column for each field of an item, except the id.
 
     This is the column that the user named, or the column with the field's name. If there is neither a prompt nor a
     response, columns with usual names of texts are used.
@@ -187,11 +187,11 @@ def item_fields(
     return fields
 
 
-def more_texts(table: pa.Table, free: Sequence[str], known: Collection[str]) -> dict[str, str]:
-    """Return the only ``free`` column of texts for each field that is not ``known``; none if a response is known."""
+def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) -> dict[str, str]:
+    """Return the only text column in ``free`` for each field not in ``assigned``, or {} if a response is assigned."""
     texts: dict[str, list[str]] = {}
-    for role, usual in _MORE_TEXTS.items() if "response" not in known else ():
-        named_so = [name for name in free if role not in known and usual.fullmatch(plain(name))]
+    for role, usual in _MORE_TEXTS.items() if "response" not in assigned else ():
+        named_so = [name for name in free if role not in assigned and usual.fullmatch(plain(name))]
         texts[role] = [name for name in named_so if why_no_judge(name, table.column(name)) == HOLDS_TEXT]
     return {role: names[0] for role, names in texts.items() if len(names) == 1}
 
@@ -241,7 +241,7 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
 
 
 def item_or_index(input_table: InputTable, item: str | None) -> str:
-    """Return ``item``; if it is None, return the only index column whose values are not row numbers.
+    """Return ``item``, or if ``item`` is None, the only index column whose values are not row numbers.
 
     Raises ``InputError`` if ``item`` is None and the table has no such index column, or several.
     """
@@ -261,7 +261,7 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """Return the judge columns of a wide table, and each other column with the reason why it is not a judge.
+    """Return the judge columns of a wide table, and the other columns with the reasons why they are not judges.
 
     ``order`` lists words that are grades, in ascending order. Raises ``InputError`` if a column that the user named is
     missing, the table is a long table without a score column, or the table has no judge.
@@ -301,7 +301,7 @@ def judge_columns(
 def why_no_judge(
     name: str, column: pa.ChunkedArray, drop: Collection[str] = (), order: Sequence[str] = ()
 ) -> str | None:
-    """Return the reason why a column of a wide table is not a judge; None if it is a judge."""
+    """Return the reason why a column of a wide table is not a judge, or None if the column is a judge."""
     if name in drop:
         return "as you asked"
     kind = column.type
@@ -323,7 +323,7 @@ def why_no_judge(
 
 
 def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    """Return the columns of words that were left out only because of their content."""
+    """Return the text columns that were left out only because of the columns' content."""
     return tuple(x for x in left_out if x.why in (HOLDS_TEXT, HOLDS_WORDS) and not is_called(x.column, _TEXTS))
 
 
@@ -358,7 +358,7 @@ def _plain_forms(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def is_index(name: str) -> bool:
-    """Return whether the name of a column is a usual name of an index."""
+    """Return whether a column name is a usual name of an index."""
     return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
 
 
