@@ -393,7 +393,7 @@ class JudgeSpec(BaseModel):
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
         Maximum number of runs that ask a language model about an item with temporary failures (timeouts, errors of
-        the engine or the endpoint). Each run asks once. A run in which the judge was stopped counts only for items that
+        the engine or the endpoint). Each run asks once. A run that stopped the judge counts only for items that
         had failed before.
     most_failing : float
         Maximum share of temporary failures in a batch. With more failures, CARE stops the language model, and the next

@@ -83,7 +83,7 @@ AS_FOUND = ReadingOptions.model_construct()
 class ScoreColumns(_Declared):
     """Names of the columns of the score file; CARE finds a column without a setting by its usual names.
 
-    ``judge`` and ``score`` are columns of a long table, in which each row is one judge's score of one item.
+    ``judge`` and ``score`` are columns of a long table with one judge's score of one item in each row.
     ``judge_columns`` lists the judges of a wide table. By default every column of numbers is a judge, unless its name,
     its content or ``drop`` excludes it. ``response`` is the column of the scored text, which CARE compares with the
     item's response.

@@ -55,7 +55,7 @@ class Template(BaseModel):
     instructions, item : str
         Jinja templates. Both may use ``low`` and ``high``; ``item`` may also use the item's texts.
     prefill : str
-        Text with which the model's answer begins.
+        Text at the beginning of the model's answer.
     marker : str
         Words in a model's text after which CARE searches for the answer.
     fenced : bool

@@ -5,7 +5,7 @@ is deleted before the file. Therefore the folder never has a file that the store
 the two steps, the store is one file ahead, and the next command downloads this file. Files that can be rebuilt are not
 uploaded: the database, Dagster's record of runs, hashes, locks, temporary files and quarantined files.
 
-The folder ``store`` contains the tag of each object of which the data folder has a copy. Never delete it without the
+The folder ``store`` contains the tag of each object that the data folder has copied. Never delete it without the
 data folder: with the tags, CARE distinguishes files that the store has lost from files that it never had.
 
 The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
