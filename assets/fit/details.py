@@ -28,7 +28,7 @@ class CareDetails(CareSummary):
         Probability that the estimate with labels is at least as good as the plain average, and the expected gain; the
         probability is None without labels or if all labels are equal.
     labels_at_random, turned : float
-        Probability that the labels are unrelated to the scores; correlation with the estimate without labels.
+        Probability that the labels are unrelated to the scores; correlation of the estimates with and without labels.
     """
 
     items_to_label: tuple[str, ...]

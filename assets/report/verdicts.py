@@ -1,6 +1,6 @@
-"""The verdict on each test set of a workspace, computed from its stored state.
+"""Verdicts on the test sets of a workspace, computed from the stored state.
 
-If only the verdict has changed, CARE replaces it on the page and does not render the rest again.
+If only the verdict has changed, CARE replaces the verdict on the page without rendering the rest again.
 """
 
 import json
@@ -33,7 +33,7 @@ from warehouse.fits import FitVersion
 from warehouse.storage import find_sound, read_document, write_bytes
 
 _MADE_FROM = ("items", "panel", "aggregates")
-"""Assets whose changed inputs a verdict names."""
+"""Assets that can be stale because an input changed; a verdict names such inputs."""
 
 FILE = "verdicts.json"
 """File with all verdicts as JSON, in the folder of the index."""
@@ -90,7 +90,7 @@ def _of_pinned(
         todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
     notes = (Reason("publication", sentence), *status.notes)
     if facts is None and not status.failures:
-        unknown = f"The verdict on fit {pinned.fit_version}, which a person pinned, is not stored."
+        unknown = f"A person pinned fit {pinned.fit_version}, but the verdict on this fit is not stored."
         return Verdict("held back", unknown, notes, (todo.decide,), pinned.fit_version, pinned.made_at)
     return decide(facts, replace(status, notes=notes), todo)
 
@@ -170,7 +170,7 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return the next steps and their commands; ``first``: no fit is published yet; ``texts``: texts are stored."""
+    """Return the next steps, with commands; they depend on a ``first`` fit (none published) and stored ``texts``."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
@@ -179,7 +179,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         f"correct the inputs and run `{run}`; the published fit stays until then."
     )
     if first:
-        compare = f"Correct the inputs that are named, and run `{run}`; or publish this fit if it is right."
+        compare = f"Correct the inputs that the checks name, and run `{run}`; or publish this fit if it is right."
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
     file = os.path.relpath(workspace.root / labels, workspace.root)  # the reason is the same in a copy of the workspace
@@ -205,7 +205,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database, and remove the rows of deleted test sets from its views."""
+    """Store verdicts in the database, and remove the rows of deleted test sets from the views."""
     from warehouse.fit_rows import leave_to, store_verdict
 
     with workspace.warehouse.writer() as connection:
@@ -226,7 +226,7 @@ def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
 
 
 def write_to_pages(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Write every verdict as JSON next to the index, and into the page of its test set."""
+    """Write every verdict as JSON next to the index, and to the test set's page."""
     from assets.report.page import replace_verdict
 
     for testset, verdict in verdicts.items():
@@ -241,7 +241,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """Return the current verdict on each test set in ``shown``, or no verdict without a database."""
+    """Return the current verdict on each test set in ``shown``; return no verdicts without a database."""
     known = states(workspace) if known is None else known
     if not any(state.items_hash for state in known.values()) and not workspace.warehouse.usable():
         return {}
@@ -249,7 +249,7 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Return whether the index is missing or stale; changed next steps make it stale only with ``steps``."""
+    """Return whether the index is missing or stale; ``steps`` states whether changed next steps count."""
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):
@@ -263,7 +263,7 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
 
 def lacks_facts(workspace: Workspace, testset: str) -> bool:
-    """Return whether facts about a blocked fit, whose report Dagster skips, are missing or stale."""
+    """Return whether the latest fit is blocked, and the facts about this fit are missing or stale."""
     if blocked_fit(workspace, testset) is None:
         return False
     folder = workspace.fit_folder(testset)

@@ -32,7 +32,7 @@ class Reports:
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Agreement of the recommended aggregate, fitted without these labels; None with too few labels.
+        Agreement of people with the recommended aggregate (fitted without these labels); None with too few labels.
     left_out : dict judge -> reason
         Reason why a judge has no report.
     ties : int

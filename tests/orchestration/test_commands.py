@@ -209,7 +209,7 @@ def test_a_table_without_families_prints_where_to_declare_them(tables):
     declare(file, {"gpt-a": "openai", "qwen": "qwen"})
     assert load_workspace(folder).judge("gpt-a").family == "openai"
     file.write_text(file.read_text().replace("qwen:", "qwem:"))
-    wrong = "families names 'qwem', but the judges of test set 'scores' are claude, gpt-a"
+    wrong = "families names 'qwem', but the judges of 'scores' are claude, gpt-a"
     assert wrong in " ".join(care("doctor", "--workspace", folder, code=1).replace("│", "").split())
 
 

@@ -310,7 +310,7 @@ def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
     places = run_and_read(clear)
     assert (
         assert_same_verdict_everywhere(places, "held back")
-        == f"The verdict on fit {first}, which a person pinned, is not stored."
+        == f"A person pinned fit {first}, but the verdict on this fit is not stored."
     )
     assert f"care fits accept one --workspace {clear}" in places.run
 
