@@ -27,7 +27,7 @@ class FileHashes:
     Parameters
     ----------
     path : Path
-        JSON document of the cache, which may not exist yet.
+        JSON document of the cache; the document may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Folders, specifications and settings of a workspace, which all assets use."""
+"""Workspace: the folders, specifications and settings that all assets use."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Workspace:
 
     @cached_property
     def file_hashes(self) -> FileHashes:
-        """Cache of the hashes of sources and recordings, which detects changes without reading every file."""
+        """Cache of hashes of source and score files, to detect changes without reading every file."""
         return FileHashes(self.data / "hashes.json")
 
     @cached_property

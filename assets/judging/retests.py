@@ -1,6 +1,6 @@
 """Retests of judges: later scores of the same items, to detect changed judges.
 
-Each judge has a document of item keys without texts or ids, so ``care admin forget`` need not change the document. When
+The document of a judge has item keys but no texts or ids, so ``care admin forget`` need not change the document. When
 a judge's key changes, everything is scored again, and earlier retests no longer count.
 """
 

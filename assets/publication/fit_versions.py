@@ -43,7 +43,7 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
 
 
 def latest(workspace: Workspace, testset: str) -> FitVersion | None:
-    """Return the version of a test set's current fit (not always the newest version); None without a fit."""
+    """Return the version of a test set's current fit (not always the newest version), or None without a fit."""
     now = workspace.fit_folder(testset).find(FitDocument)
     found = None if now is None else workspace.fits.find_fit_version(testset, now.fit_version)
     return found or next(reversed(workspace.fits.fit_versions(testset)), None)
@@ -162,7 +162,7 @@ def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[
 
 
 def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = ()) -> None:
-    """Load a test set's fits from their files if the database lacks them; ``rebuilt`` fits are loaded again."""
+    """Load the fits of a test set that the database lacks from files; load ``rebuilt`` fits again."""
     from warehouse.fit_rows import load_fits
 
     with workspace.warehouse.writer() as connection:
@@ -180,7 +180,7 @@ def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pin
 
 
 def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
-    """Evaluate the latest fit version before it is published, unless all its fits are evaluated."""
+    """Evaluate the latest fit version before publication, unless all fits of the version are evaluated."""
     from assets.results.evaluation import evaluate_latest
 
     find, testset = workspace.fits.find_annotation, version.testset

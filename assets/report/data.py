@@ -160,7 +160,7 @@ class ReportData:
 
     @cached_property
     def care(self) -> CareDetails | None:
-        """Details of the aggregator ``care``; None without an estimate of ``care``."""
+        """Details of the aggregator ``care``; None if ``care`` gave no estimate."""
         aggregate = self.aggregates.get("care")
         return None if aggregate is None else read_details(aggregate, CareDetails)
 

@@ -26,7 +26,7 @@ def write_label_page(
     answers: Sequence[tuple[str, str, str]],
     scale: tuple[float, float] | None,
 ) -> None:
-    """Write a page for labelling items, which saves a CSV file with the given columns.
+    """Write a page for labelling items; the page saves a CSV file with the given columns.
 
     A row holds an item's id, how it was drawn, its probability, and its texts by field in the order of display. An
     answer is a key, a label and a word; without answers, a person types a number within the scale.

@@ -336,7 +336,7 @@ def item_columns(table: ScoreTable) -> ItemColumnsRead:
 
 
 def systems_of(table: ScoreTable, config: TableConfig) -> Named:
-    """Return the systems of the scored items, from the columns ``config.systems``; raise errors of ``systems_in``."""
+    """Return the systems of the scored items, from the columns ``config.systems``; raise ``systems_in``'s errors."""
     if not config.systems:
         return [None] * len(table.scores.item_ids)
     records = table.records

@@ -64,7 +64,7 @@ COLUMNS = tuple(field.name for field in fields(LabelRow))
 
 @dataclass
 class LabelFile:
-    """File of labels, which is written after every change of a row."""
+    """File of labels; every change of a row rewrites the file."""
 
     path: Path
     rows: list[LabelRow]
