@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HEADINGS = (
     "kappa: agreement on which answers pass; 1 is full agreement, 0 is chance. AUC: probability that an answer that "
-    "people pass scores higher than one that they fail. bias: mean of judge minus people. Brackets: intervals."
+    "people pass scores higher than one that they fail. bias: judge's mean minus people's mean. Brackets: intervals."
 )
 
 
@@ -26,7 +26,7 @@ Cut = Annotated[
 ]
 Bar = Annotated[
     float | None,
-    typer.Option(help="Minimum agreement for a gate; 0.6 for kappas, commonly called substantial."),
+    typer.Option(help="Minimum agreement for a gate; by default 0.6 for kappas, commonly called substantial."),
 ]
 
 
@@ -51,7 +51,7 @@ def judge_report(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare each judge and the panel with people: agreement, bias, and whether it may gate a release."""
+    """Compare each judge and the panel with people: agreement, bias, and fitness to gate a release."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 

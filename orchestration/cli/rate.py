@@ -28,7 +28,7 @@ REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
 """Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
 
 ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace, the name of a test set.")]
-Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, instead of tables.")]
+Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, if no tables are given.")]
 Labels = Annotated[
     Path | None,
     typer.Option(
@@ -38,7 +38,7 @@ Labels = Annotated[
 ]
 Drawn = Annotated[
     Literal["random"] | None,
-    typer.Option(help="How items were drawn, if --labels does not state it; only a random sample represents the rest."),
+    typer.Option(help="How items were drawn, if --labels does not state it; estimates need a random sample."),
 ]
 Items = Annotated[
     Path | None, typer.Option(help="Table with item_id, the column that names the system, and split_unit.")
@@ -54,7 +54,7 @@ LabelBounds = Annotated[
 ]
 PassK = Annotated[
     int,
-    typer.Option(min=1, help="k of pass^k: a task (split_unit) passes if all of k runs of the system pass."),
+    typer.Option(min=1, help="k of pass^k: a task (split_unit) passes if k runs of the system all pass."),
 ]
 
 
@@ -80,7 +80,7 @@ def rate(
 ) -> None:
     """Print each system's pass rate or mean label, with an interval, from judges' scores corrected by labels.
 
-    With --workspace and without --labels: print each system's difference from the best system, as on the page.
+    With --workspace and without --labels, print each system's difference from the best system, as on the page.
     """
     from assets.table.rating import rate_table, score_variance
     from care_ops.results.rates import KINDS, labels_needed
@@ -286,7 +286,7 @@ def variance_sentence(split: VarianceSplit) -> str:
     """Return a sentence with the shares of judges, tasks, runs and noise in the variance of a score."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    return f"variance of a score: {parts}; judges' noise: its share in the variance of a difference from the best"
+    return f"variance of a score: {parts}. Column judges' noise: share in the variance of a difference from the best"
 
 
 _HEADINGS = {
