@@ -1,4 +1,4 @@
-"""Template and JSON schema of care.yaml, derived from the settings."""
+"""Template of care.yaml, derived from the settings."""
 
 import dataclasses
 import json
@@ -19,20 +19,6 @@ _WIDTH = 110
 def template() -> str:
     """Return the text of a care.yaml with every setting, its default and its description."""
     return _HEAD + "".join(f"\n{block}" for block in _blocks())
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of care.yaml; the settings of ``fit`` are flat, as in the file."""
-    document = Settings.model_json_schema()
-    fit = document["$defs"]["FitConfig"]["properties"]
-    fit["profile"] = {"enum": ["care", "paper"], "description": "paper: the paper's algorithms and baselines"}
-    for group, kind in GROUPS_OF_FIT.items():
-        del fit[group]
-        fit |= document["$defs"].pop(kind.__name__)["properties"]
-    for name in DECLARED_BY_TEST_SETS:
-        del fit[name]
-    del document["$defs"]["Calibration"]
-    return document
 
 
 def _blocks() -> Iterator[str]:

@@ -7,17 +7,47 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 State = Literal[
-    "clear", "clear if", "ambiguous", "too little data", "no common signal", "settled by labels", "held back", "stale",
+    "clear",
+    "clear if",
+    "ambiguous",
+    "too little data",
+    "no common signal",
+    "settled by labels",
+    "held back",
+    "stale",
     "failed",
-]  # fmt: skip
+]
 """State of a fit (docs/verdict.md)."""
 
 Topic = Literal[
-    "failure", "held back", "stale", "few scores", "not connected", "no judge", "dead judge", "ambiguity", "labels",
-    "duplicates", "independent judges", "weak judges", "condition", "removed effect", "plain average", "followed",
-    "suspect judge", "missing scores", "injection", "no answer", "lost scores", "owing judge", "certificate",
-    "publication", "source", "judge changed", "no systems",
-]  # fmt: skip
+    "failure",
+    "held back",
+    "stale",
+    "few scores",
+    "not connected",
+    "no judge",
+    "dead judge",
+    "ambiguity",
+    "labels",
+    "duplicates",
+    "independent judges",
+    "weak judges",
+    "condition",
+    "removed effect",
+    "plain average",
+    "followed",
+    "suspect judge",
+    "missing scores",
+    "injection",
+    "no answer",
+    "lost scores",
+    "owing judge",
+    "certificate",
+    "publication",
+    "source",
+    "judge changed",
+    "no systems",
+]
 
 Pill = Literal["Use", "Check", "Don't use yet", "Waiting", "Failed"]
 """Advice to a reader on the use of the estimates."""

@@ -21,7 +21,7 @@ from orchestration.cli.rate import gate, rate
 from orchestration.cli.retention import backup, forget, gc, restore
 from orchestration.cli.run import run
 from orchestration.cli.select import select
-from orchestration.cli.setup import init, schema
+from orchestration.cli.setup import init
 from orchestration.cli.show import daemon, report, status, ui
 from orchestration.cli.testsets import testsets
 
@@ -50,7 +50,7 @@ app.add_typer(judges, name="judges", rich_help_panel=WORKSPACE)
 app.add_typer(testsets, name="testsets", rich_help_panel=WORKSPACE)
 app.add_typer(fits, name="fits", rich_help_panel=PUBLISH)
 admin = Commands(help="Run the daemon; back up, clean and repair a workspace.", no_args_is_help=True)
-for command in (daemon, backup, restore, gc, forget, schema):
+for command in (daemon, backup, restore, gc, forget):
     admin.command()(command)
 app.add_typer(admin, name="admin", rich_help_panel=ADMINISTER)
 

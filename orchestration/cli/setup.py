@@ -1,4 +1,4 @@
-"""Commands ``care init``, which creates a workspace, and ``care admin schema``, which prints JSON schemas."""
+"""Command ``care init``, which creates a workspace."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli import tables
-from orchestration.cli.output import console, print_json
+from orchestration.cli.output import console
 
 _RECORDED_YAML = """\
-# `care admin schema` prints the settings that this file may have, with their defaults.
+# Every setting has a default. `care init FOLDER --template empty` writes a file that explains each setting.
 data: data
 """
 
@@ -100,19 +100,3 @@ def testset_of(
     console.print(f"wrote {file}: test set {name}, {m} items, {p} recorded judges; `care run` asks no judge.")
     if not table.scores.families:
         console.print(f"Which judges share a base model? Name their families in {file}, as `source.scores.families`.")
-
-
-def schema(
-    file: Annotated[
-        Literal["care", "judge", "testset"], typer.Argument(help="care.yaml, a judge's file or a test set's.")
-    ] = "care",
-) -> None:
-    """Print the JSON schema of a workspace's file, which editors use to check and complete it."""
-    from judges.spec import JudgeSpec
-    from orchestration.template import schema as schema_of_care_yaml
-    from warehouse.testsets import TestsetSpec
-
-    kinds = {"judge": JudgeSpec.model_json_schema, "testset": TestsetSpec.model_json_schema}
-    document = kinds.get(file, schema_of_care_yaml)()
-    document["required"] = [name for name in document.get("required", ()) if name != "name"]  # it is the file's
-    print_json(document)

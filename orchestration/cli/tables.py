@@ -75,9 +75,6 @@ SETTINGS = {
 _SEVERAL = {"not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature."}
 """Additional help of repeatable options."""
 
-_OFTEN = ("not_quality", "cut", "seed")
-"""Settings that ``--help`` shows; ``--help-all`` shows all."""
-
 READING, METHODS = "How a table is read", "Settings of the methods"
 
 Settings = dict[str, Any]
@@ -108,30 +105,12 @@ def with_settings(command: Callable[..., R]) -> Callable[..., R]:
     """Add the options ``SETTINGS`` to a command, and pass the given values to the command as the dict ``settings``."""
 
     def settings(given: dict[str, Any]) -> Settings:
-        return {name: value for name, value in given.items() if value is not None and name != "help_all"}
+        return {name: value for name, value in given.items() if value is not None}
 
     added = [
-        _option(name, _plain(name, hint), text, rich_help_panel=METHODS, hidden=name not in _OFTEN)
-        for name, (hint, text) in SETTINGS.items()
+        _option(name, _plain(name, hint), text, rich_help_panel=METHODS) for name, (hint, text) in SETTINGS.items()
     ]
-    help_all = inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll)
-    return _with_options(command, "settings", [*added, help_all], settings)
-
-
-def _show_all(context: typer.Context, wanted: bool) -> None:
-    if wanted:
-        for each in context.command.params:
-            each.hidden = False  # type: ignore[attr-defined]  # every option has it
-        typer.echo(context.get_help())
-        raise typer.Exit
-
-
-HelpAll = Annotated[
-    bool,
-    typer.Option(
-        "--help-all", is_eager=True, callback=_show_all, help="Show also the settings of the methods, and exit."
-    ),
-]
+    return _with_options(command, "settings", added, settings)
 
 
 def _with_options(

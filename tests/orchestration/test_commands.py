@@ -29,17 +29,13 @@ def test_help_shows_at_most_twenty_commands_in_four_panels():
     panels = {command.rich_help_panel for command in GROUP.commands.values()}
     assert panels == {"Everyday", "Workspace", "Publish", "Administer"}
     assert len(GROUP.commands) <= 20
-    assert set(GROUP.commands["fits"].commands) == {"list", "diff", "accept", "promote", "rollback", "score"}
-    assert set(GROUP.commands["admin"].commands) == {"gc", "forget", "backup", "restore", "daemon", "schema"}
+    assert set(GROUP.commands["fits"].commands) == {"list", "diff", "accept", "promote", "rollback"}
+    assert set(GROUP.commands["admin"].commands) == {"gc", "forget", "backup", "restore", "daemon"}
 
 
-def test_help_all_shows_the_settings_of_the_methods():
-    few, all_of_them = care("fit", "--help"), care("fit", "--help-all")
-    hidden = {name for name in SETTINGS if f"--{name.replace('_', '-')} " not in few}
-    assert {"gamma", "tau"} <= hidden
-    assert not {"seed", "cut", "not_quality"} & hidden
-    assert all(f"--{name.replace('_', '-')}" in all_of_them for name in SETTINGS)
-    assert "--gamma" not in care("fit", "--help"), "the next help is short again"
+def test_help_shows_the_settings_of_the_methods():
+    shown = care("fit", "--help")
+    assert [name for name in SETTINGS if f"--{name.replace('_', '-')}" not in shown] == []
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from orchestration.cli.tables import SETTINGS
 from tests.support.matrices import matrix
 
 OF_FILES = {"scores", "out", "items", "judges", "labels", "json", "why"}
-OF_TYPER = {"context", "help_all"}
+OF_TYPER = {"context"}
 OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet", "grades"}
 IN_ONE_OPTION = {"scales"}
 """Options of the library that share an option of the command: ``--scale 1 10 --scale JUDGE=0:100``."""

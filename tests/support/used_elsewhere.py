@@ -36,7 +36,6 @@ _.threshold_
 _.fidelity_
 __getattr__  # called by Python if a module lacks a name (care_eval/__init__.py)
 __dir__  # likewise
-CareWorkspaceComponent  # named in the defs.yaml of other projects (docs/nights.md)
 timeout  # the signature of httpcore's streams (judges/engines/endpoint.py)
 load_input  # called by Dagster (orchestration/resources.py)
 handle_output  # likewise
