@@ -65,7 +65,7 @@ def misspelt(names: Collection[str], expected: Iterable[str]) -> list[str]:
 
 def how_to_install(extra: str) -> str:
     """Return the command that installs an extra of this package."""
-    return f"pip install '.[{extra}]' in CARE's clone, or with the path of its wheel in place of the dot"
+    return f"pip install '.[{extra}]' in a clone of CARE, or with the path of CARE's wheel instead of the dot"
 
 
 def release() -> str:

@@ -22,12 +22,12 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
     return correlation(ranks(x[both]), ranks(y[both]), at_least=at_least)
 
 
-def changed(one: Array, other: Array) -> Changed:
+def changed(scores: Array, other: Array) -> Changed:
     """Compare the rankings that two arrays (n,) give the same items; among ties, the first item ranks higher.
 
     Values that differ only by rounding errors are ties. Items at the median are in neither half.
     """
-    a, b = (np.round((x - np.median(x)) / (np.std(x) or 1.0), 9) for x in (one, other))
+    a, b = (np.round((x - np.median(x)) / (np.std(x) or 1.0), 9) for x in (scores, other))
     top = min(max(len(a) // 10, 1), len(a))
     first, second = np.argsort(-a, kind="stable")[:top], np.argsort(-b, kind="stable")[:top]
     halves_changed = int(np.sum(np.sign(a) * np.sign(b) < 0))

@@ -22,8 +22,8 @@ _CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0)
 """Common codes for a missing answer in numeric tables."""
 
 _UNLIKE = (
-    "the judges use different scales, which their ranges do not identify, so `avg` and other means mix units; declare "
-    "a judge's scale with --scale JUDGE=LOW:HIGH"
+    "the judges use different scales that CARE cannot infer, so `avg` and other means mix units; declare each judge's "
+    "scale with --scale JUDGE=LOW:HIGH"
 )
 
 _TIMES, _UPWARDS = 5.0, 50.0

@@ -81,7 +81,7 @@ def to_common_scale(
     unknown = sorted(set(declared) - set(scores.judges))
     if unknown:
         raise InputError(
-            f"a scale is declared for {unknown[0]!r}, which is not a judge; the judges are {listed(scores.judges)}"
+            f"a scale is declared for {unknown[0]!r}, which is not a judge; choose from {listed(scores.judges)}"
         )
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     undeclared = {judge: column for judge, column in columns.items() if judge not in declared}

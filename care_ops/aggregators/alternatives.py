@@ -194,6 +194,6 @@ def unit_score(score: Array, scored: NDArray[np.bool_]) -> Array:
     return centred / spread if spread > _ROUNDING else np.zeros(len(score))
 
 
-def score_correlation(one: Array, other: Array, scored: NDArray[np.bool_]) -> float:
+def score_correlation(score: Array, other: Array, scored: NDArray[np.bool_]) -> float:
     """Return the correlation of two unit-variance scores over the scored items."""
-    return float(one[scored] @ other[scored]) / int(scored.sum())
+    return float(score[scored] @ other[scored]) / int(scored.sum())

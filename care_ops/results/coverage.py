@@ -86,9 +86,9 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
         )
         reasons.append(Reason("not connected", message))
     if coverage.unscored:
-        have = f"{counted(coverage.unscored, 'item')} {'has' if coverage.unscored == 1 else 'have'} no score"
-        message, lost = f"{have} and therefore no estimate", coverage.lost and f"; {coverage.lost}"
-        reasons.append(Reason("lost scores", f"{message}{lost}.") if lost else Reason("no answer", f"{message}."))
+        has, lost = "has" if coverage.unscored == 1 else "have", coverage.lost and f"; {coverage.lost}"
+        message = f"{counted(coverage.unscored, 'item')} {has} no score and therefore no estimate"
+        reasons.append(Reason("lost scores" if lost else "no answer", f"{message}{lost}. Add the missing scores."))
     if coverage.missing:
         message = f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are absent or outside the scale"
         if not coverage.not_asked:

@@ -86,7 +86,7 @@ def test_what_is_declared_counts_and_the_order_of_judges_does_not(rng):
 
 def test_a_scale_of_nobody_is_refused(rng):
     scores = of(a=grades(rng, 1, 10), b=grades(rng, 1, 10))
-    with pytest.raises(InputError, match="a scale is declared for 'x', which is not a judge; the judges are a, b"):
+    with pytest.raises(InputError, match="a scale is declared for 'x', which is not a judge; choose from a, b"):
         to_common_scale(scores, None, {"x": (0.0, 1.0)})
     odd = of(a=grades(rng, -3, 3), b=grades(rng, 0, 100))
     with pytest.raises(InputError, match="declare the panel's scale too"):

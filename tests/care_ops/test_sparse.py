@@ -279,4 +279,4 @@ def test_items_without_a_score_are_not_counted_and_are_reported():
     values[:7] = np.nan
     found = verdict(matrix(values), not_asked=True)
     assert "53 of 60 items" in found.sentence
-    assert found.first_reasons[0] == "7 items have no score and therefore no estimate."
+    assert found.first_reasons[0] == "7 items have no score and therefore no estimate. Add the missing scores."

@@ -181,7 +181,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     [
         (
             ("--scale", "rewad=0:100"),
-            "a scale is declared for 'rewad', which is not a judge; the judges are a, b, c, ",
+            "a scale is declared for 'rewad', which is not a judge; choose from a, b, c, ",
         ),
         (("--scale", "reward=100"), "--scale 'reward=100' is not a scale; give the lowest and the highest score"),
         (("--scale", "100:0"), "the scale is 100.0 to 0.0; give two numbers, the lowest score first"),
