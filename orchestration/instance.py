@@ -205,7 +205,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
 def unreported_by(
     run_id: str, planned: Iterable[tuple[str, str | None]], instance: dg.DagsterInstance, mount: Mount = UNMOUNTED
 ) -> set[tuple[str, str | None]]:
-    """Return the planned partitions of a run whose latest materialisation in Dagster is not by this run.
+    """Return the ``planned`` partitions that a run has not reported to Dagster as materialised.
 
     SQLite first stores an event in the run's own log. After a kill or with a full disk, Dagster's index may lack it.
     """

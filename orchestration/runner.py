@@ -160,8 +160,7 @@ def _steps(
 ) -> Iterator[list[dg.RunRequest]]:
     """Yield the runs of each step until no partition is stale or all were tried once; complete the outcome.
 
-    Partitions of killed runs (``lost``) are materialised again. Partitions of fits are also materialised again if a
-    failed run has written them without an event in Dagster.
+    Repeat the partitions of killed runs (``lost``), and the fits that a failed run wrote without an event in Dagster.
     """
     tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
     left = _requested([key for key in lost if key[1] is not None], "the run that was to materialise it was killed")
@@ -275,9 +274,9 @@ class _Executor:
         return materialised, failures
 
     def run(self, requests: Sequence[dg.RunRequest], outcome: Outcome) -> Iterator[str]:
-        """Yield the label of each run, then add its result to the outcome; fits use local workers if that saves time.
+        """Execute runs: yield the label of each run, then add the run's result to the outcome.
 
-        If the workspace has a store, this process holds the store's lease and does all the work.
+        Local workers compute fits if this saves time. With a store, this process holds its lease and does all the work.
         """
         workers = self._workspace.workers
         may_spread = workers.are_local and self._workspace.store is None

@@ -107,7 +107,7 @@ def restore(
         ),
     ] = False,
 ) -> None:
-    """Restore a workspace from a backup, check every file and rebuild the database; exit with 1 after a loss."""
+    """Restore a workspace from a backup, check every file and rebuild the database; exit with 1 if data are lost."""
     from assets.state.backup import read_back, unpack
     from orchestration.workspace import load_workspace
 

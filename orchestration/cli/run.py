@@ -300,7 +300,8 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
     for judge, cost in dollars.items():
         limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
         if limit is not None and cost > limit:
-            yield f"judge {judge} will not get all questions in one run: spend_limit in its file is {limit} US dollars"
+            limited = f"spend_limit in its file is {limit} US dollars; raise it, or run again"
+            yield f"judge {judge} will not get all questions in one run: {limited}"
 
 
 def duration(seconds: float) -> str:
