@@ -126,9 +126,10 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
         report, explained = f"{report[:-1]} --of JUDGE`", f"; {OF_ONE_JUDGE}"
     meaning = label_values("1 is good, 0 is bad; or a grade", pairs=has_pairs(table, config))
     again = Step("Solve the problem in the message, then fit again.", typed_again(context))
+    more = "" if context.params["labels"] is None else "more "
     return Remedies(
         label=Step(
-            f"Fill in the column `label` of {to_label} for ten to twenty items ({meaning}), "
+            f"Fill in the column `label` of {to_label} for ten to twenty {more}items ({meaning}), "
             "then fit again with the labels.",
             typed_again(context, labels=to_label),
         ),

@@ -99,6 +99,7 @@ def first_screens(tables):
         ("where are the scores?", False, "If the number of words is not part of quality, use the scores: the column"),
         ("what do I do now?", False, "then fit again with the labels."),
         ("do my labels agree?", True, "48 labels do not contradict the judges."),
+        ("how many more labels?", True, "for ten to twenty more items"),
     ],
 )
 def test_every_first_screen_gives_the_same_answers(first_screens, question, labels, answer):
