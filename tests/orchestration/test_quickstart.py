@@ -99,9 +99,16 @@ def first_screens(tables):
         ("where are the scores?", False, "If the number of words is not part of quality, use the scores: the column"),
         ("what do I do now?", False, "then fit again with the labels."),
         ("do my labels agree?", True, "48 labels do not contradict the judges."),
-        ("how many more labels?", True, "for ten to twenty more items"),
     ],
 )
 def test_every_first_screen_gives_the_same_answers(first_screens, question, labels, answer):
     for place, text in zip(("terminal", "page", "JSON", "Python"), first_screens[labels], strict=True):
         assert answer in text, f"{question} ({place})"
+
+
+def test_a_fit_with_too_few_labels_asks_for_more(tables):
+    few = tables / "few.csv"
+    few.write_text("".join((tables / "labels.csv").read_text().splitlines(keepends=True)[:6]))
+    given = [tables / "scores.csv", "--items", tables / "items.csv", "--labels", few, "--intervals", 0]
+    printed = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(tables / "few")]).output
+    assert "for ten to twenty more items" in _words(printed)
