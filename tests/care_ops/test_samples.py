@@ -92,7 +92,7 @@ def test_rows_that_differ_late_are_found() -> None:
     """The first thousand rows are enough if they differ; otherwise all rows are read."""
     values = np.zeros((3_000, 5))
     values[1_500:, :4] = values[2_000:, 4] = 1.0
-    with pytest.raises(FitError, match="there are 3"):
+    with pytest.raises(FitError, match="got 3"):
         fitted("care_tensor", matrix(values))
     values[-100:, 0] = 0.0
     assert np.isfinite(fitted("care_tensor", matrix(values)).estimate).all()

@@ -248,7 +248,7 @@ def test_labels_are_exported_without_system_names_and_imported_again(folder):
     assert (code, "has the label 7, which is not permitted" in message) == (2, True)
     write(folder / "out.csv", ("item_id", "label"), [("nobody", 1)])
     code, message = care(folder, "--import", folder / "out.csv")
-    assert (code, "1 item not in " in message, ", such as 'nobody'; export" in message) == (2, True, True)
+    assert (code, "lacks 1 item" in message, ", such as 'nobody'; export" in message) == (2, True, True)
 
 
 def test_labelling_hides_the_system(folder):
