@@ -8,5 +8,5 @@ SLICES = dg.MultiPartitionsDefinition({"judge": JUDGES, "testset": TESTSETS})
 
 
 def slice_key(judge: str, testset: str) -> dg.MultiPartitionKey:
-    """Return the partition key of one judge on one test set."""
+    """Return the partition key for a judge and a test set."""
     return dg.MultiPartitionKey({"judge": judge, "testset": testset})

@@ -148,7 +148,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Option ``--workspace FOLDER`` for commands in messages; empty with a store: folders differ by machine."""
+        """Option ``--workspace FOLDER`` for commands in messages; empty with a store (folders differ by machine)."""
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property
@@ -225,7 +225,7 @@ class Workspace:
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def admission_of(self, testset: str) -> AdmissionRule:
-        """Return the admission rule of a test set; by default, missing scores count as failed if CARE asks a judge."""
+        """Return a test set's admission rule; if CARE asks any judge, missing scores count as failures by default."""
         asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 

@@ -22,7 +22,7 @@ class RateOptions(RatingOptions, total=False):
     Attributes
     ----------
     drawn : "random"
-        How the labelled items were drawn; required if the labels do not state it. A mapping of labels never does.
+        How the labelled items were drawn; required if the labels do not state it, as in a mapping.
     items : path, frame or mapping column -> values
         Table of items with their ids, the column that names the system, and ``split_unit``.
     system : str or (left, right)

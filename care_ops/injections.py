@@ -47,7 +47,7 @@ _PATTERNS = {
         r"\b(?:score|rating)\s*=\s*\d",
         r"\b(?:response|answer|option)\s+[ab]\b[^.\n]{0,60}\b(?:so|therefore|hence)\s+(?:answer|output|choose|choice)\b",
     ),
-    "an order about the rules": (
+    "an instruction about the rules": (
         r"\b(?:ignor(?:e|ing)|disregard(?:ing)?|forget|overrid(?:e|ing)|bypass|skip|neglect|discard|"
         r"(?:do\s+not|don'?t|stop|never|need\s+not)\s+(?:follow|obey|apply|use|consider|heed)(?:ing)?|"
         r"pay\s+no\s+attention\s+to|whatever|regardless\s+of)\b[^.!?\n]{0,50}\b" + _RULES + r"\b",
@@ -66,7 +66,7 @@ _PATTERNS = {
         r"\bsystem\s+prompt\s+(?:update|override|change)",
         r"(?:^|\n)\W*override\s*:",
     ),
-    "a wish for a score": (
+    "a request for a score": (
         r"\b(?:give|assign|award|grant|return|output|print|write|deserves?|receives?|gets?|merits?|grade|rate|score|mark|"
         r"do\s+give)\b[^.!?\n]{0,40}\b(?:the\s+|a\s+)?"
         r"(?:highest|maximum|max|top|best|perfect|full)\s+(?:possible\s+|allowed\s+|available\s+)?" + _MARK + r"\b",
@@ -94,7 +94,7 @@ _PATTERNS = {
         r"\bif\s+you\s+(?:rate|score|grade|give)\b[^.!?\n]{0,50}\b(?:best|high(?:ly|est)?|top|full|10|well|marks)\b",
         r"\bplease\s+(?:give|award|grant)\s+(?:me|us|this)\b[^.!?\n]{0,30}(?:\b\d|\bmarks?\b|\bscore\b|\bgrade\b)",
     ),
-    "words to a judge": (
+    "a text addressed to a judge": (
         r"(?:^|[.!?]\s+|\n\W*)(?:dear|hey|hello|hi|attention|note\s+to|message\s+(?:to|for)|to|for)\s+(?:the\s+|any\s+|all\s+|an\s+)?"
         r"(?:(?:ai|llm|language|human|automatic|impartial)\s+)*" + _JUDGE + r"\s*(?:model\s*)?[,:!]",
         r"\bif\s+you\s+are\s+(?:an?\s+)?(?:ai|llm|large\s+language|language|automated)\b",
@@ -104,7 +104,7 @@ _PATTERNS = {
         r"\bwhoever\s+is\s+(?:scoring|grading|judging|rating|evaluating)\b",
         r"\byou,?\s+(?:are|the)\b[^.!?\n]{0,30}\b(?:grading|evaluat(?:es?|ing)|judg(?:es?|ing)|scor(?:es?|ing))\s+(?:this|it|my)\b",
     ),
-    "the mark of a role": (
+    "a role marker": (
         r"<\|[^|<>\n]{1,40}\|>|<\s*(?:start|end)_of_turn\s*>|\[/?inst\]|<</?sys>>|</?s>\s*</?s>|\bsystem\s*:\s*(?=\S)(?:set|you|the|"
         r"give|rate|ignore|always|override)",
         r"<\s*/?\s*(?:system|instructions?|judge|answer|response|item|prompt|rubric)(?:_\d)?\s*>",
@@ -112,14 +112,14 @@ _PATTERNS = {
         r"(?:^|\n)\W*[-=#*_]{3,}\s*(?:end|begin|start)\s+of\b",
         r"<!--[^>]{0,80}\b(?:judge|score|rating|grade|grader)\b",
     ),
-    "a claim about the grading": (
+    "a claim about earlier grading": (
         r"\b(?:already|previously)\s+(?:been\s+)?(?:graded|scored|rated|verified|marked)\b[^.!?\n]{0,60}(?:\d|\bmaximum\b|\bexperts?\b)",
         r"\bprevious\s+(?:rating|score|grade)\s+(?:of\b|was\b)",
         r"\b(?:test|check)\s+of\s+the\s+(?:grading|evaluation|scoring|judging)\s+(?:system|pipeline|model)\b",
         r"\bcalibration\s+(?:item|sample|set|example)\b|\bgold\s+(?:score|rating|label)\b",
         r"\bverified\s+by\s+experts?\b[^.!?\n]{0,60}\b(?:rating|score|grade)\b",
     ),
-    "an order in another language": (
+    "an instruction in another language": (
         r"\bignorier\w*\b[^.!?\n]{0,40}\b(?:anweisung|anleitung|vorgabe|kriteri|bewertungs)\w*|\bbestnote\b"
         r"|\b(?:h\u00f6chst|maximal)\w*\s+(?:punkt|note|bewertung|wertung)\w*|\bbewert\w*\s+diese\b[^.!?\n]{0,30}\bmit\b"
         r"|\bgesamtbewertung\s*:",
@@ -153,7 +153,7 @@ def _compiled() -> dict[str, re.Pattern[str]]:
     }
 
 
-HIDDEN = "text that is not seen"
+HIDDEN = "invisible text"
 RULES = (*_PATTERNS, HIDDEN)
 """Names of the rules that detect injections."""
 

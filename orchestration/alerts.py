@@ -41,13 +41,13 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
     "judge failed": ("error", "Fix the server, file or limit that the message names; fits omit this judge until then."),
     "scores failed": ("error", "See `care status`; `care run` asks the judge again about the items without a score."),
-    "fit failed": ("error", "Correct what the message names and run `care run`; until then pages show the former fit."),
-    "page failed": ("error", "Correct what the message names and run `care run`; until then the former page remains."),
-    "run failed": ("error", "Correct what the message names, then run `care run`."),
-    "held back": ("warning", "See `care fits diff`; accept the new fit, or correct what its checks name."),
+    "fit failed": ("error", "Fix the problem in the message and run `care run`; until then pages show the former fit."),
+    "page failed": ("error", "Fix the problem in the message and run `care run`; until then the former page remains."),
+    "run failed": ("error", "Fix the problem in the message, then run `care run`."),
+    "held back": ("warning", "See `care fits diff`; accept the new fit, or correct the inputs that its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the published fit until then."),
     "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
-    "experiment failed": ("warning", "Correct what the message names; fits do not depend on experiments."),
+    "experiment failed": ("warning", "Fix the problem in the message; fits do not depend on experiments."),
 }
 """Severity and default advice for each kind of alert."""
 

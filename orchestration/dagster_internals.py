@@ -45,7 +45,7 @@ def sqlite_storages() -> tuple[Any, Any, Any]:
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
     """Return the function that an asset's decorator wraps.
 
-    Mounting with a key prefix renames the asset's step, so it needs this function. No upstream issue is known.
+    ``mounted`` builds a renamed asset from this function, for workspaces with a key prefix. There is no upstream issue.
     """
     compute: Any = asset.op.compute_fn
     return compute.decorated_fn

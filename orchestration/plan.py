@@ -151,7 +151,7 @@ class Cursor:
     run_began : float or None
         Start of the last nightly run; partitions that failed before this time may be requested once more.
     at_work : bool
-        Whether that nightly run still had partitions to request or in progress.
+        Whether that nightly run had not ended: partitions were in progress, or still had to be requested.
     most : int
         Largest number of requests for the same version of a partition.
     """

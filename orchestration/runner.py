@@ -163,14 +163,14 @@ def _steps(
     Repeat the partitions of killed runs (``lost``), and the fits that a failed run wrote without an event in Dagster.
     """
     tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
-    left = _requested([key for key in lost if key[1] is not None], "the run that was to materialise it was killed")
+    left = _requested([key for key in lost if key[1] is not None], "an earlier run of this partition was killed")
     for _ in range(_MOST_STEPS):
         outcome.known = states(workspace)
         stale = find_stale(workspace, outcome.known, canaries=True)
         unreported = {key for key in outcome.failures.keys() - stale.keys() - repeated if key[0] in FIT}
         repeated |= unreported
         tried.forget(unreported)
-        left |= _requested(unreported, "its run failed after it was written")
+        left |= _requested(unreported, "a run stored the result and then failed")
         stale = left | stale
         wanted = first or {key: one for key, one in stale.items() if wants(one, assets)}
         asked = tried.request(workspace, wanted, () if first else partitions_under_way(instance))

@@ -1,9 +1,9 @@
 """Connections to the DuckDB database of a workspace, and checks of the schema version.
 
-DuckDB allows one writing process or several reading processes, and refuses any other process at once. Connections are
-therefore short, and this module waits until another process releases its lock. Ray and Dask workers never open the
-database. It can be rebuilt from the parts. If DuckDB finds the file damaged, CARE writes a marker file, and no process
-uses the database until it has been rebuilt.
+DuckDB allows one writing process or several reading processes, and refuses any other process without waiting.
+Connections are therefore short, and this module waits until another process releases its lock. Ray and Dask workers
+never open the database. CARE can rebuild it from the parts. If DuckDB finds the file damaged, CARE writes a marker
+file, and no process uses the database until it has been rebuilt.
 """
 
 from __future__ import annotations

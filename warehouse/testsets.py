@@ -384,8 +384,8 @@ class TestsetSpec(_Declared):
     def unverified(self) -> str | None:
         """Return a warning if the source's column names still need verification; otherwise return None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
-            checked = self.source.checked or "not compared with the data"
-            return f"column names of {self.source.dataset}: {checked}; compare them, then set source.verified: true"
+            columns, remedy = f"the columns of {self.source.dataset} are not verified", "then set source.verified: true"
+            return f"{columns}; compare them with the data, {remedy} (so far: {self.source.checked or 'not compared'})"
         return None
 
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:

@@ -133,7 +133,7 @@ def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
 
 
 def _best_rows(numbers: PaperNumbers, label: str, choose: Callable[..., str] = min) -> list[str]:
-    """Return the row with the lowest number in each column, or the highest number if ``choose`` is ``max``."""
+    """Name, for each column, the row with the lowest number or, if ``choose`` is ``max``, with the highest."""
     table = numbers.table(label)
     columns = next(iter(table.values()))
     return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]

@@ -19,7 +19,7 @@ CHECKS = {
     "certificate": "The optimisation of the structure has converged.",
     "quality": "The recommended aggregate has the same direction as in the published fit.",
     "drift": "Distribution and order of the recommended aggregate are as in the published fit.",
-    "gold_leakage": "No judge's scores equal the gold label, unless care.yaml declares the judge.",
+    "gold_leakage": "No judge's scores equal the gold label, except for judges in `review.declared` of care.yaml.",
     "duplicate_items": "The share of items that repeat another item's texts has not risen.",
 }
 """Description of each check, by name."""

@@ -115,9 +115,7 @@ class SystemsDocument:
         """Warning about the bias of differences without labels; empty if labels correct the differences."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
-        caution = (
-            "Labels do not correct these differences, which include every bias about a system that the judges share."
-        )
+        caution = "Labels do not correct these differences, so they include the judges' shared biases for a system."
         if self.kind != LOG_ODDS:
             return caution
         return (

@@ -13,7 +13,7 @@ from assets.workspace import Workspace
             "night",
             group_name="state",
             kinds={"duckdb"},
-            description="Number of stale partitions; the nightly schedule materialises it.",
+            description="Number of stale partitions when a nightly run begins.",
             code_version="1",
         )
     ],

@@ -164,7 +164,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     versions, this = list(_versions_too(workspace, spec, item_id)), UnderWay(spec, item_id)
     known = any(_rows_of(workspace, name, items, remove=False).total() for name, items in versions)
     if not known and under_way != this and forgotten_key(spec, item_id) not in workspace.forgotten_items():
-        raise InputError(f"test set {spec!r} has no item {item_id!r} and no scores of such an item; check the item id")
+        raise InputError(f"test set {spec!r} has neither an item {item_id!r} nor scores for this id; check the id")
     if under_way is not None and under_way != this:
         finish_forgetting(workspace)
     write_document(_promise(workspace), document_of(this))

@@ -45,8 +45,8 @@ class LabelEffect:
         """Describe the effect of the labels, and the expected effect of ten more labels."""
         return (
             f"{counted(self.labels, 'label')} changed {self.moved} of the top {counted(self.top, 'item')} (rank "
-            f"correlation with the estimate without labels: {self.correlation:.2f}); ten more would probably change "
-            f"about {self.next_moved:.0f}"
+            f"correlation with the estimate without labels: {self.correlation:.2f}); ten more labels would probably "
+            f"change about {self.next_moved:.0f}"
         )
 
 

@@ -76,7 +76,7 @@ def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_thes
 
 @dataclass(frozen=True)
 class _Grid:
-    """Grid of intercepts (C,) at the ``centre`` of the scores, and grid of slopes (B,)."""
+    """Grid of intercepts (C,) and slopes (B,) of logistic regressions on the scores minus ``centre``."""
 
     intercepts: Array
     slopes: Array

@@ -75,7 +75,7 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
     if coverage.few:
         message = (
             f"{coverage.few:,} of {counted(coverage.items, 'item')} {'has' if coverage.few == 1 else 'have'} fewer "
-            f"than {MIN_SCORES} scores, and an estimate of such an item is little more than its mean score. Add more "
+            f"than {MIN_SCORES} scores, and with so few scores an estimate is little more than their mean. Add more "
             "judges."
         )
         reasons.append(Reason("few scores" if coverage.mostly_few else "missing scores", message))

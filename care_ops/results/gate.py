@@ -57,9 +57,9 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     ------
     InputError
         The systems are the same, one system has no items, no pair has both systems, the margin is negative or exceeds
-        every possible difference, or ``rates_at_looks`` raises the error.
+        every possible difference, or ``rates_at_looks`` refuses the labels.
     TooFewLabelsError
-        A system, or the common pairs, have fewer than ``MIN_LABELS``.
+        A system has fewer than ``MIN_LABELS`` labels, or the common pairs of ``Duels`` have fewer.
     """
     if isinstance(given, Duels):
         _check_the_two(new, old, margin, 1.0)

@@ -108,7 +108,7 @@ class GateAdvice:
 
     @property
     def remedy(self) -> str:
-        """Number of further labels that would decide, or a note that too few items are left; else empty."""
+        """Text with the number of labels that would decide, or that no labels would; empty if none are needed."""
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:

@@ -178,7 +178,7 @@ def _trend(facts: FitFacts) -> Reason:
 
 
 def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
-    """Return every reason of a fit, the most important one first."""
+    """Return all reasons for the verdict on a fit, the most important one first."""
     why = refused(facts)
     reasons = [] if why is None else [Reason("failure", why)]
     coverage = [] if facts.coverage is None else coverage_reasons(facts.coverage)
@@ -282,7 +282,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     if facts.asks_for_order and not settled and first != _trend(facts):
         reasons.append(_trend(facts))
     if facts.blind and not settled:
-        message = "No text of the items is known, so CARE cannot check whether judges reward longer answers."
+        message = "The items have no texts, so CARE cannot check whether judges reward longer answers."
         detail = "Add the texts of the items with `--items`, or to the items of the test set."
         reasons.append(Reason("followed", message, detail=detail))
     if facts.always_left is not None:

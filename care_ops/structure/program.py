@@ -208,7 +208,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def _shrink_psd(a: Array, threshold: float) -> Array:
-    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone; read the lower triangle."""
+    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone, from the lower triangle."""
     values, vectors, failed = dsyevd(a)
     if failed:
         raise FitError("structure: an eigenvalue computation did not converge; check that the scores are finite")

@@ -251,7 +251,7 @@ class Endpoint:
                 raise ValueError
         except ValueError:
             raise JudgeError(
-                f"judge {name!r}: base_url {engine.where!r} is not a URL; write https://HOST/v1 in its file"
+                f"judge {name!r}: base_url {engine.where!r} is not a URL; write base_url: https://HOST/v1"
             ) from None
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
         self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))

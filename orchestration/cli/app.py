@@ -34,7 +34,7 @@ def _print_version(wanted: bool) -> None:
 
 app = Commands(
     name="care",
-    help="One trustworthy score per item out of many biased judges.",
+    help="Turn the scores of many biased LLM judges into one score per item.",
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -55,7 +55,7 @@ for command in (daemon, backup, restore, gc, forget):
 app.add_typer(admin, name="admin", rich_help_panel=ADMINISTER)
 
 _FIRST = """\
-One trustworthy score per item out of many biased judges.
+Turn the scores of many biased LLM judges into one score per item.
 
   care fit scores.csv --items items.csv     one score per item, and whether you can trust it
   care label --items items.csv              label a few answers, if scores cannot decide

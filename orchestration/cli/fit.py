@@ -102,7 +102,7 @@ def fit(
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder, table, config), watch)
     if other := write_files(result, folder):
-        notice = f"its labels of {len(other)} item(s), such as {other[0]!r}, differ from this fit's labels"
+        notice = f"{len(other)} of its labels (the first is of item {other[0]!r}) do not match this fit's labels"
         errors.print(f"{folder / TO_LABEL} is unchanged: {notice}; correct the labels in this file", style="yellow")
     effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, show, watching
 from orchestration.cli.pin import pin
@@ -96,7 +96,7 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     for judge, text in files.items():
         if judge not in existing:
             (folder / f"{judge}.yaml").write_text(text, encoding="utf-8")
-    console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}")
+    console.print(f"wrote {counted(len(files) - len(existing), 'judge file')} to {folder}")
     if existing:
         console.print(f"unchanged, because they exist: {', '.join(existing)}")
 

@@ -15,7 +15,7 @@ from orchestration.cli.output import Root, console, show
 def gc(
     workspace: Root = Path(),
     yes: Annotated[
-        bool, typer.Option("--yes", help="Delete what is listed; without this option nothing is deleted.")
+        bool, typer.Option("--yes", help="Delete the listed files; without this option nothing is deleted.")
     ] = False,
     versions: Annotated[
         int, typer.Option("--fit-versions", help="Number of latest fits to keep for each test set.", min=1)

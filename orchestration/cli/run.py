@@ -48,7 +48,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the requests to judges, their cost and time, without sending any.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what is materialised and why.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print materialised assets, with reasons.")] = False,
     json: Json = False,
     why: Why = False,
 ) -> None:

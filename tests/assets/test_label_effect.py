@@ -29,7 +29,7 @@ def test_labels_change_the_top_items_under_a_shared_bias_and_later_labels_change
     assert (effect.labels, effect.top, effect.moved) == (40, 20, len(best[1] - best[0]))
     assert effect.moved > effect.next_moved
     assert effect.correlation < 0.8
-    for part in ("40 labels changed", f"{effect.moved} of the top 20", "ten more would probably change"):
+    for part in ("40 labels changed", f"{effect.moved} of the top 20", "ten more labels would probably change"):
         assert part in effect.sentence()
 
 

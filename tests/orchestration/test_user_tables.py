@@ -110,7 +110,7 @@ def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
     printed = output_with_verdict(care("fit", table, "--intervals", 0), here / "all-fit")
     assert f"response is '{columns[1]}'" in printed
     assert "number of words" in printed
-    unseen = re.compile("without texts|No text of the items is known")  # where it is clear, and where not
+    unseen = re.compile("without texts|The items have no texts")  # where it is clear, and where not
     assert not unseen.search(printed)
     assert unseen.search(output_with_verdict(care("fit", scores, "--intervals", 0, "--out", "unseen"), here / "unseen"))
     separate = output_with_verdict(care("fit", scores, "--items", texts, "--intervals", 0), here / "scores-fit")
