@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assets.report.staleness import Partition
     from assets.workspace import Workspace
 
-judges = Commands(help="Write, pin, test, retest and report judges.", no_args_is_help=True)
+judges = Commands(help="Write, pin, test and retest judges; report their agreement with people.", no_args_is_help=True)
 
 
 @judges.command("new")

@@ -271,7 +271,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
             "note": row.failure or "; ".join(notes),
         }
 
-    show([printed(row) for row in rows], "What `care run` would ask", as_json=False)
+    show([printed(row) for row in rows], "Requests that `care run` would send", as_json=False)
     if not any(row.questions or row.given_up or row.failure for row in rows):
         console.print("all these scores are recorded: `care run` reads them and asks no judge")
         return
