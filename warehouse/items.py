@@ -58,16 +58,23 @@ def units_of(declared: Iterable[str | None], item_ids: Iterable[str]) -> list[st
 _NOT_JUDGED = re.compile("gold|ideal|target|expect|refer|truth|correct|label|prompt|question|instruction", re.I)
 
 
-def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
-    """Return advice if the items have no response, but one metadata column may contain the scored texts; else None."""
+def unnamed_text_column(records: Sequence[ItemRecord]) -> str | None:
+    """Return the only metadata column that may contain the scored texts, if the items have no response; else None."""
     words: dict[str, list[int]] = {}
     for record in () if any(record.response for record in records) else records[:1000]:
         for name, value in record.metadata.items():
             if isinstance(value, str) and not _NOT_JUDGED.search(name):
                 words.setdefault(name, []).append(len(value.split()))
     columns = [name for name, counts in words.items() if sum(counts) >= 8 * len(counts)]
-    holds = f"if the column {columns[0]!r} holds the texts that were judged" if len(columns) == 1 else None
-    return holds and f"{holds}, rename it to `response`: CARE then checks whether judges reward longer answers"
+    return columns[0] if len(columns) == 1 else None
+
+
+def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
+    """Return advice to rename ``unnamed_text_column``; None if there is no such column."""
+    if (column := unnamed_text_column(records)) is None:
+        return None
+    holds = f"if the column {column!r} holds the texts that were judged"
+    return f"{holds}, rename it to `response`: CARE then checks whether judges reward longer answers"
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:

@@ -40,7 +40,7 @@ from care_ops.results.verdict import PASS_MARK, Reason, Remedies, Step, Verdict,
 from care_ops.scales import RescaledJudge, Scale, on_scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
-from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in, unnamed_text
+from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in, unnamed_text, unnamed_text_column
 from warehouse.sources.columns import perhaps_judges
 from warehouse.sources.reading import Reading
 from warehouse.sources.shapes import system_columns
@@ -219,8 +219,8 @@ def _guessed_scales(table: ScoreTable) -> list[Reason]:
 
 def _perhaps_judges(table: ScoreTable) -> list[Reason]:
     left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
-    of_items = f"{unnamed_text(table.records)} {[[*read.columns.values()] for read in table.readings[1:]]}"
-    named = [f"{x.column!r} ({x.why.partition(';')[0]})" for x in left_out if repr(x.column) not in of_items]
+    used = {unnamed_text_column(table.records)}.union(*(read.columns.values() for read in table.readings[1:]))
+    named = [f"{x.column!r} ({x.why.partition(';')[0]})" for x in left_out if x.column not in used]
     detail = "If such a column is a judge, write its scores as numbers."
     return [Reason("no judge", f"Columns left out: {listed(named)}.", detail=detail)] if named else []
 
