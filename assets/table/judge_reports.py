@@ -136,8 +136,10 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
 
 def cut_of(scores: Array) -> float | None:
     """Return the cut that a judge's scores imply: they have two values, or are preferences of pairs with ties."""
-    values = np.unique(scores[~np.isnan(scores)])
-    return float(values.mean()) if len(values) == 2 or values.tolist() == [0.0, _TIE, 1.0] else None
+    low, high = np.fmin.reduce(scores, initial=np.inf), np.fmax.reduce(scores, initial=-np.inf)
+    between = scores[(low < scores) & (scores < high)]  # without sorting: a table may have millions of scores
+    is_tied_pair = (low, high) == (0.0, 1.0) and bool((between == _TIE).all())
+    return float((low + high) / 2) if low < high and (not len(between) or is_tied_pair) else None
 
 
 def sentences(report: JudgeReport) -> list[str]:
