@@ -14,7 +14,7 @@ from orchestration.cli import tables
 from orchestration.cli.output import console
 
 _RECORDED_YAML = """\
-# Every setting has a default. `care init FOLDER --template empty` writes a file that explains each setting.
+# Every setting has a default. `care init example --template empty` writes a file that explains each setting.
 data: data
 """
 
