@@ -11,6 +11,7 @@ from care_eval.table import Columns, as_table, in_python, refuse_unknown
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision
 from care_ops.results.rates import Rates
+from care_ops.scales import Scale
 from warehouse.sources.files import ignore_reading
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions
@@ -30,7 +31,7 @@ class RateOptions(RatingOptions, total=False):
         systems: a high score or label prefers the left system, and a rate is the share of wins.
     fit_labels : path, frame or mapping item -> label
         Labels that the fit uses, on items without an entry in ``labels``.
-    judges, item, judge, score, drop :
+    judges, item, judge, score, drop, scale, scales :
         See ``fit``.
     """
 
@@ -43,6 +44,8 @@ class RateOptions(RatingOptions, total=False):
     judge: str | Sequence[str] | None
     score: str | None
     drop: str | Sequence[str] | None
+    scale: Scale | None
+    scales: Mapping[str, Scale] | None
 
 
 @in_python
@@ -112,7 +115,8 @@ def _read(scores: TableSource | Columns, labels: Any, options: RateOptions) -> t
         options.get("item"), names_of(options.get("judge")), options.get("score"), names_of(options.get("drop"))
     )
     tables = as_table(scores, "scores"), as_table(options.get("items"), "items")
-    inputs = TableInputs(*tables, options.get("judges"), options.get("fit_labels"))
+    given = options.get("judges"), options.get("fit_labels"), options.get("scale"), options.get("scales")
+    inputs = TableInputs(*tables, *given)
     systems, drawn = names_of(options.get("system")), options.get("drawn")
     return read_rated_table(inputs, labels, columns, ReadingOptions(), ignore_reading, drawn=drawn, systems=systems)
 

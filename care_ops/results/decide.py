@@ -1,5 +1,6 @@
 """Verdict on a fit, decided from the facts of the fit and from changes since the fit was built."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -63,7 +64,10 @@ def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Ver
     reasons = [*first, *stale, *status.notes, *fit_reasons]
     reasons.sort(key=lambda reason: reason.topic != "lost scores")
     version, made_at = (None, None) if facts is None else (facts.fit_version, facts.made_at)
-    return Verdict(state, sentence, tuple(reasons), _steps(state, sentence, facts, remedies), version, made_at)
+    steps = _steps(state, sentence, facts, remedies)
+    if facts is not None and state not in ("failed", "stale"):
+        steps = (*_about_reversed_judges(facts), *steps)
+    return Verdict(state, sentence, tuple(reasons), steps, version, made_at)
 
 
 def _blocked(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
@@ -127,6 +131,12 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
         )
         return remedies.use, name, _after("To be more certain,", remedies.label)
     return (remedies.use,)
+
+
+def _about_reversed_judges(facts: FitFacts) -> list[Step]:
+    """Return the step that declares the reversed scale of a judge, if there is such a judge."""
+    ask = "If a low score of {0} is good, declare it with `--scale {1}=HIGHEST:LOWEST` (`scales` in Python and in a "
+    return [Step(f"{ask}test set), and fit again.".format(x, shlex.quote(x))) for x in facts.reversed_judges[:1]]
 
 
 def _after(words: str, step: Step) -> Step:

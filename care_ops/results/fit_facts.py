@@ -24,6 +24,9 @@ MOVED = 0.9996
 """Minimum rank correlation between the estimates with and without an effect; below it, the removal matters. Kendall's
 tau may then differ by .01, (2 (1 - r))^1/2 * .6 * 2 / pi, if the truth correlates by .6 with one of the estimates."""
 
+REVERSED = -0.2
+"""Maximum agreement with the other judges at which a judge of weight 0 is reported as reversed."""
+
 CONTRADICTED = 0.7
 """Minimum correlation between the estimates with and without labels; below it, labels contradict a clear panel."""
 
@@ -177,6 +180,12 @@ class FitFacts(CareSummary):
         """Whether labels reverse the estimate, or change it much on a panel without concerns."""
         lowest = 0.0 if self.concerns else CONTRADICTED
         return self.labels is not None and self.labels.turned < lowest and "opposed" not in self.concerns
+
+    @property
+    def reversed_judges(self) -> tuple[str, ...]:
+        """Judges of weight 0 that rank the items in the reverse order of the other judges."""
+        agreement = {judge.judge: judge.agreement or 0.0 for judge in self.judges}
+        return tuple(name for name in self.weak if agreement[name] <= REVERSED)
 
     @property
     def admitted(self) -> list[str]:

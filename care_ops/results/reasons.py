@@ -1,6 +1,5 @@
 """State of a fit, and reasons for it: sentences, with the numbers in the details."""
 
-import shlex
 from collections.abc import Sequence
 
 from care_ops.admission import why_left_out
@@ -26,9 +25,6 @@ _FEATURES_IN_WORDS = {
 }
 _UNCHANGED = 0.98
 """Minimum correlation between the estimates with and without labels at which labels agree with a clear panel."""
-
-_REVERSED = -0.2
-"""Maximum agreement with the other judges at which a judge of weight 0 is reported as reversed."""
 
 _NAMED = 4
 """Maximum number of judges that a sentence names; the detail names all judges."""
@@ -220,14 +216,12 @@ def _unusual_judges(facts: FitFacts) -> list[tuple[str, Reason]]:
     for names in facts.duplicates:
         message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
         found.append(("duplicates", Reason("duplicates", message, names)))
-    agreement = {judge.judge: judge.agreement or 0.0 for judge in facts.judges}
-    in_reverse = tuple(name for name in facts.weak if agreement[name] <= _REVERSED)
+    in_reverse = facts.reversed_judges
     unrelated = tuple(name for name in facts.weak if name not in in_reverse)
     weight = "the weight is 0" if facts.labels is None else "without labels the weight would be 0"
     if in_reverse:
         message = f"{listed(in_reverse, _NAMED)}: the ranking is the reverse of the other judges'; {weight}."
-        detail = f"If a low score is good, declare it: `--scale {shlex.quote(in_reverse[0])}=HIGHEST:LOWEST`."
-        found.append(("reversed", Reason("weak judges", f"{message} {detail}", in_reverse)))
+        found.append(("reversed", Reason("weak judges", message, in_reverse)))
     if unrelated:
         agree = "agrees" if len(unrelated) == 1 else "agree"
         message = f"{listed(unrelated, _NAMED)} {agree} with no other judge; {weight}."
@@ -330,7 +324,7 @@ def _by_labels(facts: FitFacts) -> list[Reason]:
     elif evidence.labels < LABELS_TO_SETTLE:
         message = f"{number} cannot decide; at least {LABELS_TO_SETTLE} are needed."
     elif not facts.concerns and evidence.turned >= _UNCHANGED:
-        message = f"{number} do not contradict the judges."
+        message = f"{number} leave the estimate nearly unchanged."
     elif not evidence.settles:
         message += " Add labels."
     return [Reason("condition" if is_unrelated else "labels", message)]

@@ -50,7 +50,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the verdict and the ag
 
 _WEIGHTS_SHOWN = 12
 
-_OF_A_REPORT = {"scores", "items", "judges", *tables.OF_FILES}
+_OF_A_REPORT = {"scores", "items", "judges", "scale", *tables.OF_FILES}
 """Parameters that ``care fit`` and ``care judges report`` share."""
 
 

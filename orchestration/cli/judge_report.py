@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assets.table.reading import TableInputs
 from care_ops.errors import InputError, counted
 from orchestration.cli import rate, tables
 from orchestration.cli.output import Json, console, errors, show
@@ -40,6 +41,7 @@ def judge_report(
     cut: Cut = None,
     workspace: rate.Folder = None,
     judges: tables.Judges = None,
+    scale: tables.Scale = None,
     fit_labels: rate.FitLabels = None,
     bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
@@ -63,12 +65,12 @@ def judge_report(
         )
     bar = DEFAULT_BAR if bar is None else bar
     if workspace is not None:
-        tables.refuse_given(rate.OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
+        tables.refuse_given(rate.OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
         table, given, config = rate.of_workspace(workspace, str(scores), labels, drawn, None, rates=False)
         config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
     else:
-        of_fit = judges, fit_labels
-        table, given, config = rate.read_with_labels(scores, labels, drawn, items, None, *of_fit, form, cut)
+        inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
+        table, given, config = rate.read_with_labels(inputs, labels, drawn, None, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
         errors.print(f"{counted(found.ties, 'tie')} left out: the report uses only labels that prefer one answer")

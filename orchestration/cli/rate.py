@@ -67,6 +67,7 @@ def rate(
     system: tables.System = None,
     workspace: Folder = None,
     judges: tables.Judges = None,
+    scale: tables.Scale = None,
     fit_labels: FitLabels = None,
     population: Annotated[bool, typer.Option("--population", help="Estimate rates for future items.")] = False,
     width: Annotated[float | None, typer.Option(help="Also print the number of labels for +- this value.")] = None,
@@ -88,13 +89,14 @@ def rate(
     if sequential and width is not None:
         raise InputError("--width applies only to intervals for one look; leave out either --width or --sequential")
     if workspace is not None:
-        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
+        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
         if labels is None:
             _compare(workspace, str(scores), system, as_json=json)
             return
         table, given, config = of_workspace(workspace, str(scores), labels, drawn, system)
     else:
-        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
+        inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
+        table, given, config = read_with_labels(inputs, labels, drawn, system, form)
     _print_checks(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
     options["population"] = population
@@ -143,6 +145,7 @@ def gate(
         typer.Option(help="Fit version (`care fits list TESTSET`); its labels and judges must be unchanged."),
     ] = None,
     judges: tables.Judges = None,
+    scale: tables.Scale = None,
     fit_labels: FitLabels = None,
     level: Level = 0.9,
     sequential: Sequential = False,
@@ -157,12 +160,13 @@ def gate(
     from care_ops.results.gate import TooFewLabelsError
 
     if workspace is not None:
-        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
+        tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
         table, given, config = of_workspace(workspace, str(scores), labels, drawn, system, against_fit, gate=True)
     elif labels is None or not system or against_fit is not None:
         raise InputError("without --workspace, give --labels and --system, and leave out --against-fit")
     else:
-        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
+        inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
+        table, given, config = read_with_labels(inputs, labels, drawn, system, form)
     _print_checks(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds, "pass_k": pass_k}
     try:
@@ -262,13 +266,10 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, fit_version: 
 
 
 def read_with_labels(
-    scores: Path,
+    inputs: TableInputs,
     labels: Path | None,
     drawn: Drawn,
-    items: Path | None,
     system: list[str] | None,
-    judges: Path | None,
-    fit_labels: Path | None,
     form: tables.Form,
     cut: float | None = None,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
@@ -277,7 +278,6 @@ def read_with_labels(
 
     if labels is None:
         raise InputError("there are no labels to compare with; give --labels, a table with item_id and label")
-    inputs = TableInputs(scores, items, judges, fit_labels)
     how = form.columns, form.reading, tables.print_reading
     return read_rated_table(inputs, labels, *how, drawn=drawn, systems=system or (), cut=cut)
 

@@ -22,6 +22,7 @@ JUDGES = tuple(JudgeFacts(name, admitted=True) for name in "abcd")
 CLEAR = FitFacts("e1", "2026-11-22T03:15:00+00:00", 60, JUDGES, effective_judges=2.3)
 AMBIGUOUS = replace(CLEAR, concerns=("two groups",), second_factor=0.4, groups=(("a", "b"), ("c", "d")))
 LABELS = LabelEvidence(12, 0.97, 0.03)
+REVERSED = replace(CLEAR, weak=("a",), judges=(replace(JUDGES[0], agreement=-0.2), *JUDGES[1:]))
 REMOVED = replace(CLEAR, feature="words", removed=("words",), kept=Changed(0.95, 9, 2, 6))
 
 
@@ -223,6 +224,7 @@ def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
     ("facts", "steps"),
     [
         (replace(CLEAR, labels=replace(LABELS, labels=60)), ["Use."]),
+        (replace(REVERSED, labels=replace(LABELS, labels=60)), ["If a low score of a is good, declare", "Use."]),
         (replace(AMBIGUOUS, labels=LABELS), ["Use."]),
         (replace(CLEAR, judges=JUDGES[:2]), ["Add scores of more judges, then again."]),
         (
@@ -248,7 +250,7 @@ def test_the_first_steps_end_at_the_first_command(commands, shown):
     assert Verdict("clear", "Good.", next_steps=steps).first_steps == steps[:shown]
 
 
-@pytest.mark.parametrize(("count", "detail", "hidden"), [(4, "", 0), (5, "", 1), (7, "", 3), (4, "More.", 1)])
+@pytest.mark.parametrize(("count", "detail", "hidden"), [(5, "", 0), (6, "", 1), (8, "", 3), (5, "More.", 1)])
 def test_hidden_reasons_are_counted(count, detail, hidden):
     """The detail of the headline's sentence counts as hidden, too."""
     others = tuple(Reason("labels", f"Reason {k}.") for k in range(count))
@@ -256,7 +258,7 @@ def test_hidden_reasons_are_counted(count, detail, hidden):
     written = [line for line in verdict.lines() if "more: --why" in line]
     assert written == ([f"  ({hidden} more: --why, or the page)"] if hidden else [])
     assert "more: --why" not in "".join(verdict.lines(everything=True))
-    assert len(verdict.first_reasons) == min(count, 4)
+    assert len(verdict.first_reasons) == min(count, 5)
 
 
 def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
@@ -275,10 +277,9 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
         (replace(CLEAR, weak=("a",)), "weak judges", "a agrees with no other judge; the weight is 0."),
         (replace(CLEAR, weak=("a", "b")), "weak judges", "a, b agree with no other judge; the weight is 0."),
         (
-            replace(CLEAR, weak=("a",), judges=(replace(JUDGES[0], agreement=-0.2), *JUDGES[1:])),
+            REVERSED,
             "weak judges",
-            "a: the ranking is the reverse of the other judges'; the weight is 0. If a low score is good, declare it: "
-            "`--scale a=HIGHEST:LOWEST`.",
+            "a: the ranking is the reverse of the other judges'; the weight is 0.",
         ),
         (followed(0.5), "condition", "The estimate follows the number of emoji"),
         (followed(-0.5), "condition", "The estimate follows the number of emoji"),
@@ -289,7 +290,11 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
         (followed(0.5, correlation=-0.5), "condition", "The estimate follows"),
         (followed(0.9, correlation=0.49), "condition", None),
         (replace(followed(0.9), concerns=("feature",), feature="words"), "condition", None),
-        (replace(CLEAR, labels=replace(LABELS, turned=0.98)), "labels", "12 labels do not contradict the judges."),
+        (
+            replace(CLEAR, labels=replace(LABELS, turned=0.98)),
+            "labels",
+            "12 labels leave the estimate",
+        ),
         (replace(CLEAR, labels=replace(LABELS, turned=0.97)), "labels", "with a probability of 97 %"),
         (replace(CLEAR, labels=replace(LABELS, labels=9)), "labels", "9 labels cannot decide"),
         (replace(AMBIGUOUS, labels=LABELS), "labels", "expected gain is +0.030 in Kendall's tau."),

@@ -98,3 +98,13 @@ def test_conversations_in_a_table_of_scores_are_texts_of_the_items(tmp_path):
     assert scores.judges == ("gpt", "claude", "qwen")
     assert records[0].response == split_answer(OPENAI)[1]
     assert reading.columns["response"] == "messages"
+
+
+def test_a_text_that_is_the_same_in_all_rows_of_an_item_is_read_from_a_long_table():
+    rows = [("x", "a", "Oslo", "Bergen"), ("x", "b", "Oslo", "fine"), ("y", "a", "Bern", "so-so")]
+    table = pd.DataFrame(rows, columns=["item_id", "judge", "answer", "output"]).assign(score=[1, 2, 3])
+    readings = []
+    read_scores(table, report=readings.append)
+    records, reading = texts_in_scores(table, readings[0])
+    assert {record.item_id: record.response for record in records} == {"x": "Oslo", "y": "Bern"}
+    assert "output" in [left.column for left in reading.left_out]  # each judge wrote its own

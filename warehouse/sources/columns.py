@@ -196,6 +196,12 @@ def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) 
     return {role: names[0] for role, names in texts.items() if len(names) == 1}
 
 
+def names_text(name: str) -> bool:
+    """Return whether a column name is a usual name of an item's text."""
+    usual = (*_TEXTS, *(side for pair in _PAIRS for side in pair))
+    return is_called(name, usual) or any(pattern.fullmatch(plain(name)) for pattern in _MORE_TEXTS.values())
+
+
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
     """Determine from the column names whether a table of scores is long or wide.
 

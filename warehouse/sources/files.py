@@ -5,7 +5,7 @@ and calls ``report`` with a record of the roles.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -34,6 +34,7 @@ from warehouse.sources.columns import (
     judge_columns,
     more_texts,
     named,
+    names_text,
     needed,
     score_layout,
     split_item,
@@ -203,11 +204,15 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """Read items from the text columns of a wide score table; return the items and the updated ``reading``."""
-    texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
-    if reading.layout != "wide" or not texts:
+    """Read items from the text columns of a score table; return the items and the updated ``reading``."""
+    is_long, drop = reading.layout == "long", list[str]()
+    texts = {x.column for x in reading.left_out if (names_text(x.column) if is_long else x.why == HOLDS_TEXT)}
+    if not texts:
         return [], reading
-    drop = [*reading.judges, *(left.column for left in reading.left_out if left.column not in texts)]
+    if is_long:
+        source = _row_per_item(source, reading.columns["item"], texts, options)
+    else:
+        drop = [*reading.judges, *(left.column for left in reading.left_out if left.column not in texts)]
     columns, taken = ItemColumns(item_id=reading.columns["item"]), list[Reading]()
     records = read_items(source, columns, drop=drop, options=options, report=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
@@ -215,6 +220,21 @@ def texts_in_scores(
         return (records, reading.noting([remedy])) if (remedy := unnamed_text(records)) else ([], reading)
     left_out = tuple(left for left in reading.left_out if left.column not in found.values())
     return records, replace(reading, columns={**reading.columns, **found}, left_out=left_out)
+
+
+def _row_per_item(source: TableSource, item: str, texts: Set[str], options: ReadingOptions) -> InputTable:
+    """Read one row per item from a long score table, with the texts that are the same in all rows of an item."""
+    parts = item.split(",")
+    wanted = WantedColumns(frozenset(parts), texts.union(parts))
+    input_table = read_input_table(source, lambda _: wanted, options)
+    table = input_table.table
+
+    def rows(*columns: str) -> pa.Table:
+        return table.group_by([*parts, *columns], use_threads=False).aggregate([])
+
+    flat = [x for x in table.column_names if x in texts and not pa.types.is_nested(table.field(x).type)]
+    items = len(rows())
+    return replace(input_table, table=rows(*(text for text in flat if len(rows(text)) == items)))
 
 
 class LabelCells(NamedTuple):
