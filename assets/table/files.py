@@ -61,7 +61,7 @@ def fit_document(result: TableFit) -> dict[str, Any]:
     """Return the content of fit.json: all results except the values of single items and the judge weights."""
     fit, page = result.fit, result.page
     return {
-        "verdict": asdict(result.verdict),
+        "verdict": {"headline": result.verdict.headline, **asdict(result.verdict)},
         "provenance": page.provenance,
         "failures": page.failures,
         "judges": [asdict(check) for check in page.checks],

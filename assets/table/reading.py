@@ -126,7 +126,9 @@ def _with_families(
     unknown = [judge for judge in families if judge not in matrix.judges]
     if unknown:
         where = _place(source, "families")
-        raise InputError(f"{where}: judge {unknown[0]!r} has no scores; use one of {listed(matrix.judges)}")
+        raise InputError(
+            f"{where}: judge {unknown[0]!r} has no scores; remove the row, or use one of {listed(matrix.judges)}"
+        )
     return ScoreMatrix(matrix.values, matrix.item_ids, matrix.judges, families)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -142,13 +141,13 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
 
 
 def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: bool, everything: bool) -> None:
-    from assets.table.files import PAGE
+    from assets.table.files import PAGE, fit_document
     from assets.table.rows import aggregate_rows, agreement_with_gold, in_words
 
     page = result.page
     rows = aggregate_rows(page)
     if as_json:
-        print_json({"verdict": asdict(result.verdict), "aggregates": rows})
+        print_json({"verdict": fit_document(result)["verdict"], "aggregates": rows})
     elif everything:
         show(in_words(rows), page.title, as_json=False)
     if page.systems.systems and not as_json:

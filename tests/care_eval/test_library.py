@@ -121,7 +121,9 @@ def test_families_and_labels_may_be_dictionaries(wide):
     )
     np.testing.assert_array_equal(given.estimate, frames.estimate)
     assert given.aggregates["care"].labels_used == 20
-    with pytest.raises(care_eval.InputError, match="families: judge 'gemini' has no scores; use one of gpt, claude"):
+    with pytest.raises(
+        care_eval.InputError, match="families: judge 'gemini' has no scores; remove the row, or use one of gpt, claude"
+    ):
         fit(wide, judges={"gemini": "google"})
 
 
