@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 
-from assets.fit.kept import read_fitted
 from assets.fit.stages import recommended
 from assets.results.documents import LOG_ODDS, SystemRecord, SystemsDocument
 from assets.results.gold import aligned
@@ -95,22 +94,15 @@ def usable_labels(item_ids: Sequence[str], labels: FitLabels) -> Array:
     return aligned(item_ids, {i: label for i, label in labels.labels.items() if labels.chance_of(i) is not None})
 
 
-def compared_in(
-    workspace: Workspace, testset: str, columns: tuple[str, ...] = (), *, fits: Mapping[str, str] | None = None
-) -> SystemsDocument:
-    """Compare the systems of a test set by its recommended aggregate.
+def compared_in(workspace: Workspace, testset: str, panel: ScoreMatrix, fits: Mapping[str, str]) -> SystemsDocument:
+    """Compare the systems that a test set declares by the recommended aggregate of its latest fit.
 
-    ``columns`` name the systems, by default ``systems`` of the test set. ``fits`` maps aggregators to fit ids, by
-    default of the latest fits. Raises ``InputError`` if no item has such a column, and ``FitError`` without a fit or
+    ``fits`` maps aggregators to fit ids. Raises ``InputError`` if no item has a declared column, and ``FitError``
     without two systems to compare.
     """
-    panel, latest = read_fitted(workspace.fit_folder(testset))
-    fits = fits or latest.by_aggregator
-    if not fits:
-        raise FitError(f"the systems of test set {testset!r} cannot be compared, because it has no fit; run `care run`")
     name = recommended(fits)
     items = workspace.parts.read_gold(testset)
-    named = workspace.parts.read_systems(testset, workspace.systems_of(testset, columns))
+    named = workspace.parts.read_systems(testset, workspace.systems_of(testset))
     estimate = workspace.fits.read_fit(testset, fits[name]).in_order(items.item_ids).estimate
     fit_labels, config = workspace.labels_of(testset), workspace.fit_config(testset)
     return compare(name, estimate, items, named, fit_labels, panel, config)

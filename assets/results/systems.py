@@ -27,7 +27,7 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         why = "no aggregate" if declared else "the test set declares none"
         return dg.MaterializeResult(metadata={"systems": f"none: {why}"})
     try:
-        compared = compared_in(workspace, testset)
+        compared = compared_in(workspace, testset, panel, fit.by_aggregator)
     except (FitError, InputError) as error:
         folder.write(SystemsDocument(refused=str(error)))
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})

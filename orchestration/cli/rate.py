@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +11,7 @@ import typer
 from assets.table.reading import TableInputs
 from care_ops.errors import InputError, counted
 from orchestration.cli import tables
-from orchestration.cli.output import Json, console, errors, show, show_systems, watching
+from orchestration.cli.output import Json, console, errors, show, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
@@ -33,7 +33,7 @@ Labels = Annotated[
     Path | None,
     typer.Option(
         help="Table with item_id and label; the columns drawn (random or chosen) and probability state how items were "
-        "drawn. With --workspace, a gate uses the test set's labels by default."
+        "drawn. With --workspace, the default is the test set's labels."
     ),
 ]
 Drawn = Annotated[
@@ -79,10 +79,7 @@ def rate(
     *,
     form: tables.Form,
 ) -> None:
-    """Print each system's pass rate or mean label, with an interval, from judges' scores corrected by labels.
-
-    With --workspace and without --labels, print each system's difference from the best system, as on the page.
-    """
+    """Print each system's pass rate or mean label, with an interval, from judges' scores corrected by labels."""
     from assets.table.rating import rate_table, score_variance
     from care_ops.results.rates import KINDS, labels_needed
 
@@ -90,9 +87,6 @@ def rate(
         raise InputError("--width applies only to intervals for one look; leave out either --width or --sequential")
     if workspace is not None:
         tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
-        if labels is None:
-            _compare(workspace, str(scores), system, as_json=json)
-            return
         table, given, config = of_workspace(workspace, str(scores), labels, drawn, system)
     else:
         inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
@@ -187,29 +181,6 @@ def gate(
         console.print(sentence)
     if passes is not True:
         raise typer.Exit(REGRESSION if passes is False else NOT_ENOUGH)
-
-
-def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: bool) -> None:
-    from assets.report.gather import gather
-    from assets.results.comparison import compared_in
-    from orchestration.stores import read_workspace
-
-    loaded, columns = read_workspace(root), tuple(system or ())
-    if not loaded.systems_of(testset, columns):
-        raise InputError(f"test set {testset!r} declares no systems; name their column with --system, or in its file")
-    data, published = gather(loaded, testset), loaded.fits.published(testset)
-    assert data.fit_version is not None  # every test set of a workspace has one
-    if published is None:
-        errors.print(f"these numbers belong to fit {data.fit_version.id}, which is not published", style="yellow")
-    aside = published is not None and published[1].fit_version != data.fit_version.id
-    if columns or aside or not data.systems.systems:  # `compared_in` raises with the reason if nothing can be compared
-        fits = published[1].fits if published is not None else None
-        data = replace(data, systems=compared_in(loaded, testset, columns, fits=fits))
-    compared = data.systems
-    if as_json:
-        show([asdict(comparison) for comparison in compared.comparisons], "", as_json=True)
-    else:
-        show_systems(data, f"{testset}: {compared.kind} by {compared.aggregator}")
 
 
 def of_workspace(
