@@ -25,7 +25,7 @@ R = TypeVar("R")
 _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 """Environment variable with the address of a Dask scheduler."""
 
-WORTH_S = 30.0
+WORTH_S = 20.0
 """Seconds of remaining work from which starting local workers saves time."""
 
 _MOST_PROCESSES = 8

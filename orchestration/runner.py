@@ -58,6 +58,9 @@ from orchestration.plan import (
 _MOST_STEPS = 40
 """Largest number of steps in a ``care run``; about five are needed, and more would only repeat the same work."""
 
+_OF_TESTSETS = ("items", "gold", "scores", *FIT)
+"""Assets whose runs ask no judge and belong to one test set."""
+
 Progress = Callable[[str, int, int], None]
 
 _logger = logging.getLogger(__name__)
@@ -276,14 +279,15 @@ class _Executor:
     def run(self, requests: Sequence[dg.RunRequest], outcome: Outcome) -> Iterator[str]:
         """Execute runs: yield the label of each run, then add the run's result to the outcome.
 
-        Local workers compute fits if this saves time. With a store, this process holds its lease and does all the work.
+        Local workers execute the runs of test sets if this saves time. With a store, this process holds its lease and
+        does all the work.
         """
         workers = self._workspace.workers
         may_spread = workers.are_local and self._workspace.store is None
-        for are_fits, group in groupby(requests, lambda request: _assets(request)[0] in FIT):
+        for is_of_testset, group in groupby(requests, lambda request: _assets(request)[0] in _OF_TESTSETS):
             together = [*group]
             calls = [partial(self, request) for request in together]  # Dask would iterate over a request
-            results = iter((workers.map if are_fits and may_spread else map)(call, calls))
+            results = iter((workers.map if is_of_testset and may_spread else map)(call, calls))
             for request in together:
                 assets, partitions = " > ".join(_assets(request)), {p for _, p in planned_by(request, self._instance)}
                 single = " ".join(filter(None, [assets, *partitions]))

@@ -433,7 +433,7 @@ def test_the_first_screen_names_every_judge_to_check_once():
         "Check these judges: mute (left out); late (left out: misaligned); a, b (duplicates); low, c (weak); d (nearly "
         "the average of the others); other (perhaps wrong rows); upside (perhaps reversed); minus (negative weight)."
     )
-    assert len(verdict.first_reasons) == 4
+    assert len(verdict.first_reasons) == 5
     assert f"Judge 'late' is left out: {shifted}." in "\n".join(verdict.lines(everything=True))
     (one,) = topics(replace(AMBIGUOUS, judges=(*JUDGES, odd[1])), "suspect judge")
     assert one.sentence == f"Judge 'late' is left out: {shifted}."

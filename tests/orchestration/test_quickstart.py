@@ -74,6 +74,7 @@ def first_screens(tables):
         done = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(out), "--intervals", "0", *labels])
         document = json.loads((out / "fit.json").read_text())["verdict"]
         page = (out / "report.html").read_text()
+        headline = document.pop("headline")
         verdict = Verdict(
             **{
                 **document,
@@ -82,7 +83,7 @@ def first_screens(tables):
             }
         )
         first_page = page[: page.index("<!-- end of why -->")]
-        screens[bool(labels)] = [_words(each) for each in (done.output, first_page, json.dumps(document), str(verdict))]
+        screens[bool(labels)] = [_words(each) for each in (done.output, first_page, json.dumps([headline, document]), str(verdict))]
     return screens
 
 
