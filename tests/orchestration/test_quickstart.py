@@ -83,7 +83,8 @@ def first_screens(tables):
             }
         )
         first_page = page[: page.index("<!-- end of why -->")]
-        screens[bool(labels)] = [_words(each) for each in (done.output, first_page, json.dumps([headline, document]), str(verdict))]
+        texts = done.output, first_page, json.dumps([headline, document]), str(verdict)
+        screens[bool(labels)] = [_words(each) for each in texts]
     return screens
 
 
