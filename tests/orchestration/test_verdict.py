@@ -267,7 +267,7 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
 
 
 @pytest.mark.slow
-def test_the_page_says_that_its_tables_describe_an_unpublished_fit(tmp_path):
+def test_the_page_marks_tables_of_an_unpublished_fit(tmp_path):
     """Five of six judges are reversed; the new fit is blocked, accepted, and rolled back."""
     folder, columns = workspace_of(tmp_path / "ws", panel("clear")), panel("clear")
     made_by = ["model", *("new" if column > np.median(columns["a0"]) else "old" for column in columns["a0"])]

@@ -5,7 +5,7 @@ and calls ``report`` with a record of the roles.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -222,7 +222,7 @@ def texts_in_scores(
     return records, replace(reading, columns={**reading.columns, **found}, left_out=left_out)
 
 
-def _row_per_item(source: TableSource, item: str, texts: Set[str], options: ReadingOptions) -> InputTable:
+def _row_per_item(source: TableSource, item: str, texts: set[str], options: ReadingOptions) -> InputTable:
     """Read one row per item from a long score table, with the texts that are the same in all rows of an item."""
     parts = item.split(",")
     wanted = WantedColumns(frozenset(parts), texts.union(parts))
