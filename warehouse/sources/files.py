@@ -206,7 +206,7 @@ def texts_in_scores(
 ) -> tuple[list[ItemRecord], Reading]:
     """Read items from the text columns of a score table; return the items and the updated ``reading``."""
     is_long, drop = reading.layout == "long", list[str]()
-    texts = {x.column for x in reading.left_out if (names_text(x.column) if is_long else x.why == HOLDS_TEXT)}
+    texts = frozenset(x.column for x in reading.left_out if (names_text(x.column) if is_long else x.why == HOLDS_TEXT))
     if not texts:
         return [], reading
     if is_long:
@@ -222,7 +222,7 @@ def texts_in_scores(
     return records, replace(reading, columns={**reading.columns, **found}, left_out=left_out)
 
 
-def _row_per_item(source: TableSource, item: str, texts: set[str], options: ReadingOptions) -> InputTable:
+def _row_per_item(source: TableSource, item: str, texts: frozenset[str], options: ReadingOptions) -> InputTable:
     """Read one row per item from a long score table, with the texts that are the same in all rows of an item."""
     parts = item.split(",")
     wanted = WantedColumns(frozenset(parts), texts.union(parts))
