@@ -86,7 +86,9 @@ class Workers:
         """Whether the workers are processes of this machine, which can use this machine's folders."""
         return self._dask.scheduler() is None
 
-    def map(self, function: Callable[[A], R], arguments: Iterable[A], total: int | None = None) -> Iterator[R]:
+    def map(
+        self, function: Callable[[A], R], arguments: Iterable[A], total: int | None = None, later: float = 0.0
+    ) -> Iterator[R]:
         """Call a function for each argument and yield the results in order, as ``map`` does.
 
         Parameters
@@ -95,6 +97,8 @@ class Workers:
             Function that depends only on its argument and can be pickled.
         total : int, optional
             Number of arguments, if they are not a sequence.
+        later : float
+            Seconds of work of the same run that follow these calls and count as remaining work.
 
         Raises
         ------
@@ -104,7 +108,7 @@ class Workers:
         waiting, spent = iter(arguments), 0.0
         total = len(arguments) if total is None and isinstance(arguments, Sequence) else total or 0
         for done, argument in enumerate(waiting):
-            forecast = spent / done * (total - done) if done else 0.0
+            forecast = spent / done * (total - done) + later if done else 0.0
             if self._client is not None or self._pays(forecast):
                 first = self._submit(function, argument)
                 yield from self._results(first, function, waiting)

@@ -61,6 +61,9 @@ _MOST_STEPS = 40
 _OF_TESTSETS = ("items", "gold", "scores", *FIT)
 """Assets whose runs ask no judge and belong to one test set."""
 
+_FIT_S = 1.5
+"""Approximate minimum time in seconds of the fit and report of a test set; 600 items and 10 judges take 1.8."""
+
 Progress = Callable[[str, int, int], None]
 
 _logger = logging.getLogger(__name__)
@@ -287,7 +290,9 @@ class _Executor:
         for is_of_testset, group in groupby(requests, lambda request: _assets(request)[0] in _OF_TESTSETS):
             together = [*group]
             calls = [partial(self, request) for request in together]  # Dask would iterate over a request
-            results = iter((workers.map if is_of_testset and may_spread else map)(call, calls))
+            later = _FIT_S * len(calls) if _assets(together[0]) == ["scores"] else 0.0
+            spread = is_of_testset and may_spread
+            results = workers.map(call, calls, later=later) if spread else map(call, calls)
             for request in together:
                 assets, partitions = " > ".join(_assets(request)), {p for _, p in planned_by(request, self._instance)}
                 single = " ".join(filter(None, [assets, *partitions]))

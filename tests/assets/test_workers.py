@@ -57,6 +57,11 @@ def test_workers_start_once_for_long_work_and_end_with_the_run(monkeypatch):
     assert not any(psutil.pid_exists(process) for process in {*elsewhere})
 
 
+def test_later_work_of_the_run_counts_as_remaining_work():
+    with closing(Workers(DaskConfig(workers=2))) as workers:
+        assert len({process for _, process in workers.map(square, range(3), later=1e3)}) > 1
+
+
 def test_workers_end_with_a_run_that_is_killed(tmp_path):
     (tmp_path / "run.py").write_text(
         "import os, time\nimport assets.workers\nfrom assets.workers import DaskConfig, Workers\n"
