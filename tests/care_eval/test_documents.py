@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import shutil
 from pathlib import Path
@@ -58,11 +59,12 @@ def test_the_lines_of_readme_run(tmp_path, monkeypatch):
 
 
 def test_the_notebook_runs_and_is_committed_with_its_outputs():
-    nbclient = pytest.importorskip("nbclient", reason="pip install -e '.[dev]'")
-    nbformat = pytest.importorskip("nbformat", reason="pip install -e '.[dev]'")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    assert any(cell.get("outputs") for cell in notebook.cells), "the outputs are part of the notebook"
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(NOTEBOOK.parent))
+    cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert any(cell["outputs"] for cell in cells), "the outputs are part of the notebook"
+    names: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()):
+        for cell in cells:
+            exec(compile("".join(cell["source"]), str(NOTEBOOK), "exec"), names)
 
 
 def handed_over(heading: str) -> str:

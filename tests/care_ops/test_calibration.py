@@ -23,7 +23,7 @@ def scores(rng):
 
 def fitted(scores, seen_labels=None, **declared):
     config = FitConfig(aggregators=SOME, cut=5.0, scale=(0.0, 10.0), calibration=Calibration(**declared))
-    return fit_panel(scores, config, seen_labels or FitLabels({})).aggregates
+    return fit_panel(scores, config, seen_labels or FitLabels({}), solve="roughly").aggregates
 
 
 def test_the_scale_of_labels_changes_no_order_and_no_decision(scores):
@@ -69,7 +69,7 @@ def test_twenty_labels_on_another_scale_than_the_judges_give_level_and_spread(sc
     gold = offset + unit * quality + 0.2 * unit * np.random.default_rng(4).normal(size=300)
     seen_labels = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(20)})
     config = FitConfig(aggregators=("care",), cut=None, calibration=Calibration("anchors"))
-    placed = fit_panel(scores, config, seen_labels).aggregates["care"].estimate
+    placed = fit_panel(scores, config, seen_labels, solve="not").aggregates["care"].estimate
     assert placed.mean() == pytest.approx(gold.mean(), abs=0.1 * gold.std())
     assert placed.std() == pytest.approx(gold.std(), rel=0.15)
 
@@ -123,7 +123,7 @@ def test_a_probability_is_the_logits_mean_over_its_posterior_however_skewed_the_
         assert curve is None
         return
     # by importance sampling from the priors themselves, or near the posterior where these are much wider than it
-    draws = 400_000 if m < 1_000 else 40_000
+    draws = 100_000 if m < 1_000 else 40_000
     intercept, slope = 1.5 * rng.standard_cauchy(draws), 1.5 + 0.75 * rng.standard_cauchy(draws)
     log = np.zeros(draws)
     if m == 1_000:
@@ -142,19 +142,19 @@ def test_a_probability_is_the_logits_mean_over_its_posterior_however_skewed_the_
 def test_what_is_reported_to_be_likely_is_so_with_good_judges_and_with_weak_ones(least, number, most):
     """Votes have logistic errors; items without a label are counted."""
     stated, right = [], []
-    for seed, spread in enumerate(np.linspace(least, 2.0, 12)):
+    for seed, spread in enumerate(np.linspace(least, 2.0, 8)):
         rng = np.random.default_rng([seed, number])
         truth = (rng.random(300) < 0.5).astype(float)
         votes = (spread * (2 * truth[:, None] - 1) + rng.logistic(size=(300, 8)) > 0).astype(float)
         scores = matrix(votes)
         labelled = rng.choice(300, number, replace=False)
         seen_labels = FitLabels({scores.item_ids[i]: truth[i] for i in labelled})
-        found = fit_panel(scores, FitConfig(("care",)), seen_labels).aggregates["care"]
+        found = fit_panel(scores, FitConfig(("care",)), seen_labels, solve="not").aggregates["care"]
         if found.p_quality is not None:
             others = ~np.isin(np.arange(300), labelled)
             stated.append(np.maximum(found.p_quality, 1 - found.p_quality)[others])
             right.append(((found.p_quality > 0.5) == (truth > 0.5))[others])
-    assert len(stated) > 9
+    assert len(stated) > 6
     assert np.mean(np.concatenate(stated)) == pytest.approx(np.mean(np.concatenate(right)), abs=most)
 
 

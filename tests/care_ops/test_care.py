@@ -330,11 +330,11 @@ def test_labels_that_do_not_differ_change_nothing(rng):
 
 def test_probabilities_are_calibrated_given_twenty_binary_labels_and_not_given_otherwise(rng):
     excess = []
-    for _ in range(8):  # what 200 labels are by chance is off by .05 in a bin, on one panel
-        quality, x = clear_panel(rng, 4_000)
-        truth = (rng.random(4_000) < 1 / (1 + np.exp(-2 * quality + 1))).astype(float)
+    for _ in range(5):  # what 200 labels are by chance is off by .05 in a bin, on one panel
+        quality, x = clear_panel(rng, 2_000)
+        truth = (rng.random(2_000) < 1 / (1 + np.exp(-2 * quality + 1))).astype(float)
         scores = matrix(x)
-        some = rng.choice(4_000, 200, replace=False)
+        some = rng.choice(2_000, 200, replace=False)
         found = care(scores, FitLabels({scores.item_ids[i]: truth[i] for i in some}))
         assert found.p_quality is not None
         place = np.digitize(found.p_quality, [0.2, 0.4, 0.6])
@@ -363,7 +363,7 @@ def test_the_scale_of_the_labels_does_not_matter(rng):
 def test_labels_do_no_harm_where_votes_leave_nothing_to_gain(rare):
     """Judges are equally good with independent errors, so the mean is best; half of the items are hard."""
     lost = []
-    for seed in range(12):
+    for seed in range(6):
         rng = np.random.default_rng([5, seed])
         good = rng.random(400) < rare
         hard = rng.choice([0.25, 1.75], 400)
@@ -382,7 +382,7 @@ def test_judges_that_cancel_one_another_give_no_answer_and_no_warning(rng):
     x = np.column_stack([grades, 10 - grades])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted = fit_panel(matrix(x), FitConfig(aggregators=("care", "avg"), scale=(0, 10)))
+        fitted = fit_panel(matrix(x), FitConfig(aggregators=("care", "avg"), scale=(0, 10)), solve="not")
     assert fitted.failures["care"].startswith("care: all items have the same estimate, because the judges' scores")
     assert np.isfinite(fitted.aggregates["avg"].estimate).all()
 

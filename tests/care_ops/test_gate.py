@@ -41,14 +41,14 @@ def test_a_margin_lets_a_small_loss_pass():
 
 
 def test_equal_systems_are_distinguished_no_more_often_than_promised(monkeypatch):
-    """The judges favour the new of two equal systems by a deviation; 100 gates may err 5 % each way."""
+    """The judges favour the new of two equal systems by a deviation; 60 gates may err 5 % each way."""
     monkeypatch.setattr(rates, "DRAWS", 1000)
     outcomes = [
-        gate(Labelled(*two_systems(np.random.default_rng([2, k]), 0.0)), "new", "old").outcome for k in range(100)
+        gate(Labelled(*two_systems(np.random.default_rng([2, k]), 0.0)), "new", "old").outcome for k in range(60)
     ]
-    limit = 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
-    assert outcomes.count("better") / 100 <= limit
-    assert outcomes.count("worse") / 100 <= limit
+    limit = 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
+    assert outcomes.count("better") / 60 <= limit
+    assert outcomes.count("worse") / 60 <= limit
 
 
 def test_bad_input_is_named():

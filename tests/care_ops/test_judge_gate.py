@@ -47,10 +47,10 @@ def test_intervals_are_those_of_a_bootstrap(rng):
 
 
 def test_intervals_hold_planted_truth_and_split_units_widen_them():
-    """There are 200 draws of 40 labels; labels repeated five times add no evidence."""
-    truth = agreement(*graded(np.random.default_rng(0), 400_000))
+    """There are 150 draws of 40 labels; labels repeated five times add no evidence."""
+    truth = agreement(*graded(np.random.default_rng(0), 100_000))
     held, measures = [], ("kappa", "weighted_kappa", "auc", "bias")
-    for seed in range(200):
+    for seed in range(150):
         found = agreement(*graded(np.random.default_rng(seed + 1), 40))
         held.append([s.lo <= getattr(truth, m).value <= s.hi for m in measures if (s := getattr(found, m))])
     assert np.all(np.mean(held, axis=0) >= 0.85), np.mean(held, axis=0)

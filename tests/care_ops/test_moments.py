@@ -35,7 +35,7 @@ def test_covariance_and_mean_equal_numpy(rng, shift):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
-@pytest.mark.parametrize(("n", "p"), [(1, 1), (257, 3), (600, 24), (60, 210)])
+@pytest.mark.parametrize(("n", "p"), [(1, 1), (257, 3), (600, 24), (60, 90)])
 def test_sums_equal_a_product_of_all_items_at_once(rng, monkeypatch, n, p, share):
     x = with_holes(rng, rng.normal(40, 3, (n, p)), share)
     shift = np.full(p, 39.0)

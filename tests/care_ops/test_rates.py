@@ -82,35 +82,35 @@ SLOW = pytest.mark.slow
     [(0.1, 1.0), pytest.param(0.5, 4.0, marks=SLOW), pytest.param(0.9, 0.0, marks=SLOW)],
 )
 def test_coverage_of_a_share(share, strength):
-    """90 % intervals over 120 samples of 30 labels cover at least .9 less three standard errors."""
+    """90 % intervals over 60 samples of 30 labels cover at least .9 less three standard errors."""
     rng = np.random.default_rng(5)
     latent = rng.normal(size=1500)
     chance = expit(strength * latent + np.log(share / (1 - share)) * (1 + strength / 2))
     gold = (rng.random(1500) < chance).astype(float)
     inside = 0
-    for seed in range(120):
+    for seed in range(60):
         rows = np.random.default_rng([6, seed]).choice(1500, 30, replace=False)
         system = System(normal_scores(latent[:, None])[:, 0], rows, gold[rows], np.ones(30))
         lo, hi = np.quantile(draw_shares(system, 1000, rng), (0.05, 0.95))
         inside += bool(lo <= gold.mean() <= hi)
-    assert inside / 120 >= 0.9 - 3 * np.sqrt(0.09 / 120)
+    assert inside / 60 >= 0.9 - 3 * np.sqrt(0.09 / 60)
 
 
 def test_few_items_are_left_and_a_share_of_them_is_a_count():
     """With ten unlabelled items, an interval without rounding would miss one in seven counts."""
     rng = np.random.default_rng(0)
     covered = 0
-    for _ in range(400):
+    for _ in range(150):
         score = rng.standard_normal(30)
         labels = (rng.random(30) < expit(0.8 + 1.5 * score)).astype(float)
         draws = draw_shares(System(score, np.arange(20), labels[:20], np.ones(20)), 1000, rng)
         assert draws * 30 == pytest.approx(np.round(draws * 30)), "items are whole"
         lo, hi = np.quantile(draws, (0.05, 0.95))
         covered += lo - 1e-9 <= labels.mean() <= hi + 1e-9
-    assert covered / 400 > 0.9 - 3 * np.sqrt(0.9 * 0.1 / 400), covered
+    assert covered / 150 > 0.9 - 3 * np.sqrt(0.9 * 0.1 / 150), covered
 
 
-@pytest.mark.parametrize("seed", range(90))
+@pytest.mark.parametrize("seed", range(36))
 def test_the_grid_lies_around_a_top_of_the_posterior(seed):
     """A local search gives the mode for separable labels, unequal weights and a few extreme items."""
     rng = np.random.default_rng(seed)
@@ -142,7 +142,7 @@ def test_the_interval_of_one_of_eight_systems_holds_however_much_judges_favour_i
     A share depends on the other systems only through the order of all estimates, so only the first is estimated.
     """
     covered: list[bool] = []
-    for seed in range(80):
+    for seed in range(50):
         rng = np.random.default_rng([seed, 8])
         names = np.repeat([f"s{k}" for k in range(8)], 100)
         latent = rng.normal(size=800)
@@ -154,7 +154,7 @@ def test_the_interval_of_one_of_eight_systems_holds_however_much_judges_favour_i
         systems = names.tolist() if graded else ["s0" if name == "s0" else None for name in names]
         (rate,) = [r for r in rates_of(Labelled(stated, sampled(gold, rows), systems)).rates if r.system == "s0"]
         covered.append(rate.lo <= gold[names == "s0"].mean() <= rate.hi)
-    assert np.mean(covered) > 0.82  # of .9, less two and a half standard errors of 80
+    assert np.mean(covered) > 0.79  # of .9, less two and a half standard errors of 50
 
 
 def test_a_difference_is_of_joint_draws():
@@ -195,7 +195,7 @@ def test_ten_graded_labels_give_intervals_not_much_wider_than_ppi_plus_plus_that
     gold = np.clip(np.round(3 + 1.2 * quality), 1, 5)
     estimate = explained**0.5 * quality + (1 - explained) ** 0.5 * rng.normal(size=1000)
     held, theirs, widths = 0, 0, []
-    for _ in range(400):
+    for _ in range(200):
         rows = rng.choice(1000, 10, replace=False)
         (rate,) = rates_of(Labelled(estimate, sampled(gold, rows))).rates
         held += rate.lo <= gold.mean() <= rate.hi
@@ -207,7 +207,7 @@ def test_ten_graded_labels_give_intervals_not_much_wider_than_ppi_plus_plus_that
         widths.append(((rate.hi - rate.lo), 2 * 1.645 * error))
     ours, ppi = np.mean(widths, axis=0)
     assert ours <= 1.22 * ppi
-    assert 0.85 <= held / 400 <= 0.94
+    assert 0.85 <= held / 200 <= 0.95
     assert held > theirs
 
 
@@ -288,7 +288,7 @@ def test_a_rate_of_items_to_come_knows_that_answers_to_one_prompt_are_alike(shar
     """Thirty answers share ten prompts; as independent items, half of the intervals would miss."""
     unit, new = np.arange(600) // 30, np.arange(600) >= 300
     covered, free = [], []
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng([9, seed])
         quality = np.sqrt(0.85) * rng.normal(size=600)[unit] + np.sqrt(0.15) * rng.normal(size=600)
         estimate = quality + 0.28 * rng.normal(size=600)

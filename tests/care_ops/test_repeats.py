@@ -57,7 +57,7 @@ def test_the_noise_of_a_difference_is_what_more_judges_would_take_away():
     quiet = {**PLANTED, "residual": 1e-12}
     differences = {True: [], False: []}
     stated = []
-    for seed in range(300):
+    for seed in range(150):
         for noisy, parts in ((True, PLANTED), (False, quiet)):
             values, systems, tasks, _ = scores(np.random.default_rng(seed), parts=parts)
             means = values.mean(axis=1)

@@ -15,7 +15,7 @@ from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
-N, JUDGES = 6_000, 9
+N, JUDGES = 4_000, 9
 
 
 def panel() -> ScoreMatrix:
@@ -32,7 +32,7 @@ def panel() -> ScoreMatrix:
 
 @pytest.fixture
 def sampling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reduce samples to 2,000 items, so that 6,000 items exceed a sample."""
+    """Reduce samples to 2,000 items, so that 4,000 items exceed a sample."""
     monkeypatch.setattr(samples, "MOST_ITEMS", 2_000)
 
 

@@ -15,6 +15,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+POLL_S = 0.02
+"""Seconds after which a server notices that it is to stop."""
+
 
 def free_port() -> int:
     """Return a free port of this machine, outside of the range for Ray's workers."""
@@ -30,7 +33,7 @@ class LocalServer(ThreadingHTTPServer):
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]):
         super().__init__(("127.0.0.1", 0), handler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(POLL_S,), daemon=True).start()
 
     def __exit__(self, *_):
         self.shutdown()

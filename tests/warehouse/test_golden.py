@@ -67,6 +67,8 @@ def test_a_run_without_its_database_keeps_every_score_and_fit(golden):
     before, scored = digests(golden), score_rows(golden)
     with (golden / "care.yaml").open("a") as settings:
         settings.write("fit: {resamples: 0}\n")  # intervals are no record
+    api = golden / "judges" / "api.yaml"
+    api.write_text(api.read_text().replace("kind: openai,", "kind: openai, retries: 0,"))
     (golden / "data" / "care.duckdb").unlink()
     outcome = run(golden)
     assert set(outcome.failures) <= {("canary", "api")}
