@@ -138,7 +138,10 @@ def test_a_probability_is_the_logits_mean_over_its_posterior_however_skewed_the_
         assert np.interp(at, *curve) == pytest.approx(expected, abs=0.01)
 
 
-@pytest.mark.parametrize(("least", "number", "most"), [(0.3, 20, 0.04), (0.3, 50, 0.04), (1.0, 20, 0.06)])
+@pytest.mark.parametrize(
+    ("least", "number", "most"),
+    [(0.3, 20, 0.04), pytest.param(0.3, 50, 0.04, marks=pytest.mark.slow), (1.0, 20, 0.06)],
+)
 def test_what_is_reported_to_be_likely_is_so_with_good_judges_and_with_weak_ones(least, number, most):
     """Votes have logistic errors; items without a label are counted."""
     stated, right = [], []

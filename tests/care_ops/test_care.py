@@ -359,7 +359,7 @@ def test_the_scale_of_the_labels_does_not_matter(rng):
     np.testing.assert_allclose(other, one, atol=1e-9)
 
 
-@pytest.mark.parametrize("rare", [0.5, 0.2])
+@pytest.mark.parametrize("rare", [0.5, pytest.param(0.2, marks=pytest.mark.slow)])
 def test_labels_do_no_harm_where_votes_leave_nothing_to_gain(rare):
     """Judges are equally good with independent errors, so the mean is best; half of the items are hard."""
     lost = []

@@ -90,9 +90,9 @@ def test_the_sample_is_the_same_every_time() -> None:
 
 def test_rows_that_differ_late_are_found() -> None:
     """The first thousand rows are enough if they differ; otherwise all rows are read."""
-    values = np.zeros((3_000, 5))
-    values[1_500:, :4] = values[2_000:, 4] = 1.0
+    values = np.zeros((1_500, 5))
+    values[1_100:, :4] = values[1_300:, 4] = 1.0
     with pytest.raises(FitError, match="got 3"):
         fitted("care_tensor", matrix(values))
-    values[-100:, 0] = 0.0
+    values[-300:] += np.random.default_rng(0).normal(size=(300, 5))
     assert np.isfinite(fitted("care_tensor", matrix(values)).estimate).all()

@@ -48,15 +48,15 @@ def test_the_first_bet_is_the_one_of_the_paper():
 
 @pytest.mark.parametrize("follows", [True, False], ids=["good judges", "judges of noise"])
 def test_the_truth_is_kept_at_all_looks_together(follows):
-    """There are 120 streams of 100 labels from 400 items, with a look after each label."""
+    """There are 80 streams of 100 labels from 400 items, with a look after each label."""
     lost = 0
-    for seed in range(120):
+    for seed in range(80):
         rng = np.random.default_rng([seed, 1])
         scores, labels = population(rng, 400, shift=-0.7)
         rows = rng.choice(400, 100, replace=False)
         stream = Stream(scores if follows else rng.permutation(scores), rows, labels[rows])
         lost += max(float(log[0]) for log in log_capitals(stream, np.array([labels.mean()]))) >= np.log(10)
-    assert lost / 120 <= 0.1 + 3 * np.sqrt(0.09 / 120)
+    assert lost / 80 <= 0.1 + 3 * np.sqrt(0.09 / 80)
 
 
 def test_intervals_narrow_to_the_truth_and_judges_narrow_them():

@@ -325,11 +325,11 @@ def test_processes_of_one_machine_share_the_lease(machine, store):
 
 
 def test_a_renewed_lease_stays(machine, monkeypatch):
-    monkeypatch.setattr(copies, "VALID_S", 2.0)
+    monkeypatch.setattr(copies, "VALID_S", 1.5)
     monkeypatch.setattr(copies, "_RENEWED_EVERY_S", 0.05)
     here, there = machine("one"), machine("two")
     with at_work(here):
-        with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=4.0):
+        with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=2.5):
             pass
         write_bytes(here.folder / "report" / "a", b"here")
 
