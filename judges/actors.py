@@ -1,7 +1,7 @@
 """Ray actors that hold a judge's loaded model, and the loop that sends batches of items to the actors.
 
 An actor waits in Ray until a GPU is free, while the judge's other actors score. Judges of one cluster therefore need
-no schedule: if two judges each lack a second GPU, each continues with one.
+no schedule: if two judges each wait for a second GPU, each continues with its first GPU.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _LostActorError(Exception):
 
 
 class Worker:
-    """Ray actor that loads a judge's model once and scores batches of all test sets of the judge."""
+    """Ray actor that loads a judge's model once, and scores batches from all of the judge's test sets."""
 
     def __init__(self) -> None:
         self._models: LoadedModels = {}
@@ -79,8 +79,8 @@ class Worker:
 class Actors:
     """Group of Ray actors that score all test sets of one judge.
 
-    The number of actors is at most ``actors`` and at most the number of batches. Each actor holds at most ``in_flight``
-    batches at a time. The batches of a dead actor are sent to other actors.
+    The number of actors is at most ``actors`` and at most the number of batches. Each actor has at most ``in_flight``
+    unfinished batches at a time. If an actor dies, its unfinished batches are sent to other actors.
     """
 
     def __init__(self, actors: int, in_flight: int) -> None:
@@ -98,7 +98,7 @@ class Actors:
             self._end(worker)
 
     def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
-        """Score all batches; yield the number, the scores and the engine's version of each batch.
+        """Score all batches; yield the batch number, the scores and the engine's version for each batch.
 
         Raises ``JudgeError`` if Ray has too few GPUs for one actor, too many actors die, or no batch is scored in time.
         """
@@ -146,7 +146,7 @@ class Actors:
                     if self._lost > _MAX_LOST:
                         raise JudgeError(
                             f"judge {spec.name!r} stopped because {self._lost} of its Ray actors died ({error}); CARE "
-                            "has stored the finished batches, so read the actors' logs, then run again to continue"
+                            "has stored the finished batches; read the actors' logs, then run again to continue"
                         ) from error
                     _log.warning("Judge %r: a Ray actor died (%s); CARE sends its batches again.", spec.name, error)
                     self._end(worker)

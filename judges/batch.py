@@ -1,4 +1,4 @@
-"""Records of batches of requests that CARE sends to an endpoint's Batch API."""
+"""Records of the request batches that CARE sends to an endpoint's Batch API."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from judges.bill import Bill
 
 @dataclass(frozen=True)
 class Batch:
-    """Record of one batch, written before the batch is sent and deleted after the answers are stored.
+    """Record of one batch of requests, written before the batch is sent and deleted after the answers are stored.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Batch:
     lines : tuple of str
         Ids (``custom_id``) of the batch's requests, one for each prompt.
     body : dict
-        Fields of the request body that are equal in all requests of the batch.
+        Fields of the request body that all requests of the batch share.
     worst : float
         Maximum cost of the batch in US dollars.
     batch_id : str
@@ -64,7 +64,7 @@ class BatchStore:
     keep, remove : callable
         Functions that write and delete a batch record.
     paid : callable
-        Function that records the cost of a batch; a second call for the same batch adds no cost.
+        Idempotent function that records the cost of a batch.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Cost records of judges (tokens, US dollars, repeated requests, latencies) and spend limits."""
+"""Cost records of judges (tokens, US dollars, retries, latencies) and spend limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Bill:
     settled : float
         Amount in US dollars that was reserved for the requests.
     latencies : list of (float, float)
-        Random sample of latencies in milliseconds, each after the random number that selects the sample.
+        Pairs (random sort key, latency in milliseconds); those with the smallest keys are the random sample.
     """
 
     questions: int = 0
@@ -99,7 +99,7 @@ class Purse:
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace the amount reserved for a request by the actual cost; ``perhaps`` is a possible additional cost."""
+        """Replace the amount reserved for a request by its cost; ``perhaps`` is the maximum of any unknown cost."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost
@@ -111,7 +111,7 @@ class Purse:
 
 
 class Ledger:
-    """Cost of one judge in this run, summed over all test sets.
+    """Cost of one judge in one run, summed over all test sets.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Ledger:
             self.reserved += worst
 
     def add(self, bill: Bill) -> None:
-        """Add the cost record of one request or batch."""
+        """Add the cost record of one request or batch to the judge's total."""
         with self._lock:
             self.total.add(bill)
             self._since.add(bill)

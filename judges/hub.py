@@ -7,7 +7,7 @@ from care_ops.errors import JudgeError, guard, how_to_install
 
 
 def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tuple[str, bool]:
-    """Return the commit of a repository's main branch, and whether a user must accept the repository's terms.
+    """Return the main-branch commit of a Hugging Face repository, and whether a user must accept its terms.
 
     The request uses the token in ``HF_TOKEN`` or from ``hf auth login``. Raises ``JudgeError`` if ``huggingface_hub``
     is not installed, the repository does not exist, or the hub does not answer.
@@ -22,7 +22,7 @@ def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tup
             found = hub.HfApi().repo_info(repository, repo_type=kind, timeout=20)
         except errors.RepositoryNotFoundError as error:
             raise JudgeError(
-                f"the hub has no repository {repository!r}, or the repository is private; correct the name in its "
-                "file, or set HF_TOKEN to the token of an account with access"
+                f"the hub has no repository {repository!r}, or the repository is private; correct its name in the "
+                "YAML file, or set HF_TOKEN to the token of an account with access"
             ) from error
     return str(found.sha), bool(found.gated)

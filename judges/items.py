@@ -89,7 +89,7 @@ class Score:
         Time until the answer, in milliseconds.
     p_json : str or None
         Probability of each allowed answer as JSON, if the engine returns probabilities; for a pair, once per order.
-        With repeats, the JSON has the key ``ONE`` with the list of all scores, with null for a missing score.
+        With repeats, the JSON instead maps ``ONE`` to the list of all scores, where null is a missing score.
     valid_mass : float or None
         Total probability of the allowed answers, in [0, 1].
     order : str or None
@@ -137,7 +137,7 @@ def _hash_of(*texts: str | None) -> str:
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
     """Check that a judge's value is a finite number within the scale; return the score or None, and the status.
 
-    Without a score, the status is ``refused`` (the judge returned None), ``parse_error`` or ``out_of_range``.
+    If the score is None, the status is ``refused`` (the value is None), ``parse_error`` or ``out_of_range``.
     """
     if value is None:
         return None, Status.REFUSED

@@ -1,6 +1,6 @@
 """Parser that reads a score from a model's text, for models without log probabilities.
 
-The score of an ambiguous answer is missing: a number on another scale, a range of scores, or two different verdicts.
+An ambiguous answer gives no score, for example a number on another scale, a range, or two different verdicts.
 """
 
 import re
@@ -65,7 +65,7 @@ def parse_answer(
     -------
     score : float or None
     status : Status
-        ``refused``, ``parse_error`` or ``out_of_range`` if there is no score.
+        ``ok``; if there is no score, ``refused``, ``parse_error`` or ``out_of_range``.
     """
     if text is None or not text.strip():
         return None, Status.PARSE_ERROR

@@ -123,10 +123,9 @@ class Stop:
 
 
 class Pool:
-    """Context manager that runs judges and, at the end of the block, shuts down Ray if it started Ray.
+    """Context manager that runs judges; on exit it shuts down Ray, unless Ray was already running.
 
     Ray (a cluster or embedded) is started when the first judge needs it, and serves all judges of the ``with`` block.
-    If Ray was already running, it is not shut down.
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
@@ -186,7 +185,7 @@ class Pool:
 
 
 class Session:
-    """Session of a pool that runs judges one after another and keeps the last model loaded."""
+    """Session in which a pool runs judges one after another and keeps the last model loaded."""
 
     def __init__(self, config: PoolConfig, start_ray: Callable[[], None], stop: Stop) -> None:
         self._config, self._start_ray, self._stop = config, start_ray, stop

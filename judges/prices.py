@@ -1,4 +1,4 @@
-"""Prices of models at endpoints, from a table with a date; prices in a judge's file have precedence."""
+"""Prices of models at endpoints, from a dated price table; prices in a judge's file take precedence."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class Price:
     source: str
 
     def of(self, read: float, written: float, cached: float = 0.0) -> float:
-        """Return the cost of tokens in US dollars; the number ``read`` includes the ``cached`` tokens."""
+        """Return the cost of tokens in US dollars; the input tokens ``read`` include the ``cached`` tokens."""
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
     def at(self, share: float) -> Price:
-        """Return the price of tokens in batch files, as a ``share`` of this price."""
+        """Return the price of tokens in batch files: ``share`` times this price."""
         source = f"{share:g} of {self.source}, for batch files"
         return Price(share * self.read, share * self.cached, share * self.written, source)
 
 
 def listed(base_url: str, model: str) -> Price | None:
-    """Return the price of a model at an endpoint from the table, or None if the table has no price."""
+    """Look up the price of a model at an endpoint in ``prices.yaml``; return None if it is not listed."""
     table = _table()
     row = table["prices"].get(urlsplit(base_url).hostname, {}).get(model)
     return None if row is None else Price(*row, source=f"{table['source']} of {table['date']}")

@@ -1,6 +1,6 @@
 """Questions to a judge about the pending items of a test set; items with equal texts share one question.
 
-Memory contains only the ids, keys and text lengths of a long test set. Texts are read in chunks when they are needed.
+Only the ids, keys and text lengths of a long test set are kept in memory. Texts are read in chunks when needed.
 """
 
 from abc import ABC, abstractmethod
@@ -74,7 +74,7 @@ class ItemsInMemory(ItemSource):
 
 
 class Questions:
-    """Questions to a judge about the pending items of a source; items with keys in ``settled`` are not pending.
+    """Questions to a judge about the pending items of a source; ``settled`` contains the keys of all other items.
 
     Items with equal texts share one question, which uses the first of these items. Questions to a language model
     are sorted by text, because successive prompts with a long common prefix use the model's prefix cache.
@@ -102,7 +102,7 @@ class Questions:
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
         """Yield batches of at most ``size`` items, one item per question; read each batch when it is needed.
 
-        With ``unread``, all items of a batch give the same prompt: they differ only in the texts named in ``unread``.
+        If ``unread`` is given, the items of a batch differ only in these texts, so they all give the same prompt.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -161,9 +161,9 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
 
 
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
-    """Sort items by texts, because neighbours then share a long prefix; return the positions of the sorted items.
+    """Return the positions of items in the order of their texts, because neighbours then share a long prefix.
 
-    Memory contains only a short key of each item, so a long test set can be read from a file item by item.
+    Only a short key of each item is kept in memory, so a long test set can be read from a file item by item.
     """
     kept = [_beginnings(item) for item in items]
     return sorted(range(len(kept)), key=kept.__getitem__)

@@ -33,7 +33,7 @@ _MOST_LAYERS = 2
 
 
 class _Visible(dict[int, str]):
-    """Mapping of each character code to the plain character, or to "" for invisible characters and white space."""
+    """Mapping from each character code to its NFKC form, or to "" for invisible characters and white space."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -91,7 +91,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """Decode base64 or hexadecimal digits at every offset; yield each text, its start, and the digits per byte."""
+    """Decode base64 or hexadecimal digits at every offset; yield each result, its start, and the digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2
@@ -143,7 +143,7 @@ class Secrets:
         return "".join("***" if is_hidden else "".join(c for c, _ in pairs) for is_hidden, pairs in groups)[:limit]
 
     def name(self, text: str | None) -> str:
-        """Return a model's name with hidden secrets, or ``unnamed`` if the text is not a name."""
+        """Hide the secrets in a model's name; return ``unnamed`` if the text cannot be a name."""
         hidden = self.hide(text or "", 200)
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 

@@ -1,8 +1,8 @@
 """Sandbox that runs an untrusted program in a restricted process.
 
 Bubblewrap gives the process its own read-only file system with the files that Python needs, no network, no view of
-other processes and an empty environment. The process runs as an unprivileged user under limits
-(``sandbox_worker``). Time and answer size are limited from outside. The process always ends with its parent.
+other processes and an empty environment. The process runs as an unprivileged user with resource
+limits (``sandbox_worker``). Its parent limits time and answer size; if the parent ends, the process is killed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def available() -> Kind:
 
 
 def why_unavailable() -> str:
-    """Return the reason why this machine has no sandbox, with a remedy, or "" if the sandbox works."""
+    """Return the reason why this machine has no sandbox, with a remedy, or "" if it has one."""
     if shutil.which("bwrap") is None:
         return "this machine has no sandbox for programs; install bubblewrap (its command bwrap must be on PATH)"
     command = [*_bwrap(), *_python("pass")]
@@ -81,7 +81,7 @@ def why_unavailable() -> str:
 
 
 class Sandbox:
-    """Process that runs one program in the sandbox, started at the first question and restarted if it has ended.
+    """Process that runs one program in a sandbox, started at the first question and restarted if it has ended.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Script that loads one program in the sandbox, then reads questions and writes answers as lines of JSON.
 
 The script imports no module of CARE, because none is readable inside the sandbox. Before it loads the program, it
-disables system calls that start processes, hold memory outside the address space, or reach into the kernel.
+disables system calls that start processes, bypass the memory limit, or reach into the kernel.
 """
 
 import ctypes
@@ -98,12 +98,12 @@ def _give_up_rights() -> None:
     place = ctypes.create_string_buffer(fprog)
     if prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or prctl(_PR_SET_SECCOMP, 2, ctypes.addressof(place), 0, 0):
         raise OSError(
-            ctypes.get_errno(), "this kernel does not accept a filter of system calls, which the sandbox needs"
+            ctypes.get_errno(), "this kernel does not accept a seccomp filter; use a kernel with CONFIG_SECCOMP_FILTER"
         )
 
 
 def _filter(machine: str) -> bytes:
-    """Return the filter of system calls as instructions of classic BPF, 8 bytes each."""
+    """Return the system-call filter (seccomp) as classic BPF instructions of 8 bytes each."""
     if machine not in _MACHINES:
         raise OSError(f"the sandbox does not support the processor {machine!r}; run it on x86_64 or aarch64")
     architecture, column = _MACHINES[machine]

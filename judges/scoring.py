@@ -2,8 +2,8 @@
 
 An answer may have several spellings (with and without a space before it), each of several tokens. The token
 sequences of all spellings form a trie. Starting at the root, the model computes the next token's probabilities once at
-each inner node that can change the score. A number that another digit may extend (1 to 10) counts as an answer only
-with the probability that no digit follows.
+each inner node that can change the score. If another digit may follow a number (1 and 10), the number's probability
+is multiplied by the probability that no digit follows.
 """
 
 import math
@@ -58,7 +58,7 @@ class Ballot:
 
 
 class Unfolding:
-    """Probabilities of the answers to one prompt, updated after the model evaluates a node of the trie.
+    """Probabilities of the answers to one prompt, updated each time the model evaluates a node of the token trie.
 
     Notes
     -----
@@ -76,7 +76,7 @@ class Unfolding:
         self._mass: dict[Prefix, float] = {}
 
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
-        """Return the nodes that the model should evaluate next, or an empty list if the other nodes are negligible.
+        """Return the nodes that the model should evaluate next, or an empty list if the remaining nodes are negligible.
 
         ``negligible`` is v t / w in the notes: the maximum total probability of the omitted nodes.
         """

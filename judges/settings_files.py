@@ -71,7 +71,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the paths of the settings in ``part`` of a JSON schema that may contain the setting ``name``."""
+    """Return the paths in ``part`` of a JSON schema under which the setting ``name`` is allowed."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})

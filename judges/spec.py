@@ -24,13 +24,13 @@ class Needs:
     Attributes
     ----------
     model : bool
-        Whether the judge loads a model in a process of its own, with the GPUs that the judge's file requests.
+        Whether the judge loads a model in a separate process, with the GPUs that the judge's file requests.
     endpoint : bool
         Whether the judge sends requests to a remote server. The server may require an API key, cost money, and change
         its model without notice.
     template : bool
-        Whether the judge is a language model. It needs a prompt template, a scale, and a licence that a person has
-        read. Its failures may be temporary.
+        Whether the judge is a language model. Such a judge needs a prompt template, a scale, and a licence that a
+        person has read. Its failures may be temporary.
     recordings : bool
         Whether the judge's scores are read from the test set's score file. Such a judge cannot score other items.
     """
@@ -42,7 +42,7 @@ class Needs:
 
 
 class EngineBase(BaseModel, ABC):
-    """Common settings of all kinds of engines."""
+    """Base class of the settings of all engines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -79,9 +79,9 @@ class ProgramEngine(EngineBase):
     file : str, optional
         Path of a Python file that defines ``program_judge(query, response)``, relative to the workspace.
     timeout_s : float
-        Maximum time in seconds for one item, for a program from a file.
+        Maximum time in seconds for one item; applies only to ``file``.
     memory_mb : int
-        Maximum memory in megabytes of the process, for a program from a file.
+        Maximum memory of the process in megabytes; applies only to ``file``.
     unsafe : bool
         Whether the file runs without a sandbox, with all rights of this user.
     """
@@ -139,11 +139,11 @@ class LanguageModel(EngineBase):
     max_tokens : int
         Maximum number of tokens of an answer that is read as text.
     profile : {"care", "paper", "paper-raw"}
-        ``paper`` uses the paper's method: the paper's prompts, raw text, at most eight tokens, the first number, and
-        one order. ``paper-raw`` uses the same method with CARE's prompts.
+        ``paper`` uses the paper's prompts, without chat format and in one order; answers have at most eight tokens,
+        and the score is the first number. ``paper-raw`` uses the same method with CARE's prompts.
     fence : bool
-        Protection against prompt injection: delimiters that the item's texts cannot contain surround the texts, and
-        the instructions follow again. `care judges new` writes this setting, which is part of the judge's key.
+        Whether to protect prompts against injection: delimiters that the item's texts cannot contain surround the
+        texts, and a reminder follows. `care judges new` writes this setting, which is part of the judge's key.
     """
 
     model: str
@@ -171,7 +171,7 @@ class LanguageModel(EngineBase):
         return self
 
     def with_template(self, name: str | None) -> Self:
-        """Return a copy with ``name`` as prompt template, unless the engine declares its own template."""
+        """Return these settings with ``name`` as prompt template, unless they already name a template."""
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
@@ -217,12 +217,12 @@ class LocalModel(LanguageModel):
     revision : str, optional
         Commit of the repository, as 40 hexadecimal digits; a repository without a commit is refused.
     dtype : str
-        Number format of the weights; ``auto`` leaves the choice to the engine.
+        Data type of the weights; ``auto`` leaves the choice to the engine.
     max_length : int, optional
         Maximum total number of tokens of a prompt and its answer; by default the model's maximum.
     num_gpus : float
-        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. vLLM
-        spreads each layer over several GPUs, unless ``vllm`` sets another parallelism.
+        Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. On
+        several GPUs, vLLM uses tensor parallelism, unless ``vllm`` sets another parallelism.
     vllm : mapping
         Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. They are
         part of the judge's key, except the options in ``SPEED_ONLY``.
@@ -239,7 +239,7 @@ class LocalModel(LanguageModel):
     @model_validator(mode="after")
     def _gpus_are_used(self) -> LocalModel:
         if self.gpus > 1 and not self.gpus.is_integer():
-            raise ValueError(f"num_gpus must be a whole number or a share of one GPU, not {self.gpus:g}")
+            raise ValueError(f"num_gpus must be a whole number or a fraction below 1, not {self.gpus:g}")
         return self
 
     @property
@@ -291,7 +291,7 @@ class OpenAIEngine(LanguageModel):
         Maximum time in seconds until the complete answer to a request has arrived.
     retries : int
         Maximum number of retries of a request after a timeout, an invalid answer or HTTP 5xx. After HTTP 429, the
-        maximum is twice as high. The pauses between attempts grow.
+        maximum is twice as high. Retries use exponential backoff.
     price_in, price_out, price_cached : float, optional
         Prices of input, output and cached input tokens in US dollars per million tokens; 0 for a free endpoint. By
         default, cached input costs the same as other input, and prices come from the table ``judges/prices.yaml``.
@@ -336,7 +336,7 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def price(self) -> Price | None:
-        """Price of tokens from the judge's file or the table; None if the price is unknown."""
+        """Price of tokens from the judge's file or ``prices.yaml``; None if the price is unknown."""
         if self.price_in is None or self.price_out is None:
             return listed(self.base_url, self.model) if self.price_in is self.price_out else None
         cached = self.price_in if self.price_cached is None else self.price_cached
@@ -393,8 +393,8 @@ class JudgeSpec(BaseModel):
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
         Maximum number of runs that ask a language model about an item with temporary failures (timeouts, errors of
-        the engine or the endpoint). Each run asks once. A run that stopped the judge counts only for items that
-        had failed before.
+        the engine or the endpoint). Each run asks once. If a run stops the judge, its failures count only for
+        items that had failed before.
     most_failing : float
         Maximum share of temporary failures in a batch. With more failures, CARE stops the language model, and the next
         run continues with the remaining items.
@@ -441,14 +441,14 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Build a recorded judge; its name is the column's name without characters that partition keys forbid."""
+        """Build a recorded judge, named after its column but without characters that partition keys forbid."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """Return the specification as JSON, with ``***`` for values in headers, URL and fields that may be API keys."""
+        """Return the specification as JSON; ``***`` replaces values in headers, URL and fields that may be API keys."""
         shown = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])

@@ -1,4 +1,4 @@
-"""Probe items of obvious quality, for trials of a judge before the judge scores a whole test set."""
+"""Probe items with clearly good and clearly bad responses, which test a judge before it scores a whole test set."""
 
 from collections.abc import Mapping
 
@@ -26,9 +26,9 @@ PROBES: Mapping[str, Item] = {
 
 
 def gain_over_bad(scores: Mapping[str, Score], probe: str, *, pairwise: bool) -> float | None:
-    """Return how strongly a judge prefers a probe to the bad answer, as a score difference; None without both scores.
+    """Return the score of a probe minus the score of the bad answer; None if one of the scores is missing.
 
-    A judge that compares pairs prefers the probe with the lower score: a higher score favours the second response.
+    For a judge that compares pairs the sign is reversed, because a higher score favours the second response.
     """
     score, bad = scores[probe].score, scores["bad"].score
     return None if score is None or bad is None else (bad - score if pairwise else score - bad)

@@ -63,7 +63,7 @@ class Context:
         return (self.root / name).absolute()
 
     def template(self, spec: JudgeSpec) -> Template:
-        """Return the prompt template of a language model; raise ``InputError`` if there is none."""
+        """Return the prompt template of a judge with a language model; raise ``InputError`` if there is none."""
         if self.own_template is not None:
             return self.own_template
         engine = spec.engine
@@ -80,7 +80,7 @@ class Context:
         return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """Return a copy for another machine, with the template or program but without ledger and callback."""
+        """Copy this context for another machine: include the template or program, omit ledger and callback."""
         engine = spec.engine
         return replace(
             self,

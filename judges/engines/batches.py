@@ -80,7 +80,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         batches : iterable of sequences of Item
             All questions without a score.
         members : callable
-            Function that returns the number of items that share the question about a given item.
+            Function that returns how many items share an item's question.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self.raise_if_stopped()
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the answer to each prompt; send a single request for each prompt without a collected answer."""
+        """Return the answer to each prompt; send a separate request for each prompt without a collected answer."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         with ThreadPoolExecutor(self._engine.concurrency) as threads:
@@ -191,9 +191,9 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def _called(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None
     ) -> dict[str, Any]:
-        """Call the endpoint; repeat a failed call only if the repetition cannot cost anything.
+        """Call the endpoint; retry a failed call only if the retry cannot cost anything.
 
-        Raises ``StoppedError`` if there is no answer. The record of ``batch`` is deleted if the batch cannot exist.
+        Raises ``StoppedError`` if there is no answer. Deletes the record of ``batch`` if the batch cannot exist.
         """
         failed, where = 0, path.partition("?")[0]
         while True:
@@ -250,7 +250,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return ended
 
     def _with_id(self, batch: Batch) -> Batch | None:
-        """Return the batch with its id, looked up by the token if necessary; None if the batch does not exist."""
+        """Return the batch with its id, looked up by the token if necessary; None if the endpoint has no such batch."""
         after = ""
         for _ in range(0 if batch.batch_id else _MOST_PAGES):
             page = self._called("GET", f"/batches?limit=100{after}")
@@ -266,7 +266,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"the endpoint lists too many batches; delete {self._place} and run again")
+            self._stop(f"the endpoint lists too many batches to find this one; delete {self._place} and run again")
             self.raise_if_stopped()
         return batch
 
@@ -289,7 +289,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Collect the answer in one line of a batch's file; return the request's id, or "" if there is none."""
+        """Collect the answer in one line of a result file; return the request's id, or "" if it has no response."""
         try:
             parsed = json.loads(line)
             name, response = str(parsed["custom_id"]), parsed["response"]

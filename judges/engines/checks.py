@@ -34,7 +34,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
                 rows.append(("fails", f"needs {engine.gpus:g} GPU(s), but this machine has none; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
         rows.append(
-            ("warns", "prompt has no fence against injections; set fence: true in its engine (this rescores all items)")
+            ("warns", "its prompts have no fence against injection; set fence: true in its engine (rescores all items)")
         )
     return rows
 
@@ -73,7 +73,7 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
     if engine.price is not None:
         return []
-    remedy = "no price is listed, so set price_in and price_out in its file (US dollars per million tokens)"
+    remedy = "CARE has no price for its model; set price_in and price_out in its file (US dollars per million tokens)"
     if engine.spend_limit is not None:
         return [("fails", f"its spend_limit cannot be enforced: {remedy}")]
     return [("warns", f"its cost is unknown: {remedy}")]

@@ -64,7 +64,7 @@ class Dialect:
         return body | engine.extra_body
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
-        """Record a parameter that the model refused; return whether a changed request can be sent.
+        """Record a parameter that the model refused; return whether the request can be changed and retried.
 
         ``body`` is the refused request. If ``parameter`` is None, its name is taken from ``message``.
         """

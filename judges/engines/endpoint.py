@@ -1,4 +1,4 @@
-"""HTTP client of an endpoint that validates the fields of each answer.
+"""HTTP client that sends requests to an endpoint and validates the fields of each answer.
 
 The complete answer must arrive before a deadline. The answer's size is limited before and after decompression.
 """
@@ -36,7 +36,7 @@ _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError
 
 
 class NoAnswerError(Exception):
-    """Error raised when a request has no readable answer; if ``sent`` is false, the request cost nothing."""
+    """Error raised when a request has no readable answer; if ``sent`` is false, the request was not sent."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class LateError(NoAnswerError):
 
 
 def _or_none(value: Any, handler: Any) -> Any:
-    """Validate a field, or return None if it is invalid, because CARE can still use the other fields of the answer."""
+    """Validate a field of an answer; return None if it is invalid, because the other fields remain usable."""
     try:
         return handler(value)
     except ValidationError:
@@ -140,7 +140,7 @@ class Reply:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """Error in the content, as a mapping that always has the key ``message``."""
+        """Error that the response reports, as a mapping that always has the key ``message``."""
         content = self.content
         found: Any = content
         if isinstance(content, dict):
@@ -269,7 +269,7 @@ class Endpoint:
     def post(self, body: Mapping[str, Any]) -> Reply:
         """Send one chat request; return the reply in OpenAI's format.
 
-        Raises ``LateError`` if the answer is late, and ``NoAnswerError`` if the answer is missing or unreadable.
+        Raises ``LateError`` after a timeout, and ``NoAnswerError`` if the answer is missing or unreadable.
         """
         reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
         if not reply.failed and isinstance(reply.content, dict):
@@ -336,7 +336,7 @@ class Endpoint:
             self._free.append(connection)
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
-        """Return a pool of one connection; a larger pool would search all its connections for every request."""
+        """Create a connection pool of size one; a larger pool would search all its connections for every request."""
         clock = _Clock()
         pool = httpcore.ConnectionPool(
             ssl_context=self._tls,

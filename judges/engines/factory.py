@@ -44,7 +44,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """Check, without network access, that a judge's program and prompt template exist and its model has a revision.
+    """Check without network access that a judge's program or template exists, and a downloaded model has a revision.
 
     Raises ``JudgeError`` or ``InputError`` if one of them is missing.
     """

@@ -50,7 +50,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     @cached_property
     def _negligible(self) -> float:
-        """Largest total probability that can be omitted while the score's error is at most ``scoring.EXACT_TO``."""
+        """Maximum total probability of omitted answers for which a score's error is at most ``scoring.EXACT_TO``."""
         width = max(self._answers.values()) - min(self._answers.values())
         return self._settings.min_valid_mass * scoring.EXACT_TO / width
 

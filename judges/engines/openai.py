@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
-    """Error raised when a request failed but a retry may succeed; ``status`` applies if all retries fail."""
+    """Error raised when a request failed but a retry may succeed; if all retries fail, the score gets ``status``."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
@@ -45,11 +45,11 @@ class NotAskedError(Exception):
 
 
 class RefusedError(Exception):
-    """Error raised when the endpoint refused a parameter; the request can be sent again without the parameter."""
+    """Error raised when the endpoint refused a parameter; a retry without the parameter is possible."""
 
 
 class CutOffError(Exception):
-    """Error raised when a model used all tokens before it answered; ``answer`` is the result without a retry."""
+    """Error raised when a model used all tokens before it answered; ``answer`` is used if there is no retry."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -104,7 +104,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def stop(self) -> None:
         """Send no more requests, but still read the answers to open requests; any thread may call this method."""
-        self._stop("the run was interrupted; CARE has stored the answers so far, so run again to continue")
+        self._stop("the run was interrupted, and all answers so far are stored; run again to continue")
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Return one score for each item.
@@ -124,8 +124,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
         if self._empty is not None:
             raise StoppedError(
-                f"judge {self._name!r} stopped: {self._empty}, and the next request might exceed the limit; CARE has "
-                "stored the answers so far, so raise the limit, or run again later, to continue",
+                f"judge {self._name!r} stopped: {self._empty}, and the next request might exceed the limit. CARE has "
+                "stored all answers so far; raise the limit, or run again later, to continue",
                 paid,
             )
 
@@ -137,7 +137,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._pace.stop()
 
     def text_of(self, prompt: str) -> str:
-        """Append an instruction about the form of the answer to a prompt."""
+        """Append an instruction about the answer's format to a prompt."""
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def ask_one(self, prompt: str) -> PromptAnswer:
@@ -205,7 +205,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         """Convert an endpoint's error to an answer with a status, or raise an exception.
 
         Raises ``TemporaryError`` if the endpoint is overloaded or fails, and ``RefusedError`` if it refuses a parameter
-        that can be omitted. If it will refuse every request, the judge stops and ``NotAskedError`` is raised.
+        that can be omitted. If the endpoint will refuse every request, the judge stops and ``NotAskedError`` is raised.
         """
         code, message = reply.status, str(reply.error["message"])
         full, shown = self._hidden(message), self._hidden(message, body)
@@ -213,7 +213,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         remedy = "correct base_url, model, the key or another setting in the judge's file"
         pause = seconds(reply.headers.get("retry-after", ""))
         if pause is not None and pause > LONGEST_WAIT_S:
-            remedy = f"it requests a pause, so run again after {pause:,.0f} s"
+            remedy = f"the endpoint requests a pause; run again after {pause:,.0f} s"
         elif (code in (429, 529) and "insufficient_quota" not in kind) or (code == 503 and pause is not None):
             if pause is not None and pause > 1:
                 _log.info("Judge %r: the endpoint requests a pause of %.0f s (%s).", self._name, pause, shown)
@@ -266,7 +266,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
-        """Return each allowed answer's probability from the first token, or None if the probabilities are unusable."""
+        """Return each allowed answer's probability as first token, or None if the probabilities are unusable."""
         try:
             tokens = choice.logprobs["content"]
             first = tokens[0]
@@ -301,7 +301,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @staticmethod
     def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
-        """Return the maximum cost of a request, as if each of the ``size`` bytes of text were one token."""
+        """Return the maximum cost of a request, assuming one token for each of the ``size`` bytes of text."""
         written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
         return price.of(size + 64, written if isinstance(written, int) else 4096)
 

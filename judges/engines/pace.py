@@ -35,7 +35,7 @@ class Pace:
         self._stopped = False
 
     def stop(self) -> None:
-        """Wake all waiting threads; a stopped engine sends no further requests."""
+        """Stop the limiter: wake all waiting threads, because a stopped engine sends no further requests."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -49,7 +49,7 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Generator[float]:
-        """Wait until a request may start; yield the start time, and count the request as open during the block."""
+        """Wait until a request may start; yield the start time, and count the request as open in the ``with`` block."""
         with self._changed:
             while (pause := self._pause()) > 0:
                 self._changed.wait(pause)
@@ -62,7 +62,7 @@ class Pace:
                 self._changed.notify_all()
 
     def _pause(self) -> float:
-        """Return the number of seconds until the next check; 0 if the request may start now."""
+        """Return the seconds to wait before the next check, or 0 if a request may start now."""
         if self._stopped:
             return 0.0
         if self._open >= max(1, int(self._limit)):
@@ -96,7 +96,7 @@ class Pace:
 
 
 def backoff(attempt: int) -> float:
-    """Return a random waiting time in seconds that grows with the number of failed attempts."""
+    """Return a random exponential backoff, in seconds, after ``attempt`` failed attempts."""
     return random.uniform(0.5, 1.0) * min(0.5 * 2**attempt, _LONGEST_BACKOFF_S)
 
 

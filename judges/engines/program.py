@@ -53,7 +53,7 @@ class ProgramJudgeEngine(_OneByOne):
 class SandboxedJudgeEngine(_OneByOne):
     """Engine that runs one program file in a separate process, one item at a time.
 
-    Raises ``JudgeError`` if this machine has no sandbox and the judge's engine has no ``unsafe: true``.
+    Raises ``JudgeError`` if this machine has no sandbox and the judge's engine does not set ``unsafe: true``.
     """
 
     def __init__(self, engine: ProgramEngine, program: ProgramFile, scale: Scale | None) -> None:

@@ -29,7 +29,7 @@ class PromptAnswer:
 
 
 class PromptedJudgeEngine(Engine):
-    """Base class of engines that send each distinct prompt once and combine all answers about an item."""
+    """Base class of engines that prompt a language model and combine all answers about an item into a score."""
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
         self._settings, self._template = engine, template
@@ -111,7 +111,7 @@ class PromptedJudgeEngine(Engine):
 
 
 def _of_orders(answers: Sequence[PromptAnswer]) -> float | None:
-    """Return the score of a single answer, or half the difference between the answers to the two orders."""
+    """Return the score of a single answer, or half the difference between the scores in the two orders of a pair."""
     scores = [answer.score for answer in answers]
     if None in scores:
         return None

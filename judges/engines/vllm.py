@@ -20,7 +20,7 @@ _TOKENS_AT_ONCE = 128
 def loading(gpus: str) -> Generator[None]:
     """Lock GPUs while a model is loaded, because vLLM measures the memory that loading takes.
 
-    If two engines load on one GPU at the same time, each counts the other's weights, and one gets no memory for cache.
+    If two models are loaded on one GPU at once, each counts the other's weights, and one gets no memory for its cache.
     """
     lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"
     with lock.open("a") as file:
@@ -52,7 +52,8 @@ class VllmBackend:
             vllm: Any = importlib.import_module("vllm")
         except ImportError as error:
             raise JudgeError(
-                f"vLLM cannot be imported ({error}); {how_to_install('vllm')}, or write kind: openai in its engine"
+                f"vLLM cannot be imported ({error}); {how_to_install('vllm')}, or set kind: openai in the "
+                "judge's engine"
             ) from error
         self._vllm = vllm
         options: dict[str, Any] = dict(engine.vllm)

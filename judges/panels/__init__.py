@@ -24,10 +24,10 @@ class Preset:
         Names of built-in programs.
     models : sequence of dict
         Language models, each with ``name`` (of the judge), ``model`` (repository or name at the endpoint), ``family``
-        and ``license``. If a user must accept the repository's terms, ``gated`` is true, and ``instead`` names an open
-        judge of about the same size. A model at an endpoint has ``endpoint`` (base_url, api_key_env).
+        and ``license``. If a user must accept the repository's terms, ``gated`` is true, and ``instead`` names an
+        ungated model of about the same size. A model at an endpoint has ``endpoint`` (base_url, api_key_env).
     testsets : sequence of str
-        Names of the catalog's test sets that the judges scored in the paper.
+        Names of the test sets that the judges scored in the paper.
     """
 
     description: str
@@ -52,14 +52,14 @@ def find(name: str) -> Preset:
 
 
 def scored_in_the_paper(judge: str) -> list[str]:
-    """Return the sorted names of the catalog's test sets that a judge scored in the paper."""
+    """Return the sorted names of the test sets that a judge scored in the paper."""
     presets = [find(name) for name in names()]
     own = [p for p in presets if judge in p.programs or any(model["name"] == judge for model in p.models)]
     return sorted({testset for preset in own for testset in preset.testsets})
 
 
 def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_paper: bool = False) -> dict[str, str]:
-    """Return the YAML text of a judge file for each judge of a preset, by the judge's name.
+    """Return the text of a YAML file for each judge of a preset, as a mapping from judge names to texts.
 
     ``engine`` contains the common settings of the models, by default ``kind: vllm``. ``as_paper`` limits each judge to
     the test sets that it scored in the paper.

@@ -47,7 +47,7 @@ class Template(BaseModel):
         Allowed answers. The score of a word is its position in the list: in ``[no, yes]``, no is 0 and yes is 1. By
         default every whole number on the scale of the judge or test set is allowed.
     shift : float
-        Number that is added to every answer; the paper's preferences, for example, move from 0 ... 6 to -3 ... 3.
+        Number that is added to every answer; for example, -3 moves the paper's preferences from 0 ... 6 to -3 ... 3.
     pairwise : bool
         Whether ``response`` and ``response_2`` are compared; a higher answer then favours ``response_2``.
     needs : tuple of str
@@ -80,7 +80,7 @@ class Template(BaseModel):
     def _renders(self) -> Template:
         unknown = set(self.needs) - set(TEXTS)
         if unknown:
-            raise ValueError(f"needs: an item has no {', '.join(sorted(unknown))}; choose from {', '.join(TEXTS)}")
+            raise ValueError(f"needs: items have no text {', '.join(sorted(unknown))}; choose from {', '.join(TEXTS)}")
         if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
             raise ValueError("values must list two or more different answers")
         example = Item("example", **dict.fromkeys(TEXTS, "x"))
@@ -113,7 +113,7 @@ class Template(BaseModel):
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
                 raise JudgeError(
-                    f"template {self.name!r} cannot use the scale {scale}, which has too many answers; narrow it"
+                    f"template {self.name!r} cannot use the scale {scale}, which has too many answers; narrow the scale"
                 )
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):
@@ -133,7 +133,7 @@ class Template(BaseModel):
         return [name for name in TEXTS if name not in read | both]
 
     def missing(self, item: Item) -> list[str]:
-        """Return the names of the texts that the template needs and that are missing or empty in the item."""
+        """Return the names of the required texts that are missing or empty in an item."""
         return [name for name in self.needs if not getattr(item, name)]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
@@ -181,7 +181,7 @@ def _read(path: Path, _changed_at: int, fenced: bool) -> Template:
 
 @lru_cache(maxsize=128)
 def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
-    """Compile a Jinja template, with delimiters around texts if ``fenced``; return it and its variables' names."""
+    """Compile a Jinja template, with delimiters around texts if ``fenced``; return it and its variable names."""
     from jinja2 import StrictUndefined, TemplateRuntimeError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

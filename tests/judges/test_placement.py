@@ -110,7 +110,7 @@ def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_gpus": 1.5}, "num_gpus must be a whole number or a share of one GPU, not 1.5"),
+        ({"num_gpus": 1.5}, "num_gpus must be a whole number or a fraction below 1, not 1.5"),
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],
 )
