@@ -110,21 +110,27 @@ def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path)
     assert library["evaluation"] == command["evaluation"]
 
 
-def test_families_and_labels_may_be_dictionaries(wide):
+def test_families_and_labels_may_be_dictionaries_frames_series_or_columns(wide, items):
     families = {"gpt": "openai", "claude": "anthropic"}
-    labels = {f"i{k:02}": float(k % 7) for k in range(20)}
+    labels = {f"i{k:02}": float(k % 2) for k in range(20)}
+    of_judges = {"judge": list(families), "family": list(families.values())}
+    of_items = {"item_id": list(labels), "label": np.array(list(labels.values()))}
     given = fit(wide, judges=families, labels=labels)
-    frames = fit(
-        wide,
-        judges=pd.DataFrame({"judge": list(families), "family": list(families.values())}),
-        labels=pl.DataFrame({"item_id": list(labels), "label": list(labels.values())}),
-    )
-    np.testing.assert_array_equal(given.estimate, frames.estimate)
     assert given.aggregates["care"].labels_used == 20
+    rated = {"drawn": "random", "items": items, "system": "model"}
+    for judges, as_labels in (
+        (pd.DataFrame(of_judges), pl.DataFrame(of_items)),
+        (pd.Series(families), pd.Series(labels)),
+        (of_judges, of_items),
+    ):
+        np.testing.assert_array_equal(fit(wide, judges=judges, labels=as_labels).estimate, given.estimate)
+        assert care_eval.rate(wide, as_labels, **rated).rates == care_eval.rate(wide, labels, **rated).rates
     with pytest.raises(
         care_eval.InputError, match="families: judge 'gemini' has no scores; remove the row, or use one of gpt, claude"
     ):
         fit(wide, judges={"gemini": "google"})
+    with pytest.raises(care_eval.InputError, match="labels: columns differ in length"):
+        care_eval.rate(wide, {"item_id": list(labels), "label": [1.0]}, drawn="random")
 
 
 def test_with_labels_the_page_ranks_by_them_where_two_rankings_disagree(wide):
@@ -136,18 +142,6 @@ def test_with_labels_the_page_ranks_by_them_where_two_rankings_disagree(wide):
     assert np.array_equal(rivals["CARE with labels"], labelled.aggregates["care"].estimate)
     first, *_, last = label_rows(labelled)
     assert abs(first.ranks[0] - first.ranks[1]) > abs(last.ranks[0] - last.ranks[1]) > 0
-
-
-def test_families_and_labels_may_be_series_of_pandas(wide, items):
-    """A Series is indexed by name, as a column of a frame with items as its index."""
-    labels = items.set_index("item_id")["gold"].iloc[:12] > 5
-    families = pd.Series({"gpt": "openai", "qwen": "alibaba"})
-    by_series = fit(wide, labels=labels.astype(float), judges=families)
-    by_dicts = fit(wide, labels=labels.astype(float).to_dict(), judges=families.to_dict())
-    np.testing.assert_array_equal(by_series.estimate, by_dicts.estimate)
-    given = {"drawn": "random", "items": items, "system": "model"}
-    of = [care_eval.rate(wide, kind, **given).rates for kind in (labels.astype(float), labels.astype(float).to_dict())]
-    assert of[0] == of[1]
 
 
 def test_labels_by_item_may_have_numbers_for_ids_and_words_for_labels(wide):
@@ -284,15 +278,3 @@ def test_importing_the_package_imports_nothing_until_a_name_is_used():
     assert done.stdout.strip() == "False True set()"
     with pytest.raises(AttributeError, match=r"has no attribute 'fitt'; choose from .*fit"):
         _ = care_eval.fitt
-
-
-def test_labels_and_families_may_be_columns_as_scores_may(wide):
-    names = list(wide["item_id"])[:12]
-    labels = {name: float(k % 2) for k, name in enumerate(names)}
-    families = {"gpt": "a", "claude": "a"}
-    by_name = fit(wide, judges=families, labels=labels)
-    columns = {"judges": {"judge": list(families), "family": list(families.values())}}
-    columns["labels"] = {"item_id": names, "label": np.array(list(labels.values()))}
-    np.testing.assert_array_equal(fit(wide, **columns).estimate, by_name.estimate)
-    with pytest.raises(care_eval.InputError, match="labels: columns differ in length"):
-        care_eval.rate(wide, {"item_id": names, "label": [1.0]}, drawn="random")

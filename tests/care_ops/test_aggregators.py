@@ -182,28 +182,9 @@ def test_labels_outside_the_scores_are_reported(rng):
         fit_panel(matrix(confounded(rng)), FitConfig(), FitLabels({"nobody": 1.0}))
 
 
-def test_independent_judges_share_nothing(rng):
-    found = fit_panel(matrix(rng.normal(size=(3_000, 6))), FitConfig())
-    assert "care_svd" in found.aggregates or "no shared factor" in found.failures["structure"]
-
-
 def test_unknown_aggregators_are_reported():
     with pytest.raises(InputError, match="no aggregator 'best'"):
         FitConfig(aggregators=("best",))
-
-
-def test_equal_seeds_give_equal_digits(rng):
-    scores = matrix(confounded(rng))
-    one, other = (fit_panel(scores, FitConfig()).aggregates["care_tensor"].estimate for _ in range(2))
-    np.testing.assert_array_equal(one, other)
-
-
-def test_uws_shows_the_planted_error_of_each_judge(rng):
-    """The mean squared distance of two judges is the sum of their errors, so pairs determine each error."""
-    planted = np.array([0.25, 0.5, 1.0, 2.0])
-    x = rng.normal(size=(20_000, 1)) + np.sqrt(planted) * rng.normal(size=(20_000, 4))
-    uws = fit_panel(matrix(x), FitConfig(aggregators=("uws",))).aggregates["uws"]
-    np.testing.assert_allclose(uws.details["error_variance"], planted, rtol=0.08)
 
 
 def test_uws_of_an_item_that_one_judge_scored_is_that_score(rng):

@@ -214,20 +214,6 @@ def test_what_leaves_only_the_plain_average_is_the_first_concern(rng, change, co
     assert answer.details["factor_share"] == 0
 
 
-def test_order_names_and_scales_of_judges_and_items_change_nothing(rng):
-    _, x = honest(rng, 120, 6)
-    scores = matrix(x)
-    answer = care(scores).estimate
-    rows, columns = rng.permutation(120), rng.permutation(6)
-    moved = ScoreMatrix(
-        x[np.ix_(rows, columns)],
-        tuple(scores.item_ids[i] for i in rows),
-        tuple(scores.judges[j] for j in columns),
-    )
-    np.testing.assert_allclose(care(moved).estimate, answer[rows], atol=1e-8)
-    np.testing.assert_allclose(care(matrix(1e-3 * x + 5)).latent, care(scores).latent, atol=1e-6)
-
-
 def test_scores_on_one_scale_are_averaged_in_their_own_units(rng):
     """A judge that uses more of the scale has more influence, as in the plain average."""
     x = np.clip(np.round(3 + rng.normal(size=(300, 1)) + rng.normal(size=(300, 6)) * np.linspace(0.4, 1.6, 6)), 1, 5)
@@ -319,13 +305,6 @@ def test_family_mean_is_a_mean_of_means_over_what_is_present():
     z = np.array([[1.0, 3.0, 10.0], [np.nan, 4.0, np.nan], [np.nan, np.nan, np.nan]])
     found = family_mean(z, ("a", "b", "c"), {"a": "f", "b": "f"})
     np.testing.assert_array_equal(found, [6.0, 4.0, np.nan])
-
-
-def test_labels_that_do_not_differ_change_nothing(rng):
-    _, x = clear_panel(rng, 300)
-    scores = matrix(x)
-    seen_labels = FitLabels({scores.item_ids[i]: 1.0 for i in range(5)})
-    np.testing.assert_array_equal(care(scores, seen_labels).estimate, care(scores).estimate)
 
 
 def test_probabilities_are_calibrated_given_twenty_binary_labels_and_not_given_otherwise(rng):

@@ -130,17 +130,6 @@ def test_two_way_moments_leave_a_rotation_open(rng):
     assert matched_error(found, centred) > 0.2  # no permutation mends it
 
 
-def test_em_with_and_without_holes_is_the_same_em(rng):
-    truth = four_state_mixture(rng, n=2_000, p=6, noise=0.7)
-    start = mixture.start_near(truth.scores, truth.means)
-    whole = mixture.expectation_maximisation(truth.scores, *start)
-    one_hole = truth.scores.copy()
-    one_hole[0, 0] = np.nan
-    holed = mixture.expectation_maximisation(one_hole, *start)
-    np.testing.assert_allclose(holed.means, whole.means, atol=2e-2)
-    assert holed.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-2)
-
-
 def test_starts_are_ranked_on_different_items(rng, monkeypatch):
     values, seen = rng.normal(size=(60, 3)), []
     model = mixture.Mixture(np.ones(1), values[:1], np.eye(3), 0.0, True, "")

@@ -148,13 +148,3 @@ def test_grades_need_bounds_and_scale_with_them():
         rates_at_looks(Labelled(estimate, 1 + 4 * labels, names, order=order))
     with pytest.raises(InputError, match="a label is 5, outside the bounds 1 and 4"):
         rates_at_looks(Labelled(estimate, 1 + 4 * labels, names, order=order, bounds=(1, 4)))
-
-
-def test_bad_input_is_named():
-    estimate, labels, order, names, _ = two_systems(0.0, 20)
-    with pytest.raises(InputError, match="no item belongs to the system older; choose from"):
-        gate(Labelled(estimate, labels, names, order=order), "new", "older")
-    with pytest.raises(InputError, match="compared with itself"):
-        gate(Labelled(estimate, labels, names, order=order), "new", "new")
-    with pytest.raises(InputError, match="margin"):
-        gate(Labelled(estimate, labels, names, order=order), "new", "old", margin=-1)

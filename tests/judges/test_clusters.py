@@ -6,15 +6,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from care_ops.errors import JudgeError
 from judges.ray_cluster import RayConfig, connect
-from tests.support.servers import free_port
+from tests.support.servers import accepts, free_port, wait_until
 
 CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=True)\nconnect()\n"
 
@@ -118,16 +117,6 @@ def until_end():
         yield stack
 
 
-def wait_for(port: int, say, seconds: float = 120.0) -> None:
-    """Wait until a port accepts connections; otherwise fail with the text of ``say``."""
-    deadline = time.monotonic() + seconds
-    while True:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
-            return
-        assert time.monotonic() < deadline, say()
-        time.sleep(0.5)
-
-
 @pytest.mark.slow
 def test_a_missing_token_of_a_cluster_is_explained(tmp_path, until_end):
     """The cluster starts as Ray 2.60 starts it; the client's home folder has no token."""
@@ -143,7 +132,7 @@ def test_a_missing_token_of_a_cluster_is_explained(tmp_path, until_end):
     with (tmp_path / "log").open("w") as log:
         cluster = subprocess.Popen([ray, "start", *options], env=head, stdout=log, stderr=log, start_new_session=True)
     try:
-        wait_for(port, lambda: (tmp_path / "log").read_text())
+        wait_until(lambda: accepts(port), (tmp_path / "log").read_text, 120)
         for more in ({}, {"RAY_AUTH_MODE": "token"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "b" * 64}):
             done = subprocess.run(
                 [sys.executable, "-c", CONNECT],

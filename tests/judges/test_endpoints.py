@@ -33,7 +33,7 @@ from orchestration.alerts import Alert, post
 from orchestration.workspace import AlertSettings
 from tests.support import endpoints
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
-from tests.support.servers import LocalServer
+from tests.support.servers import LocalServer, wait_until
 
 KEY = "sk-proj-Zq7vW2xT9/bN4+kLp3=mR8"
 
@@ -55,14 +55,6 @@ def judge(server, **more):
         batch_size=batch,
         most_failing=1.0,
     )
-
-
-def until(holds):
-    """Wait until ``holds`` returns a true value."""
-    deadline = time.monotonic() + 20.0
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def ask(server, n=20, context=None, **more):
@@ -392,7 +384,7 @@ def test_a_batch_is_begun_while_another_one_ends(vendor):
 
     def slow_at_the_end(handler, body):
         if handler.server.bodies.index(body) == 14:
-            until(lambda: len(handler.server.bodies) > 22)
+            wait_until(lambda: len(handler.server.bodies) > 22, seconds=20)
         handler.answer()
 
     server = vendor(slow_at_the_end)
@@ -437,7 +429,7 @@ def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
     engine = build_engine(judge(server, concurrency=4))
     with ThreadPoolExecutor(1) as thread:
         asked = thread.submit(engine.score, [Item(f"i{k}", "q", f"It is {k}.") for k in range(20)])
-        until(lambda: "requests a pause of 240 s" in caplog.text)
+        wait_until(lambda: "requests a pause of 240 s" in caplog.text, seconds=20)
         engine.close()
         with pytest.raises(JudgeError, match="was closed"):
             asked.result()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,7 +19,7 @@ import pytest
 from judges.items import Item
 from judges.pool import Pool, PoolConfig
 from tests.judges.placement import STUB, judge, loads_in
-from tests.support.servers import free_port
+from tests.support.servers import accepts, free_port, started, wait_until
 
 RAY = Path(sys.executable).with_name("ray")
 ITEMS = [Item(f"i{k}", f"question {k}", f"answer {k}") for k in range(400)]
@@ -30,60 +28,24 @@ ITEMS = [Item(f"i{k}", f"question {k}", f"answer {k}") for k in range(400)]
 @pytest.fixture
 def two_nodes(tmp_path, monkeypatch):
     """Start a head with one GPU and a node with two by ``ray start``; return the node's process."""
-    address = f"127.0.0.1:{free_port()}"
+    port = free_port()
     stub = {"VLLM_STUB_LOG": str(tmp_path / "loads"), "VLLM_STUB_LOAD_S": "0.1", "VLLM_STUB_SCORE_S": "0.2"}
     stub["RAY_AUTH_MODE"] = "disabled"
-    path = os.pathsep.join([str(STUB), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, **stub, "PYTHONPATH": path, "RAY_health_check_period_ms": "500"}
-    for name, value in {**stub, "PYTHONPATH": path, "RAY_ADDRESS": address}.items():
-        monkeypatch.setenv(name, value)
+    stub["PYTHONPATH"] = os.pathsep.join([str(STUB), str(Path.cwd()), os.environ.get("PYTHONPATH", "")])
     with ExitStack() as until_end:
         # A folder with a name that is short enough for Ray's sockets.
         folder = until_end.enter_context(tempfile.TemporaryDirectory(prefix="care-ray-", ignore_cleanup_errors=True))
 
         def start(*options: str) -> subprocess.Popen[bytes]:
-            log = until_end.enter_context((tmp_path / f"log {options[0][2:6]}").open("wb"))
-            command = [RAY, "start", "--block", "--num-cpus=2", "--node-ip-address=127.0.0.1", *options]
-            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-            until_end.callback(_end, process)
-            return process
+            log = tmp_path / f"log {options[0][2:6]}"
+            command = [str(RAY), "start", "--block", "--num-cpus=2", "--node-ip-address=127.0.0.1", *options]
+            return until_end.enter_context(started(command, log, **stub, RAY_health_check_period_ms="500"))
 
-        start("--head", f"--port={address.rpartition(':')[2]}", f"--temp-dir={folder}", "--num-gpus=1")
-        _wait_for(address)
-        yield start(f"--address={address}", "--num-gpus=2")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop a ``ray start`` and its children, which are in the same session."""
-    for signum in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, signum)
-            process.wait(20)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue
-        return
-
-
-def _wait_for(address: str) -> None:
-    host, _, port = address.partition(":")
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            socket.create_connection((host, int(port)), timeout=5).close()
-        except OSError:
-            assert time.monotonic() < deadline, "the head of the cluster did not start"
-            time.sleep(0.5)
-        else:
-            return
-
-
-def _wait_for_gpus(count: int) -> None:
-    import ray
-
-    deadline = time.monotonic() + 120
-    while ray.cluster_resources().get("GPU", 0) < count:
-        assert time.monotonic() < deadline, ray.cluster_resources()
-        time.sleep(0.5)
+        start("--head", f"--port={port}", f"--temp-dir={folder}", "--num-gpus=1")
+        wait_until(lambda: accepts(port), lambda: "the head of the cluster did not start", 120)
+        for name, value in {**stub, "RAY_ADDRESS": f"127.0.0.1:{port}"}.items():
+            monkeypatch.setenv(name, value)
+        yield start(f"--address=127.0.0.1:{port}", "--num-gpus=2")
 
 
 def _score_until_a_node_dies(folder: Path, node: int) -> tuple[list[int], dict[str, list[str]], float]:
@@ -107,7 +69,7 @@ def _score_until_a_node_dies(folder: Path, node: int) -> tuple[list[int], dict[s
         return pool.run(judge(name, folder), ITEMS, sink)
 
     connect()
-    _wait_for_gpus(3)
+    wait_until(lambda: ray.cluster_resources().get("GPU", 0) >= 3, lambda: str(ray.cluster_resources()), 120)
     with Pool(PoolConfig(actors=2)) as pool, ThreadPoolExecutor(2) as threads:
         running = [threads.submit(run, name, pool) for name in stored]
         assert part.wait(300)

@@ -53,6 +53,13 @@ def wait_until(done: Callable[[], object], say: Callable[[], str] = str, seconds
         time.sleep(0.05)
 
 
+def accepts(port: int) -> bool:
+    """Return whether a port of this machine accepts connections."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        return True
+    return False
+
+
 def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
     """End a process and all its children, like the end of a container."""
     with suppress(ProcessLookupError):

@@ -1,6 +1,7 @@
 """Tests that a workspace of commit b8b031e opens, asks no judge again and keeps its published fits.
 
-``golden/build.py`` built the workspace. If an option of care.yaml is renamed, rename it here after unpacking.
+The script that built the workspace is in the history (``git log -- tests/warehouse/golden``). If an option of
+care.yaml is renamed, rename it here after unpacking.
 """
 
 from __future__ import annotations
