@@ -16,7 +16,7 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import FitLabels
 from care_ops.scores import ScoreMatrix
-from tests.support.matrices import matrix
+from tests.support.matrices import matrix, shuffled
 
 SCALE_FREE = ("care_svd", "care_tensor", "families", "factor_analysis", "best_judge")
 """Aggregators whose ``latent`` does not change with a positive affine change of one judge's scores (law 3).
@@ -115,13 +115,8 @@ TENSOR = pytest.param("care_tensor", marks=pytest.mark.slow)
 def test_order_of_judges_and_items_does_not_matter(name, seed):
     rng = np.random.default_rng(seed)
     scores = matrix(np.where(rng.random((400, 9)) < 0.05, np.nan, confounded(rng)))
-    items, judges = rng.permutation(400), rng.permutation(9)
-    shuffled = ScoreMatrix(
-        scores.values[np.ix_(items, judges)],
-        tuple(scores.item_ids[i] for i in items),
-        tuple(scores.judges[j] for j in judges),
-    )
-    one, other = fit_one(name, scores), fit_one(name, shuffled)
+    moved, items, judges = shuffled(scores, rng)
+    one, other = fit_one(name, scores), fit_one(name, moved)
     np.testing.assert_allclose(other.estimate, one.estimate[items], atol=1e-8)
     if one.weights is not None:
         np.testing.assert_allclose(other.weights, one.weights[judges], atol=1e-8)

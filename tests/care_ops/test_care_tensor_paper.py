@@ -15,7 +15,7 @@ from care_ops.fit_labels import FitLabels
 from care_ops.models import cp
 from care_ops.scores import ScoreMatrix
 from care_ops.simulate import four_state_mixture, grouped_mixture
-from tests.support.matrices import matrix
+from tests.support.matrices import matched_error, matrix, shuffled
 
 
 def fitted(scores: ScoreMatrix, seen_labels: FitLabels | None = None):
@@ -36,11 +36,6 @@ def planted(rng, n=6_000, p=12, noise=0.6):
     return quality, confounder, means, means[states] + noise * rng.standard_normal((n, p))
 
 
-def matched(found: np.ndarray, wanted: np.ndarray) -> float:
-    orders = itertools.permutations(range(len(wanted)))
-    return min(float(np.linalg.norm(found[list(o)] - wanted) / np.linalg.norm(wanted)) for o in orders)
-
-
 def test_least_squares_and_jennrich_find_the_planted_components(rng):
     """Both are exact on the exact moment; on a sample, both are near the truth."""
     first, second, third = np.array_split(np.arange(12), 3)
@@ -52,8 +47,8 @@ def test_least_squares_and_jennrich_find_the_planted_components(rng):
     weights, means, misfit = cp.mixture_by_least_squares(exact, views, 4, rng)
     _, jennrich = cp.decompose(exact, views, 4, rng)
     assert misfit < 1e-3
-    assert matched(means, jennrich) < 0.02
-    assert matched(means, centred) < 0.02
+    assert matched_error(means, jennrich) < 0.02
+    assert matched_error(means, centred) < 0.02
     np.testing.assert_allclose(sorted(weights), sorted(truth.weights), atol=0.02)
 
     tensor = np.einsum(
@@ -65,8 +60,8 @@ def test_least_squares_and_jennrich_find_the_planted_components(rng):
         optimize=True,
     ) / len(truth.scores)
     weights, means, _ = cp.mixture_by_least_squares(tensor, views, 4, rng)
-    assert matched(means, cp.decompose(tensor, views, 4, rng)[1]) < 0.1
-    assert matched(means, truth.means - truth.scores.mean(axis=0)) < 0.05
+    assert matched_error(means, cp.decompose(tensor, views, 4, rng)[1]) < 0.1
+    assert matched_error(means, truth.means - truth.scores.mean(axis=0)) < 0.05
 
 
 def test_too_few_judges_for_unique_components_are_reported(rng):
@@ -92,7 +87,7 @@ def test_planted_states_come_back_and_decide_as_the_density_does(rng):
     quality, _, means, values = planted(rng)
     found = answer(matrix(values))
     states = np.array(found.details["state_means"])
-    assert matched(states, means) < 0.1
+    assert matched_error(states, means) < 0.1
     assert np.mean((found.estimate > found.threshold) == quality) > 0.97
     assert found.details["mapped_by"] == "v"
 
@@ -174,13 +169,8 @@ def test_order_of_judges_and_items_and_a_judges_scale_do_not_matter_and_scores_m
     values[rng.random(values.shape) < 0.05] = np.nan
     values[7] = np.nan
     scores = matrix(values)
-    items, judges = rng.permutation(3_000), rng.permutation(12)
-    shuffled = ScoreMatrix(
-        values[np.ix_(items, judges)],
-        tuple(scores.item_ids[i] for i in items),
-        tuple(scores.judges[j] for j in judges),
-    )
-    one, other = answer(scores), answer(shuffled)
+    moved, items, _ = shuffled(scores, rng)
+    one, other = answer(scores), answer(moved)
     np.testing.assert_allclose(other.estimate, one.estimate[items], atol=1e-8)
     assert np.isnan(one.estimate[7])
     known = ~np.isnan(one.estimate)

@@ -1,7 +1,5 @@
 """Tests of views, tensor decomposition and EM against exact moments, tensorly and closed forms."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -13,7 +11,7 @@ from care_ops.models import cp, mixture
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture
 from care_ops.structure.views import Views, partition
-from tests.support.matrices import random_correlation
+from tests.support.matrices import matched_error, random_correlation
 
 
 def thirds(p: int) -> Views:
@@ -26,13 +24,6 @@ def exact_tensor(means: np.ndarray, weights: np.ndarray, views: Views) -> np.nda
     centred = means - weights @ means
     columns = [np.column_stack([np.ones(len(weights)), centred[:, g]]) for g in views]
     return np.einsum("r,ra,rb,rc->abc", weights, *columns)
-
-
-def matched_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Return the relative error of means under the best permutation of states."""
-    norm = np.linalg.norm(wanted)
-    k = range(len(wanted))
-    return min(float(np.linalg.norm(found[list(order)] - wanted) / norm) for order in itertools.permutations(k))
 
 
 def test_exact_moments_give_exact_components(rng):

@@ -1,7 +1,5 @@
 """Tests that the estimators recover the parameters of simulated data from the paper's models."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ from care_ops.models import mixture
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture, joint_gaussian
 from care_ops.structure.factors import extract
-from tests.support.matrices import matrix
+from tests.support.matrices import matched_error, matrix
 
 N = 100_000
 SEEDS = range(10)
@@ -47,11 +45,11 @@ def test_care_tensor_finds_the_state_means():
         draw = four_state_mixture(np.random.default_rng(seed), n=N, p=12)
         scores = matrix(draw.scores)
         found = fit_panel(scores, FitConfig(aggregators=("care_tensor",))).aggregates["care_tensor"]
-        ours = matched(np.array(found.details["state_means"]), draw.means)
+        ours = matched_error(np.array(found.details["state_means"]), draw.means)
         oracle = mixture.expectation_maximisation(
             draw.scores, draw.weights, draw.means, np.full(12, draw.noise**2), tolerance=1e-8
         )
-        ratios.append(ours / matched(oracle.means, draw.means))
+        ratios.append(ours / matched_error(oracle.means, draw.means))
     print(f"\ncare_tensor: error over the oracle start's, median {np.median(ratios):.4f}, worst {max(ratios):.4f}")
     assert np.median(ratios) <= 1.05
 
@@ -70,8 +68,3 @@ def test_quality_leads_and_orients_positively(rng):
 def test_every_aggregator_is_registered_under_its_name():
     assert all(name == aggregator.name for name, aggregator in REGISTRY.items())
     assert tuple(REGISTRY) == AGGREGATORS
-
-
-def matched(found: np.ndarray, wanted: np.ndarray) -> float:
-    orders = itertools.permutations(range(len(wanted)))
-    return min(float(np.linalg.norm(found[list(order)] - wanted)) for order in orders)

@@ -19,7 +19,7 @@ from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.verdict import Remedies, Step
 from care_ops.sparsity import comparable, components, is_sparse, scales_are_unlike
-from tests.support.matrices import matrix
+from tests.support.matrices import matrix, shuffled
 from tests.support.planted import crowd
 
 CARE = FitConfig(aggregators=("care", "avg"))
@@ -87,12 +87,7 @@ def test_care_on_a_crowd_uses_labels(rng):
 def test_the_order_of_items_and_judges_does_not_matter(rng):
     _, scores = crowd(2, 200, 30, 3, 5)
     panel = matrix(scores)
-    rows, columns = rng.permutation(200), rng.permutation(panel.shape[1])
-    turned = type(panel)(
-        scores[np.ix_(rows, columns)],
-        tuple(panel.item_ids[i] for i in rows),
-        tuple(panel.judges[j] for j in columns),
-    )
+    turned, rows, columns = shuffled(panel, rng)
     first, second = (fit_panel(p, CARE, solve="not").aggregates["care"] for p in (panel, turned))
     np.testing.assert_array_equal(first.estimate[rows], second.estimate)
     np.testing.assert_array_equal(first.weights[columns], second.weights)

@@ -11,8 +11,7 @@ from care_ops.fit_labels import FitLabels
 from care_ops.metrics import calibration_error, evaluate, risk_coverage_gain
 from care_ops.models import factor_analysis
 from care_ops.results.uncertainty import weight_intervals
-from care_ops.scores import ScoreMatrix
-from tests.support.matrices import matrix
+from tests.support.matrices import matrix, shuffled
 
 
 def panel(rng: np.random.Generator, n: int = 400, noise: tuple[float, ...] = (0.4, 0.6, 0.8, 1.0, 1.2)) -> np.ndarray:
@@ -36,14 +35,9 @@ def test_intervals_do_not_depend_on_order_and_widen_with_split_units(rng):
     values = np.repeat(panel(rng, 40), 10, axis=0) + rng.normal(scale=0.05, size=(400, 5))
     scores, config = matrix(values), FitConfig(aggregators=("uws", "care_svd"), resamples=40)
     units = [f"u{k // 10}" for k in range(400)]
-    order, judges = rng.permutation(400), rng.permutation(5)
-    shuffled = ScoreMatrix(
-        values[np.ix_(order, judges)],
-        tuple(scores.item_ids[k] for k in order),
-        tuple(scores.judges[k] for k in judges),
-    )
+    moved, order, judges = shuffled(scores, rng)
     one = weight_intervals(scores, config, units=units)
-    other = weight_intervals(shuffled, config, units=[units[k] for k in order])
+    other = weight_intervals(moved, config, units=[units[k] for k in order])
     for name in config.aggregators:
         np.testing.assert_allclose(other[name].lo, one[name].lo[judges], atol=1e-8)
     assert one["care_svd"].loadings_lo.shape == (5, one["care_svd"].loadings_hi.shape[1])
