@@ -190,6 +190,7 @@ def test_a_failed_comment_does_not_change_the_outcome(ended_with, code):
     assert (ended, "::warning::" in printed) == (code, True)
 
 
+@pytest.mark.slow
 def test_invalid_input_fails_and_the_log_shows_the_error(runner):
     ended, _ = runner.run(**{**TABLES, "labels": "none.csv", "new": "good", "against": "bad"})
     assert ended == 2

@@ -135,6 +135,7 @@ def test_a_failed_stage_is_retried_once_and_shown_in_the_verdict_until_it_succee
     assert daemon.reported() == before
 
 
+@pytest.mark.slow
 def test_downstream_assets_are_requested_at_the_next_tick(daemon):
     write_judge(daemon.folder, "readability")
     asked: list[list[str]] = []
@@ -165,20 +166,6 @@ def test_an_unreadable_workspace_is_alerted_once_and_resolved(daemon):
     daemon.tick("workspace_sensor")
     over = json.loads((daemon.folder / "told.jsonl").read_text().splitlines()[1])
     assert (over["key"], over["state"]) == (alert["key"], "resolved")
-
-
-def test_a_webhook_gets_the_alert_of_an_unreadable_workspace_once_it_answers(daemon, monkeypatch):
-    (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {webhook: 'http://127.0.0.1:1/hook'}\n")
-    (daemon.folder / "judges" / "length.yaml").write_text("engine: {kind: nothing}\n")
-    daemon.tick("workspace_sensor")  # nothing answers there
-    received: list[tuple[str, str]] = []
-    monkeypatch.setattr("orchestration.alerts.post", lambda _, alert: received.append((alert.kind, alert.state)))
-    for _ in range(2):
-        daemon.tick("workspace_sensor")
-    assert received == [("workspace unreadable", "open")]
-    write_judge(daemon.folder, "length")
-    daemon.tick("workspace_sensor")
-    assert received == [("workspace unreadable", "open"), ("workspace unreadable", "resolved")]
 
 
 @pytest.mark.slow

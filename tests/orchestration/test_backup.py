@@ -110,16 +110,16 @@ def test_restore_needs_a_folder_or_check(copied, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "written",
+    ("written", "kept"),
     [
-        '"data": ELSEWHERE\n',
-        "{data: ELSEWHERE, fit: {resamples: 0}}\n",
-        "? data\n: ELSEWHERE\n",
-        "fit: {}\rdata: ELSEWHERE\r",
+        ('"data": ELSEWHERE\n', "folder"),
+        ("{data: ELSEWHERE, fit: {resamples: 0}}\n", "folder"),
+        ("? data\n: ELSEWHERE\n", "folder"),
+        ("fit: {}\rdata: ELSEWHERE\r", "folder"),
+        ('"data": ELSEWHERE\n', "store"),
     ],
-    ids=["quoted", "flow", "explicit key", "other line ends"],
+    ids=["quoted", "flow", "explicit key", "other line ends", "store"],
 )
-@pytest.mark.parametrize("kept", ["folder", "store"])
 def test_restoring_a_backup_never_opens_the_original_data(tmp_path, monkeypatch, written, kept):
     """care.yaml may write the folder in any form, and the archive's header may name any folder."""
     elsewhere = tmp_path / "live" / "data"

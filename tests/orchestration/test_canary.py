@@ -2,23 +2,24 @@
 
 import re
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from html import unescape
 
 import dagster as dg
 import pytest
 
+from assets.judge_keys import keys_of_judges
 from assets.judging.canary import ask_again as ask_judge_again
-from assets.judging.retests import retests
+from assets.judging.retests import Retest, changed_judges, record_retest, retests
 from assets.report.names import page_name
 from care_ops.errors import JudgeError
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
-from orchestration.plan import Cursor
+from orchestration.plan import Cursor, find_stale
 from orchestration.requests import request_stale
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import QUICK, care, make, run, score_rows
+from tests.support.workspaces import JUDGES, QUICK, care, make, run, score_rows
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,11 @@ def first_run(tmp_path_factory):
     folder = make(
         tmp_path_factory.mktemp("canary") / "ws", care=QUICK + "canary: {items: 20}\nalerts: {file: alerts.jsonl}\n"
     )
+    lines = (folder / "one.csv").read_text().splitlines()
+    named = [f"{line},{'new' if k % 2 else 'old'}" for k, line in enumerate(lines[1:])]
+    (folder / "one.csv").write_text("\n".join([f"{lines[0]},model", *named]) + "\n")
+    testset = folder / "testsets" / "one.yaml"
+    testset.write_text(testset.read_text() + "systems: [model]\n")
     engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality}}"
     (folder / "judges" / "api.yaml").write_text(f"engine: {engine}\nscale: [0, 10]\n")
     with pytest.MonkeyPatch.context() as patch, server:
@@ -55,6 +61,11 @@ def ask_again(folder, judge="api"):
         job = build_defs(folder).resolve_implicit_global_asset_job_def()
         result = job.execute_in_process(instance=instance, asset_selection=[dg.AssetKey("canary")], partition_key=judge)
     return result.get_asset_check_evaluations()[0]
+
+
+def due(folder):
+    """Return what ``care run`` would materialise."""
+    return find_stale(load_workspace(folder), canaries=True)
 
 
 def page_of(folder):
@@ -110,7 +121,7 @@ def test_care_run_and_the_daemon_retest_judges_once_a_day(workspace, monkeypatch
     from assets.judging import canary
 
     folder, server, shift = workspace
-    assert ("canary", "api") not in run(folder).materialised, "what was scored today is not asked again today"
+    assert ("canary", "api") not in due(folder), "what was scored today is not asked again today"
     tomorrow = datetime.now(UTC).date() + timedelta(days=1)
     monkeypatch.setattr(canary, "today", lambda: tomorrow)
     loaded = load_workspace(folder)
@@ -123,13 +134,14 @@ def test_care_run_and_the_daemon_retest_judges_once_a_day(workspace, monkeypatch
     assert outcome.materialised == [("canary", "api"), ("report_index", None)]
     assert len(server.requests) == asked + 20
     assert "Judge api changed" in care(folder, "status")
-    assert ("canary", "api") not in run(folder).materialised
-    assert len(server.requests) == asked + 20
+    assert ("canary", "api") not in due(folder)
     monkeypatch.setattr(canary, "today", lambda: tomorrow + timedelta(days=1))
+    assert ("canary", "api") in due(folder)
     (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
-    assert ("canary", "api") not in run(folder).materialised
+    assert ("canary", "api") not in due(folder)
 
 
+@pytest.mark.slow
 def test_after_a_model_returns_only_scores_since_its_change_are_affected(workspace, monkeypatch):
     from assets.judging import canary
 
@@ -167,3 +179,21 @@ def test_an_impossible_retest_is_rejected(workspace):
     assert "cannot be asked again" in care(folder, "judges", "retest", "read", code=2)
     with pytest.raises(JudgeError, match="'read': its scores were read from a file, so it cannot be asked again"):
         ask_judge_again(loaded, "read")
+
+
+def test_a_changed_judge_blocks_the_gate_until_another_revision(workspace):
+    folder, *_ = workspace
+    loaded = load_workspace(folder)
+    keys = [row["item_key"] for row in loaded.parts.read_scores("api", "one").to_pylist()]
+    for day in range(1, 24):
+        asked, moved = ((12 * day + k) % len(keys) for k in range(12)), 0.3 * (day >= 9)
+        rows = [Retest(day, "one", keys[k], 0.5, 0.5 + moved + 0.01 * (-1) ** k) for k in asked]
+        record_retest(loaded, "api", 1, rows, day)
+    (found,) = changed_judges(loaded, "one").values()
+    assert date.fromordinal(found.run_date).day == 9
+    assert "Judge api changed" in care(folder, "status")
+    assert "Judge api changed" in care(folder, "gate", "one", "new", "--against", "old", code=6)
+    file = folder / "judges" / "api.yaml"
+    file.write_text(file.read_text().replace("}", ", revision: b}"))
+    assert changed_judges(load_workspace(folder), "one") == {}
+    assert set(JUDGES) < set(keys_of_judges(load_workspace(folder), "one"))

@@ -1,8 +1,6 @@
 """Tests of files, output and exit codes of the commands."""
 
 import json
-import re
-from typing import get_args
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,9 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import care_eval
-from care_ops.config import Calibration
 from orchestration.cli.app import app
-from orchestration.cli.fit import Calibrate
 from tests.support.workspaces import JUDGES, make, write_items
 
 
@@ -26,12 +22,6 @@ def scores_csv(rng: np.random.Generator, n: int = 60) -> str:
     for j in range(6):
         rows += [f"{k:03d},judge {j},{5 + q + rng.normal(scale=0.7):.3f}" for k, q in enumerate(quality)]
     return "\n".join(rows) + "\n"
-
-
-def test_the_help_of_calibrate_names_scales_that_a_fit_accepts():
-    _, _, named = get_args(Calibrate)[1].help.partition(": ")
-    scales = re.sub(r" \(.*?\)|\.", "", named).split(", ")
-    assert [Calibration(scale).scale for scale in scales] == ["own", "anchors"]
 
 
 @pytest.fixture

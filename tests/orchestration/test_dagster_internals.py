@@ -161,6 +161,7 @@ def test_an_unreachable_database_raises_the_expected_exception(tmp_path):
     assert "Connection refused" in str(caught.value.__cause__)
 
 
+@pytest.mark.slow
 @builds_upon_dagster("run_health")
 def test_a_code_server_is_asked_for_its_runs(instance):
     from dagster._core.storage.tags import GRPC_INFO_TAG

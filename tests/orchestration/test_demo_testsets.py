@@ -59,12 +59,13 @@ def matches_description(name: str, verdict, order) -> bool:
     return verdict.pill == "Use" and once
 
 
+@pytest.mark.parametrize("seeds", [1, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
-def test_each_demo_test_set_gets_its_verdict_with_other_seeds(name):
+def test_each_demo_test_set_gets_its_verdict_with_other_seeds(name, seeds):
     """The demo's seed and at least two of three other seeds must give the verdict."""
-    draws = [fit_draw(name, seed) for seed in range(4)]
+    draws = [fit_draw(name, seed) for seed in range(seeds)]
     assert all(order["care"] > order["avg"] - 0.005 for _, order in draws)
     printed = [matches_description(name, verdict, order) for verdict, order in draws]
     assert printed[0]
     assert draws[0][0].pill == ("Don't use yet" if name == "length" else "Use")
-    assert sum(printed) >= 3
+    assert sum(printed) >= min(seeds, 3)

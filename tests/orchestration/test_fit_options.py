@@ -5,15 +5,12 @@ import itertools
 import json
 import re
 import shlex
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from assets.table.fitting import TableConfig
-from assets.table.options import FitOptions, table_config
-from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig
+from assets.table.options import FitOptions
 from care_ops.selection import GRIDS
 from care_ops.simulate import four_state_mixture
 from orchestration.cli.app import app
@@ -52,48 +49,6 @@ def test_command_and_library_have_the_same_options():
     assert set(SETTINGS) < set(FitOptions.__annotations__)
 
 
-def test_every_option_reaches_the_configuration():
-    config = table_config(
-        {
-            "aggregators": "care",
-            "cut": 2.0,
-            "scale": (0.0, 4.0),
-            "profile": "paper",
-            "seed": 3,
-            "gamma": 0.5,
-            "tau": 0.25,
-            "calibrate": "anchors",
-            "prevalence": 0.3,
-            "admit": "all",
-            "absent": "not_asked",
-            "max_missing": 0.2,
-            "intervals": 20,
-            "system": "model",
-            "features": "age",
-            "not_quality": ["words", "age"],
-            "shuffled": True,
-        }
-    )
-    assert config == TableConfig(
-        FitConfig(
-            ("care",),
-            2.0,
-            (0.0, 4.0),
-            Calibration("anchors", 0.3),
-            StructureConfig(0.5, 0.25),
-            "weights",
-            20,
-            seed=3,
-            not_quality=("words", "age", "position"),
-        ),
-        AdmissionRule("all", "not_asked", 0.2),
-        ("model",),
-        features=("age",),
-    )
-    assert table_config({}) == TableConfig()
-    assert replace(FitConfig(), aggregators="care").aggregators == ("care",), "one name, not four letters"
-
-
 def test_care_select_prints_a_command_that_works(files):
     items = [line.partition(",")[0] for line in (files / "scores.csv").read_text().splitlines()[1:]]
     (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{item},{k}\n" for k, item in enumerate(items)))
@@ -110,6 +65,7 @@ def test_care_select_prints_a_command_that_works(files):
     assert "they do not affect `care`" in advised.output
 
 
+@pytest.mark.slow
 def test_select_tunes_algorithm_2_over_the_papers_25_penalties(tmp_path, monkeypatch):
     steps = (0.001, 0.005, 0.01, 0.05, 0.1)
     assert GRIDS["care_tensor_paper"] == tuple(itertools.product(steps, steps))

@@ -279,19 +279,30 @@ def versions(folder):
     return query(folder, "SELECT fit_version FROM fit_versions ORDER BY made_at")
 
 
-def test_gc_lists_files_first_and_keeps_published_fits(workspace_after_run):
+KEEP = ("--fit-versions", "1", "--days", "0")
+
+
+def test_gc_lists_files_before_it_deletes_them_and_keeps_published_estimates(workspace_after_run):
+    folder = workspace_after_run
+    (folder / "judges" / "redundancy.yaml").unlink()
+    listed = care(folder, "admin", "gc", *KEEP)
+    assert "redundancy on one" in listed and "nothing was deleted" in listed  # noqa: PT018
+    assert any("judge=redundancy" in where for where, _, _ in score_rows(folder))
+    known = estimates(folder)
+    assert "MiB freed" in care(folder, "admin", "gc", *KEEP, "--yes")
+    assert not any("judge=redundancy" in where for where, _, _ in score_rows(folder))
+    assert estimates(folder) == known
+
+
+@pytest.mark.slow
+def test_gc_keeps_published_fits(workspace_after_run):
     folder = workspace_after_run
     write_judge(folder, "readability")
     run(folder)
     (folder / "judges" / "readability.yaml").unlink()
     run(folder)
-    keep = ("--fit-versions", "1", "--days", "0")
-    listed = care(folder, "admin", "gc", *keep)
-    assert "readability on one" in listed and "nothing was deleted" in listed  # noqa: PT018
-    assert any("judge=readability" in where for where, _, _ in score_rows(folder))
     known = estimates(folder)
-    assert "MiB freed" in care(folder, "admin", "gc", *keep, "--yes")
-    assert not any("judge=readability" in where for where, _, _ in score_rows(folder))
+    care(folder, "admin", "gc", *KEEP, "--yes")
     assert estimates(folder) == known
     verdicts = (folder / "data" / "parts" / "fits" / "testset=one").glob("fit=*.fitfacts.json")
     listed = care_json(folder, "fits", "list", "one")
@@ -305,7 +316,7 @@ def test_gc_lists_files_first_and_keeps_published_fits(workspace_after_run):
         if (path.suffix == ".json" and path.name.startswith("fit_version")) or path.name[4:].partition(".")[0] in own:
             path.unlink()  # as a deletion does that is killed before it comes to the database
     assert (first.fit_version,) in versions(folder)
-    assert "nothing to delete" in care(folder, "admin", "gc", *keep, "--yes")
+    assert "nothing to delete" in care(folder, "admin", "gc", *KEEP, "--yes")
     assert versions(folder) == [(version.fit_version,) for version in others]
 
 

@@ -51,6 +51,7 @@ def test_a_run_sends_the_forecast_number_of_questions(workspace_after_run, endpo
     assert len(endpoint.requests) == guess["questions"], "nobody was asked"
 
 
+@pytest.mark.slow
 def test_a_changed_text_that_the_prompt_does_not_show_costs_nothing(workspace_after_run, endpoint):
     """References are added and one answer is edited; the judge is asked only about the edited answer."""
     write_judge(workspace_after_run, endpoint, "api")

@@ -115,6 +115,7 @@ def test_only_changed_assets_run_again(tmp_path):
     assert run(folder).materialised == []
 
 
+@pytest.mark.slow
 def test_a_narrowed_run_leaves_the_rest_to_the_next(workspace_after_run):
     folder = workspace_after_run
     write_judge(folder, "readability")
@@ -312,19 +313,16 @@ def test_a_judge_that_is_removed_and_restored_is_in_the_next_fit(workspace_after
     assert run(folder).materialised == []
 
 
-def test_changed_code_of_the_results_rebuilds_results_and_pages_but_no_fit(workspace_after_run, monkeypatch):
+def test_changed_code_rebuilds_only_what_it_makes(workspace_after_run, monkeypatch):
+    monkeypatch.setattr("assets.report.verdicts.result_code", lambda: "another")
+    assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
     monkeypatch.setattr(made_module, "result_code", lambda: "another")
     built = {asset for asset, _ in run(workspace_after_run).materialised}
     assert built == {*RESULTS, "review", "report", "report_index"}
     assert run(workspace_after_run).materialised == []
 
 
-def test_changed_code_of_the_index_rebuilds_only_the_index(workspace_after_run, monkeypatch):
-    monkeypatch.setattr("assets.report.verdicts.result_code", lambda: "another")
-    assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
-    assert run(workspace_after_run).materialised == []
-
-
+@pytest.mark.slow
 def test_features_of_unchanged_texts_are_not_computed_again(workspace_after_run, monkeypatch):
     counted: list[str] = []
     count = panel._count

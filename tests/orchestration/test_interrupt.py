@@ -56,10 +56,8 @@ def distinct(folder, n=N):
     (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
 
 
-@pytest.mark.parametrize(
-    ("judges", "concurrency", "size"),
-    [pytest.param(["only"], 1, 8, marks=pytest.mark.slow), (["left", "right"], 3, 20)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("judges", "concurrency", "size"), [(["only"], 1, 8), (["left", "right"], 3, 20)])
 def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concurrency, size):
     care_yaml = QUICK + f"judging: {{side_by_side: {len(judges)}}}\n"
 

@@ -101,6 +101,7 @@ def published(folder):
     return {name: found[1].fit_version for name in ("one", "two") if (found := fits.published(name)) is not None}
 
 
+@pytest.mark.slow
 def test_an_invalid_label_fails_only_its_test_set(two):
     (two / "one_labels.csv").write_text(LABELS + "i4,goood\n")
     sentence = "one_labels.csv: column 'label' contains 'goood' (line 5), but each cell must be a finite number"
@@ -136,8 +137,9 @@ def test_the_published_fit_stays_while_labels_are_unreadable(two):
     assert published(two) == after, "corrected labels are those that the fit has seen"
 
 
-def test_contradictory_labels_are_reported_as_in_care_fit(tmp_path):
-    folder = make(tmp_path / "ws", care=QUICK + "labels: {one: labels.csv}\n")
+def test_contradictory_labels_are_reported_as_in_care_fit(workspace_after_run):
+    folder = workspace_after_run
+    (folder / "care.yaml").write_text(QUICK + "labels: {one: labels.csv}\n")
     rows = [f"i{k},{rater},{k % 5 if rater == 'eva' else 4 - k % 5}\n" for k in range(12) for rater in ("eva", "jo")]
     (folder / "labels.csv").write_text("item_id,rater,label\n" + "".join(rows))
     (sentence,) = read_labels(folder / "labels.csv").repeats()

@@ -48,6 +48,7 @@ def test_warnings_reach_the_log_of_dagsters_run(tmp_path):
     assert "a part is damaged" in messages
 
 
+@pytest.mark.slow
 def test_a_warning_during_a_step_is_printed_in_the_terminal(tmp_path):
     """Dagster captures output and shows it with ``tail``; here, ``tail`` is too slow to show anything."""
     slow = tmp_path / "bin" / "tail"

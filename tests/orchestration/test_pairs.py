@@ -106,21 +106,6 @@ def test_a_fit_reports_judges_that_prefer_the_left_side(here, tmp_path):
     assert [f"{hint} model_b" in text for text in (printed, unnamed)] == [False, True]
 
 
-def test_the_next_steps_explain_labels_of_pairs_and_ask_for_no_cut(here, tmp_path):
-    fit = ("fit", here / "scores.jsonl", "--items", here / "items.jsonl", *TWICE, "--intervals", 0)
-    printed = care(*fit, "--out", tmp_path, "--why")[1]
-    meaning = "1 if the left answer is better, 0 if the right one is, and 0.5 for a tie"
-    assert f"for ten to twenty items ({meaning}), then fit again" in printed
-    assert f"Label random items with {meaning}, then run `care judges report" in printed
-    assert "--cut" not in printed
-    assert "1 is good" not in printed
-    library = care_eval.fit(here / "scores.jsonl", items=here / "items.jsonl", intervals=0)
-    assert meaning in str(library.verdict)
-    code, printed = care("judges", "report", *given(here))
-    assert code == 0, printed
-    assert "may j0 gate?" in printed
-
-
 def test_too_few_labels_are_counted_and_labels_of_unknown_pairs_are_located(here, tmp_path):
     lines = (here / "labels.csv").read_text().split()
     scores, *rest = ("scores.jsonl", "--items", here / "items.jsonl", *TWICE)

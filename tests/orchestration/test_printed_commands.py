@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
 import typer.main
 
 from orchestration.cli.app import app
 
 CARE = typer.main.get_command(app)
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("printed commands")  # all commands are parsed once
 PACKAGES = ("assets", "care_eval", "care_ops", "judges", "orchestration", "warehouse")
 HOLE = "FILLED_IN"
 """Placeholder for a value that is known only when a text is printed."""

@@ -23,7 +23,7 @@ from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, ran, run
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def instance():
     with dg.instance_for_test() as instance:
         instance.add_dynamic_partitions("judges", ["a", "b", "c", "d"])
@@ -141,7 +141,7 @@ def test_partitions_whose_event_is_only_in_the_log_of_their_run_are_materialised
     assert run(workspace_after_run).materialised == [("panel", "one")]
 
 
-@pytest.mark.parametrize("asset", ["panel", "report"])
+@pytest.mark.parametrize("asset", ["panel", pytest.param("report", marks=pytest.mark.slow)])
 def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_path, monkeypatch, asset):
     """A disk error while Dagster stores an event leaves a file that Dagster does not know."""
     folder = make(tmp_path / "ws")

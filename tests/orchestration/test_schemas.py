@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,9 @@ def test_exactly_the_commands_with_json_have_a_schema():
 def test_links_and_targets_of_the_pages_for_agents_exist(page):
     text = (ROOT / page).read_text()
     paths = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r"`((?:[\w.]+/)+[\w.]*|\w+\.(?:md|json|py))`", text)
-    assert [path for path in paths if not list(ROOT.glob(f"**/{path}" if "/" not in path else path))] == []
+    command = ["git", "ls-files"]
+    tracked = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split("\n")
+    names = {Path(name).name for name in tracked}
+    assert [path for path in paths if not ((ROOT / path).exists() if "/" in path else path in names)] == []
     makefile = (ROOT / "Makefile").read_text()
     assert all(f"\n{target}:" in makefile for target in re.findall(r"`make (\w+)`", text))

@@ -95,8 +95,8 @@ def paid(tmp_path):
 
 @pytest.mark.parametrize(
     ("kills", "start"),
-    [(3, started_here), pytest.param(20, started_by_the_command, marks=pytest.mark.slow)],
-    ids=["three kills", "twenty kills of care run"],
+    [(2, started_here), pytest.param(20, started_by_the_command, marks=pytest.mark.slow)],
+    ids=["two kills", "twenty kills of care run"],
 )
 def test_a_kill_at_any_point_keeps_costs_recorded_and_within_the_limit(paid, kills, start):
     folder, server = paid
