@@ -1,14 +1,9 @@
 """Fixtures for tests in a browser: Chromium, and a workspace of twelve programs after a run."""
 
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
-
-from tests.support.workspaces import make_programs
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +16,3 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
-
-
-@pytest.fixture(scope="session")
-def demo(made_once) -> Path:
-    def run(folder: Path) -> None:
-        words = ["run", "--workspace", str(make_programs(folder / "demo"))]
-        subprocess.run([sys.executable, "-m", "orchestration.cli", *words], check=True, capture_output=True)
-
-    return made_once("demo", run) / "demo"

@@ -158,16 +158,6 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
     assert "20 labels and 0 second labels imported; 20 of 20 labelled" in care(*shlex.split(typed)[1:])
     kept = rows_of(folder / "labels.csv")
     assert [(row["label"], row["rater"]) for row in kept] == [(row["label"], row["rater"]) for row in rows]
-    by_hand = [(item, value, "random") for item, value in deserved.items() if item in {row["item_id"] for row in rows}]
-    write(folder / "by_hand.csv", ("item_id", "label", "drawn"), by_hand)
-    rates = []
-    for name in ("page-labelled.csv", "labels.csv", "by_hand.csv"):
-        given = ("--items", folder / "items.csv", "--system", "model", "--labels", folder / name)
-        result = CliRunner().invoke(app, [str(w) for w in ("rate", folder / "scores.csv", *given, "--json")])
-        assert result.exit_code == 0, result.output
-        rates.append(json.loads(result.stdout))
-    assert rates[0] == rates[1] == rates[2]
-    assert sum(row["labels"] for row in rates[0]) == COUNT
     fitted = care("fit", folder / "scores.csv", "--labels", folder / "page-labelled.csv", "--out", folder / "fit")
     assert "20 labels of 20 items: 20 drawn at random" in fitted
 

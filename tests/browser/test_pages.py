@@ -5,46 +5,11 @@ import sys
 import time
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.support.dagster_ui import WAIT_MS, choose, see, serving, switch
 from tests.support.workspaces import make, query, write_judge
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-
-
-def luminance(colour: str) -> float:
-    red, green, blue = (int(part) for part in colour.strip("rgba()").split(",")[:3])
-    return (0.299 * red + 0.587 * green + 0.114 * blue) / 255
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_report_draws_in_both_schemes_without_the_network(chromium, demo, scheme):
-    context = chromium.new_context(color_scheme=scheme, offline=True)
-    page = context.new_page()
-    asked, errors = [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto((demo / "data" / "report" / "index.html").as_uri())
-    page.get_by_role("link", name="demo").click()
-    figures = page.locator("figure svg.drawing")
-    expect(figures).to_have_count(1, timeout=WAIT_MS)
-    for k in range(figures.count()):
-        assert figures.nth(k).bounding_box()["height"] > 50
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-    assert errors == []
-    body = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    text = page.evaluate("getComputedStyle(document.body).color")
-    tick = page.locator("#figure-first text.soft").first.evaluate("e => getComputedStyle(e).fill")
-    assert (luminance(body) > 0.5) == (scheme == "light")
-    for ink in (text, tick):
-        assert abs(luminance(body) - luminance(ink)) > 0.5, "readable in both schemes"
-    verdict = page.locator("section.verdict")
-    assert verdict.get_attribute("data-state") == "ambiguous"
-    assert verdict.locator("h2").inner_text().startswith("At least a quarter of the judges")
-    page.get_by_text("Inputs, settings and code of this page").click()
-    assert '"panel"' in page.locator("details[open] pre").inner_text()
-    context.close()
 
 
 @pytest.mark.slow

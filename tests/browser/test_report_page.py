@@ -12,8 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from assets.report.items import MOST_ROWS
-from assets.report.page import replace_verdict, write_index, write_page
-from care_ops.results.verdict import Step
+from assets.report.page import write_index, write_page
 from tests.support.dagster_ui import WAIT_MS
 from tests.support.report_pages import VERDICT, report_data
 
@@ -124,16 +123,6 @@ def test_a_narrow_page_does_not_scroll_sideways_and_starts_with_the_verdict(open
         assert first.bounding_box()["y"] < contents.bounding_box()["y"]
 
 
-def test_code_in_sentences_is_marked_and_a_map_fits_its_column(pages, opened):
-    changed = replace(VERDICT, next_steps=(Step("Read `fit.json` <now>."),))
-    replace_verdict(pages / "testset-small.html", changed)
-    page = opened("testset-small", **MODES["light"])
-    assert page.locator(".verdict p code").inner_text() == "fit.json"
-    assert page.locator(".verdict p").last.inner_text() == "Read fit.json <now>."
-    place = page.locator("#figure-correlation .scroll")
-    assert place.evaluate("e => e.scrollWidth <= e.clientWidth")
-
-
 @pytest.mark.parametrize("name", SIZES)
 def test_a_page_is_small_and_links_to_its_items(pages, opened, name):
     items = min(SIZES[name][0], MOST_ROWS)
@@ -145,10 +134,3 @@ def test_a_page_is_small_and_links_to_its_items(pages, opened, name):
     expect(page.get_by_role("heading", level=1)).to_have_text("a test set", timeout=WAIT_MS)
     page.locator("nav a").first.click()
     expect(page).to_have_title("CARE report", timeout=WAIT_MS)
-
-
-def test_paper_is_dark_on_white(opened):
-    page = opened("testset-small", color_scheme="dark")
-    page.emulate_media(media="print")
-    colours = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
-    assert colours == ["rgb(27, 33, 40)", "rgb(255, 255, 255)"], "dark on white in any scheme"

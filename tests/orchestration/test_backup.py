@@ -1,5 +1,6 @@
 """Tests of backups: a workspace in one file, and its restoration."""
 
+import shutil
 import tarfile
 from io import BytesIO
 
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 from assets.state.backup import REBUILT
 from orchestration.cli.app import app
 from orchestration.workspace import read_settings
-from tests.support.workspaces import care, make, query, run, score_rows
+from tests.support.workspaces import QUICK, care, query, run, score_rows
 
 ESTIMATES = "SELECT aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL"
 
@@ -22,12 +23,12 @@ def typed(*words, code=0):
 
 
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory):
-    """Create a workspace with data in another folder, run it, and write a backup."""
+def copied(one_run, tmp_path_factory):
+    """Copy a workspace after a run, with data in another folder, and write a backup."""
     folder = tmp_path_factory.mktemp("copied")
-    quick = f"data: {folder / 'disk'}\nfit: {{resamples: 0}}\nreview: {{hold: false}}\n"
-    workspace = make(folder / "ws", ("length", "conciseness", "redundancy", "thoroughness"), care=quick)
-    care(workspace, "run")
+    workspace = shutil.copytree(one_run, folder / "ws", symlinks=True)
+    (workspace / "data").rename(folder / "disk")
+    (workspace / "care.yaml").write_text(f"data: {folder / 'disk'}\n{QUICK}")
     care(workspace, "admin", "backup", str(folder / "mine.tar"))
     (workspace / "data").symlink_to(folder / "disk")  # where what this test asks looks for them
     return workspace, folder / "mine.tar"
@@ -90,7 +91,6 @@ def test_restore_check_names_a_file_outside_of_the_workspace(tmp_path):
     rows = (f"q{k},{k % 7},{k % 5},{k % 7 + k % 2},{(k + 1) % 7}" for k in range(40))
     table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
     typed("init", str(tmp_path / "ws"), "--from", str(table))
-    care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
     reported = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
     assert f"not in the backup, because they are outside of {tmp_path / 'ws'}: {table}; keep copies" in reported
     assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in reported

@@ -84,19 +84,6 @@ def test_a_table_of_scores_provides_items_if_no_table_of_items_is_given(tables):
 
 
 @pytest.mark.slow
-def test_care_label_is_not_recommended_if_no_item_has_a_text(tables):
-    rows = "".join(f"q{k},{judge},{(k * (3 + j)) % 7}\n" for k in range(30) for j, judge in enumerate("abcd"))
-    (tables / "long.csv").write_text("item,rater,rating\n" + rows)
-    folder = tables / "mine"
-    care("init", folder, "--from", tables / "long.csv")
-    assert not run(folder).failures
-    printed = " ".join(care("status", "--workspace", folder).split())
-    assert "to_label-long.csv" in printed
-    assert "care label" not in printed, "it has nothing to show, and refuses"
-    assert "no item has a text to show" in " ".join(care("label", "long", "--workspace", folder, code=2).split())
-
-
-@pytest.mark.slow
 def test_sparse_scores_count_as_not_asked_in_workspace_and_care_fit(tables, rng):
     lines = (tables / "scores.csv").read_text().splitlines()
     holes = [

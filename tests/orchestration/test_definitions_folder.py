@@ -1,4 +1,4 @@
-"""Tests of a workspace in the folder of definitions of another Dagster project, and of its published scores."""
+"""Tests that published scores load through Dagster's IO manager."""
 
 import dagster as dg
 import pytest
@@ -8,42 +8,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.resources import PublishedScores
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, query
-
-PROJECT = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "host_project"\n'
-DEFS = """
-from pathlib import Path
-
-import dagster as dg
-
-from orchestration.definitions import build_defs
-
-
-@dg.definitions
-def care() -> dg.Definitions:
-    return build_defs(Path({workspace!r}), key_prefix={prefix!r})
-"""
-THEIRS = "import dagster as dg\n\n@dg.asset\ndef theirs() -> None: ...\n"
-
-
-@pytest.mark.slow
-def test_a_function_mounts_workspaces_in_another_project(tmp_path, monkeypatch):
-    folder = tmp_path / "project"
-    defs = folder / "host_project" / "defs"
-    defs.mkdir(parents=True)
-    for package in (defs.parent, defs):
-        (package / "__init__.py").write_text("")
-    (defs / "tables.py").write_text(THEIRS)
-    (folder / "pyproject.toml").write_text(PROJECT)
-    for prefix in ("team_a", "team_b"):
-        make(tmp_path / prefix)
-        (defs / f"{prefix}.py").write_text(DEFS.format(workspace=str(tmp_path / prefix), prefix=prefix))
-    monkeypatch.syspath_prepend(folder)
-    loaded = dg.load_from_defs_folder(project_root=folder)
-    keys = loaded.resolve_asset_graph().get_all_asset_keys()
-    single = build_defs(tmp_path / "team_a").resolve_asset_graph().get_all_asset_keys()
-    mounted = {key.with_prefix(prefix) for key in single for prefix in ("team_a", "team_b")}
-    assert keys == {*mounted, dg.AssetKey("theirs")}
+from tests.support.workspaces import query
 
 
 def test_published_scores_load_through_dagsters_io_manager(workspace_after_run):

@@ -46,30 +46,6 @@ def test_the_documentation_keeps_its_limit_of_words():
     assert sum(len(page.read_text().split()) for page in pages) <= 28_000
 
 
-def test_every_result_file_is_listed_with_its_command():
-    """The README must list every module of ``benchmarks`` that can be run, by command or make target."""
-    root = DOCS.parent
-    listed = re.findall(r"\| `(make|python -m) ([\w.-]+)` \|", (root / "benchmarks" / "README.md").read_text())
-    named = dict(re.findall(r'"(\w+)": "(benchmarks[\w.]+)"', (root / "benchmarks" / "__main__.py").read_text()))
-    makefile, by_target = (root / "Makefile").read_text(), set()
-    for way, name in listed:
-        if way == "python -m":
-            by_target.add(name)
-        elif name.startswith("bench-"):
-            by_target.add(named.pop(name.removeprefix("bench-")))
-        else:
-            recipe = re.search(rf"^{name}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-            assert recipe is not None, name
-            by_target |= set(re.findall(r"-m (benchmarks[\w.]*)", recipe.group(1)))
-    runs = set()
-    for path in (root / "benchmarks").rglob("*.py"):
-        if 'if __name__ == "__main__"' in path.read_text():
-            runs.add(".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__main__"))
-    by_others = {"benchmarks", "benchmarks.speed.fit_stages"}
-    assert runs - by_others == by_target
-    assert named == {}, "not in the README"
-
-
 def rows_of(text: str) -> list[list[str]]:
     """Return the cells of the table rows of a text."""
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]

@@ -1,8 +1,6 @@
 """Tests of published, blocked, pinned, rolled back and deleted fits, with the commands that people type."""
 
 import csv
-import html
-import json
 import shutil
 from dataclasses import replace
 
@@ -116,35 +114,6 @@ def test_a_blocked_fit_is_accepted_pinned_and_rolled_back(nightly_runs):
     care(folder, "fits", "accept", "one")
     assert published(folder) == [(latest, "accept", False)]
     assert "the id 'zzz' matches no stored fit" in care(folder, "fits", "promote", "zzz", code=2)
-
-
-@pytest.mark.slow
-def test_a_blocked_fit_is_reported_the_same_everywhere(nightly_runs):
-    """Index, page, run log, history, alert and exit code report it until it is accepted."""
-    folder = nightly_runs
-    with (folder / "care.yaml").open("a") as file:
-        file.write("alerts: {file: told.jsonl}\n")
-    first = care_json(folder, "fits", "list", "one")[1]["fit_version"]
-    report = folder / "data" / "report"
-    sentence = "A new fit waits for your review: 1 judge added: readability."
-    care(folder, "run")  # a quiet night: it was held back the night before
-    care(folder, "status", "--exit-code", code=3)
-    index = (report / "index.html").read_text()
-    assert sentence in html.unescape(index)
-    page = html.unescape((report / "testset-one.html").read_text())
-    assert sentence in page
-    assert f"The published fit is {first}" in page
-    assert sentence in (folder / "told.jsonl").read_text()
-    source = (folder / "testsets" / "one.yaml").read_text()
-    (folder / "testsets" / "one.yaml").write_text(source.replace("one.csv", "gone.csv"))
-    care(folder, "run", code=1)
-    (folder / "testsets" / "one.yaml").write_text(source)
-    reported = [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines()]
-    assert [(each["kind"], each["state"]) for each in reported] == [("held back", "open"), ("source failed", "open")]
-    care(folder, "fits", "accept", "one", "--why", "a better panel")
-    assert "Held back" not in (report / "index.html").read_text()
-    assert "Held back" not in (report / "testset-one.html").read_text()
-    assert "Held back" not in care(folder, "run")
 
 
 @pytest.mark.slow
@@ -318,20 +287,6 @@ def test_gc_keeps_published_fits(workspace_after_run):
     assert (first.fit_version,) in versions(folder)
     assert "nothing to delete" in care(folder, "admin", "gc", *KEEP, "--yes")
     assert versions(folder) == [(version.fit_version,) for version in others]
-
-
-@pytest.mark.slow
-def test_a_fit_is_evaluated_before_it_is_published(workspace_after_run):
-    """A run may end with the review; readers must not find a published fit without its evaluation."""
-    write_items(workspace_after_run, edited=7)
-    stages = ("items", "judge_inference", "scores", "panel", "moments", "structure", "aggregates", "review")
-    outcome = run(workspace_after_run, selection=" or ".join(f"key:{stage}" for stage in stages))
-    assert {asset for asset, _ in outcome.materialised} >= {"aggregates", "review"}
-    assert "evaluation" not in {asset for asset, _ in outcome.materialised}
-    published = query(workspace_after_run, "SELECT DISTINCT fit_version FROM latest_fits")
-    assert published == [(load_workspace(workspace_after_run).fit_folder("one").read(FitDocument).fit_version,)]
-    unevaluated = "SELECT count(*) FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
-    assert query(workspace_after_run, unevaluated) == [(0,)]
 
 
 @pytest.mark.slow

@@ -129,7 +129,8 @@ def test_a_template_for_one_answer_is_rejected_for_pairs_and_its_scale_is_report
     path = workspace_after_run / "judges" / "api.yaml"
     path.write_text(path.read_text() + "testsets: [one]\nscale: [1, 10]\n")
     assert "will not be converted" not in care(workspace_after_run, "doctor")
-    assert not run(workspace_after_run, judge="api", selection=SCORED).failures
+    (one,) = care_json(workspace_after_run, "run", "--dry-run", "--json", "--judge", "api")
+    assert (one["testset"], one["failure"]) == ("one", "")
 
 
 def test_a_judge_on_another_scale_than_recorded_votes_is_reported(workspace_after_run, endpoint):
@@ -166,6 +167,6 @@ def test_items_that_address_the_judge_are_reported_before_judging_and_can_be_lef
     (row,) = [row for row in care_json(workspace_after_run, "run", "--dry-run", "--json") if row["judge"] == "api"]
     assert row["items"] == 38
     assert "try to influence" not in row["message"]
-    assert not run(workspace_after_run, selection=SCORED).failures
+    assert not run(workspace_after_run, selection="key:items").failures
     (count,) = query(workspace_after_run, "SELECT count(*) FROM items WHERE response LIKE '%rubric%'")[0]
     assert count == 0

@@ -25,7 +25,6 @@ from assets.table.label_file import COLUMNS, LabelFile
 from orchestration.cli.app import app
 from orchestration.cli.asking import answers_for, ask
 from orchestration.cli.output import show
-from tests.support.workspaces import make, run
 from warehouse.items import ItemRecord
 
 N = 40
@@ -206,9 +205,8 @@ def test_care_label_shows_both_answers_of_a_pair_and_asks_for_the_better_one(fol
 def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
     monkeypatch.chdir(folder)
     words = ["--items", folder / "items.csv", "--count", "3", "--rater", "ann b"]
-    command = [sys.executable, "-m", "orchestration.cli", "label", *map(str, words)]
-    piped = subprocess.run(command, input="y\n", capture_output=True, text=True, check=False)
-    assert (piped.returncode, piped.stdout) == (2, "")
+    piped = CliRunner().invoke(app, ["label", *map(str, words)], input="y\n")
+    assert (piped.exit_code, piped.stdout) == (2, "")
     assert "standard input is not a terminal" in piped.stderr
     assert not (folder / "labels.csv").exists()
     typed = re.findall(r"`(care label[^`]*)`", piped.stderr)
@@ -361,25 +359,6 @@ def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(f
     write(folder / "labels.csv", COLUMNS, [("i00", "", "chosen", 0.5, "", ""), ("i01", "", "chosen", 0.9, "", "")])
     code, message = care(folder, "--count", 20, "--export", folder / "out.csv")
     assert (code, "CARE cannot enlarge the file to 20 items, because its 2 items were drawn" in message) == (2, True)
-
-
-@pytest.mark.slow
-def test_care_label_prints_the_line_for_care_yaml(tmp_path):
-    folder = make(tmp_path / "ws")
-    assert not run(folder).failures
-    command = ["label", "one", "--workspace", str(folder), "--count", "5"]
-    result = CliRunner().invoke(app, [*command, "--export", str(tmp_path / "out.csv")])
-    assert result.exit_code == 0, result.output
-    assert "labels: {one: labels/one.csv}" in result.output
-    assert len(rows_of(folder / "labels" / "one.csv")) == 5
-    assert "label" in rows_of(tmp_path / "out.csv")[0]
-    result = CliRunner().invoke(app, [*command, "--html", str(tmp_path / "page.html")])
-    assert result.exit_code == 0, result.output
-    assert "labels: {one: labels/one.csv}" in result.output
-    waiting = [row["item_id"] for row in rows_of(folder / "labels" / "one.csv")]
-    assert [row[0] for row in given_on(tmp_path / "page.html")["rows"]] == waiting
-    result = CliRunner().invoke(app, command)
-    assert (result.exit_code, "standard input is not a terminal" in result.output) == (2, True)
 
 
 def test_what_is_wrong_is_named(folder):

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import care_eval
 import judges.prompts
-from care_ops.errors import InputError
 from orchestration.cli.app import app
 from tests.support.openai_server import Server
 from tests.support.workspaces import query, run
@@ -120,22 +118,6 @@ def test_too_few_labels_are_counted_and_labels_of_unknown_pairs_are_located(here
     assert (code, "unknown.csv: no scores for 1 labelled item, such as 'q7'; the items" in printed) == (2, True), (
         printed
     )
-
-
-def test_the_library_returns_what_the_commands_print(here):
-    tables = {
-        name: here / f"{name}.{kind}" for name, kind in (("scores", "jsonl"), ("labels", "csv"), ("items", "jsonl"))
-    }
-    both = ("model_a", "model_b")
-    decision = care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system=both)
-    assert decision.outcome == "better"
-    rates = care_eval.rate(tables["scores"], tables["labels"], items=tables["items"], system=both, population=True)
-    assert rates.difference("new", "old") == decision.difference
-    for name in ("system", "systems"):
-        fit = care_eval.fit(tables["scores"], items=tables["items"], intervals=0, **{name: both})
-        assert fit.table.page.systems.systems[0].system == "new"
-    with pytest.raises(InputError, match="the items are pairs, but 'model_a' names only one of the two"):
-        care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system="model_a")
 
 
 def test_options_for_pairs_and_for_single_answers_are_not_mixed(here):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -170,67 +169,6 @@ class TestInput:
         words = [len(str(response).split()) for response in page.responses]
         assert words == [11 + 10 * STATES[truth.states[row], 1] for row in order]
 
-    def test_shares_counts_and_dates(self, page, truth):
-        assert page.missing_share == pytest.approx(np.isnan(truth.scores).mean())
-        assert page.labels_seen == 0
-        assert page.failures == {}
-        assert page.changes is None, "there is no fit before this one"
-        assert page.retests == {}
-        assert not page.not_asked
-        assert page.provenance["items"] == ITEMS
-        assert page.provenance["missing_scores"] == page.missing_share
-        assert page.provenance["structure"]["solution"]["certificate"]["gap"] <= 1e-6
-        assert page.fit_version.id == page.fit_version.published
-        made_at = datetime.strptime(page.made_at, "%Y-%m-%d %H:%M").replace(tzinfo=UTC)
-        assert timedelta(0) <= datetime.now(UTC) - made_at < timedelta(hours=2)
-
-
-class TestJudges:
-    def test_admission(self, page, truth, others):
-        checks = {check.judge: check for check in page.checks}
-        assert checks.keys() == {*PANEL, "dead"}
-        dead = checks.pop("dead")
-        assert not dead.admitted
-        assert dead.reason.startswith("degenerate")
-        assert (dead.missing_rate, dead.mode_share, dead.entropy) == (0.0, 1.0, 0.0)
-        for j, judge in enumerate(PANEL):
-            present = truth.scores[~np.isnan(truth.scores[:, j]), j]
-            shares = np.unique(present, return_counts=True)[1] / len(present)
-            check = checks[judge]
-            assert check.admitted
-            assert check.reason is None
-            assert check.out_of_range == 0
-            assert check.missing_rate == pytest.approx(1 - len(present) / ITEMS)
-            assert check.mode_share == pytest.approx(shares.max())
-            assert check.entropy == pytest.approx(-np.sum(shares * np.log2(shares)))
-        assert "agree" in checks["permuted"].notes
-        assert not any("agree" in (checks[judge].notes or "") for judge in LIVE)
-        assert like_other_draws([checks[judge].agreement for judge in PANEL], agreements, others)
-
-    def test_weights_and_their_intervals(self, page):
-        """The permuted judge has no weight; an ambiguous panel is averaged."""
-        np.testing.assert_allclose(page.aggregates["care"].weights, 1 / len(PANEL))
-        for name in ("care_svd",):
-            weights = dict(zip(PANEL, page.aggregates[name].weights, strict=True))
-            lo, hi = (
-                dict(zip(PANEL, ends, strict=True)) for ends in (page.intervals[name].lo, page.intervals[name].hi)
-            )
-            assert all(lo[judge] <= weights[judge] <= hi[judge] for judge in PANEL)
-            assert lo["permuted"] <= 0.01, "next to nothing"
-            assert all(weights[judge] > weights["permuted"] for judge in LIVE)
-        np.testing.assert_allclose(page.aggregates["avg"].weights, 1 / len(PANEL))
-
-
-def agreements(draw):
-    """Return the correlation of each judge with the mean of the other judges, all standardised."""
-    z = (draw.scores - np.nanmean(draw.scores, axis=0)) / np.nanstd(draw.scores, axis=0)
-    answers = []
-    for j in range(z.shape[1]):
-        rest = np.nanmean(np.delete(z, j, axis=1), axis=1)
-        present = ~np.isnan(z[:, j])
-        answers.append(np.corrcoef(z[present, j], rest[present])[0, 1])
-    return answers
-
 
 class TestAnswers:
     def test_the_mean_is_the_mean(self, page):
@@ -273,25 +211,6 @@ class TestAnswers:
 
 
 class TestResults:
-    def test_factors(self, page):
-        """The leading factor is quality; another factor is the confounder that equals the text's length."""
-        factors = page.factors.factors
-        assert page.aggregates["care_svd"].details["quality_factor"] == 0
-        assert factors[0].agreement > 0.9
-        assert sum(factor.mass for factor in factors) <= 1 + 1e-9
-        assert len(factors) == 3
-        followed = [abs(page.factors.nearest_feature(k)[1]) for k in range(3)]
-        assert followed[1] > 0.5, "the stronger confounder is the length of the answer"
-        assert max(followed[0], followed[2]) < 0.5
-
-    def test_systems(self, page):
-        rows = {row.system: row for row in page.system_rows()}
-        assert {name: row.items for name, row in rows.items()} == dict.fromkeys(SHARES, ITEMS // 2)
-        assert rows["careful"].best
-        behind = rows["hasty"].behind
-        assert behind.lo > 0, "the share of good items is .6 and .4"
-        assert behind.lo <= behind.difference <= behind.hi
-
     def test_review_and_verdict(self, workspace):
         review = workspace.fit_folder("planted").read(ReviewDocument)
         assert review.state == "published"

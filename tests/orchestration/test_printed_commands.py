@@ -1,4 +1,4 @@
-"""Tests that every command in code and documents exists; ``test_typed_commands.py`` runs them."""
+"""Tests that every command in code and documents exists."""
 
 import ast
 import re

@@ -3,7 +3,6 @@
 import csv
 import random
 
-import pytest
 from typer.testing import CliRunner
 
 from orchestration.cli.app import app
@@ -28,18 +27,6 @@ def write(path, scored, labelled=30):
     ):
         with (path.parent / name).open("w", newline="") as file:
             csv.writer(file).writerows(table)
-
-
-@pytest.mark.parametrize(
-    ("score", "cut"), [(lambda q: int(q > 0), ""), (lambda q: min(max(round(3 + q), 1), 5), " --cut VALUE")]
-)
-def test_a_cut_is_asked_for_only_if_scores_have_more_than_two_values(tmp_path, monkeypatch, score, cut):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "scores.csv", dict.fromkeys(("ann", "bob", "cat", "dan"), score))
-    printed = care("fit", "scores.csv", "--intervals", 0)[1]
-    end = "; VALUE is the score above which an item passes." if cut else "."
-    assert f"then run `care judges report scores.csv --labels scores-fit/to_label.csv{cut}`{end}" in printed
-    assert care("judges", "report", "scores.csv", "--labels", "labels.csv", *cut.replace("VALUE", "3").split())[0] == 0
 
 
 def test_one_cut_reports_on_the_judges_of_its_scale(tmp_path, monkeypatch):

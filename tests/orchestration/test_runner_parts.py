@@ -20,7 +20,7 @@ from orchestration.instance import (
 )
 from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Cursor, plan, planned_by, split_partition
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, ran, run
+from tests.support.workspaces import make, ran, run, write_judge
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +141,12 @@ def test_partitions_whose_event_is_only_in_the_log_of_their_run_are_materialised
     assert run(workspace_after_run).materialised == [("panel", "one")]
 
 
-@pytest.mark.parametrize("asset", ["panel", pytest.param("report", marks=pytest.mark.slow)])
-def test_partitions_whose_event_could_not_be_stored_are_materialised_again(tmp_path, monkeypatch, asset):
+@pytest.mark.slow
+@pytest.mark.parametrize("asset", ["panel", "report"])
+def test_partitions_whose_event_could_not_be_stored_are_materialised_again(workspace_after_run, monkeypatch, asset):
     """A disk error while Dagster stores an event leaves a file that Dagster does not know."""
-    folder = make(tmp_path / "ws")
+    folder = workspace_after_run
+    write_judge(folder, "readability")
     with workspace_instance(load_workspace(folder)) as instance:
         storage = type(instance.event_log_storage)
     store, failed = storage._store_asset_event, []
