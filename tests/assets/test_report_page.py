@@ -87,26 +87,6 @@ def test_changes_are_relative_to_the_last_published_fit(workspace_after_run):
     assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["rebuilt from the same inputs"])
 
 
-def test_a_page_lists_the_changes_since_the_previous_fit(data, tmp_path):
-    def page(**changes):
-        write_page(replace(data, **changes), tmp_path / "report.html", VERDICT)
-        return (tmp_path / "report.html").read_text()
-
-    text = page()
-    assert f"<li>scores changed: {data.scores.judges[0]}</li>" in text
-    assert "<li>the rank correlation of the two estimates is 0.970</li>" in text
-    assert "There is no previous fit" not in text
-    assert "There is no previous fit" in page(changes=None)
-    assert 'id="changes"' not in page(changes=None, fit_version=None)
-
-
-def test_a_page_without_labels_does_not_claim_to_be_right(data, tmp_path):
-    for evaluations in ({}, data.evaluations):
-        write_page(replace(data, evaluations=evaluations), tmp_path / "report.html", VERDICT)
-        unknown = "nothing shows whether the estimate is right" in (tmp_path / "report.html").read_text()
-        assert unknown == (not evaluations)
-
-
 def test_axes_have_round_ticks():
     assert ticks(0.13, 0.92) == [0.2, 0.4, 0.6, 0.8]
     assert ticks(-3, 17) == [0, 5, 10, 15]

@@ -358,12 +358,6 @@ def test_status_imports_no_dagster_and_writes_no_file(workspace_after_run):
     assert files() == before
 
 
-def test_status_of_a_new_workspace_creates_no_dagster_storage(tmp_path):
-    folder = make(tmp_path / "ws")
-    assert "missing" in care(folder, "status")
-    assert not (folder / "data").exists()
-
-
 def test_status_has_exit_codes_for_probes(workspace_after_run):
     care(workspace_after_run, "status", "--exit-code")
     write_items(workspace_after_run, edited=3)

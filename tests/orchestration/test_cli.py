@@ -190,6 +190,7 @@ def test_a_missing_workspace_and_invalid_settings_are_refused(tmp_path):
 def test_status_shows_missing_stale_and_counts(tmp_path, workspace_after_run):
     states = json.loads(care("status", "--workspace", make(tmp_path / "new", n=30), "--json").stdout)
     assert {s["state"] for s in states} == {"missing"}
+    assert not (tmp_path / "new" / "data").exists(), "it creates no storage of Dagster"
     assert len(states) == len(JUDGES)
     folder = workspace_after_run
     states = json.loads(care("status", "--workspace", folder, "--json").stdout)

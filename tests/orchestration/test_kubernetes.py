@@ -421,14 +421,6 @@ def jobs() -> dict[str, dict[str, Any]]:
     return {m["metadata"]["name"]: m["spec"]["jobTemplate"]["spec"]["template"] for m in manifests}
 
 
-def test_jobs_read_care_yaml_with_the_keys_that_runs_have():
-    keys = [{"secretRef": {"name": secret["name"]}} for secret in launcher_values()["envSecrets"]]
-    for name, template in jobs().items():
-        ours = [c for c in template["spec"]["containers"] if c["image"].startswith("registry.example.com/care:")]
-        assert all(container["envFrom"] == keys for container in ours), name
-    assert {name for name, template in jobs().items() if "care:" in str(template)} == {*jobs()} - {"care-off-site"}
-
-
 @pytest.mark.parametrize(
     ("ages", "restored"), [((2,), None), ((), None), ((9, 1), "care-1.tar"), ((1, 0, 9), "care-0.tar")]
 )

@@ -1,4 +1,4 @@
-"""Tests of a run's logs: on the terminal on request, and always in Dagster."""
+"""Tests that warnings of a run reach the terminal and Dagster."""
 
 import logging
 import os
@@ -11,24 +11,6 @@ import pytest
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make
-
-
-def run_in_a_process(folder, *options: str) -> str:
-    """Return the text that ``care run`` prints on standard error."""
-    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stderr
-
-
-@pytest.mark.slow
-def test_a_verbose_run_logs_what_is_built_and_why(workspace_after_run):
-    page = workspace_after_run / "data" / "report" / "testset-one.html"
-    page.unlink()
-    printed = run_in_a_process(workspace_after_run, "--verbose")
-    assert "orchestration.locks: `care run` holds the workspace" in printed
-    assert "orchestration.runner: report one is to be materialised: it is missing" in printed
-    page.unlink()
-    assert "orchestration." not in run_in_a_process(workspace_after_run)
-    assert page.exists()
 
 
 def test_warnings_reach_the_log_of_dagsters_run(tmp_path):

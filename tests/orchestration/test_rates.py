@@ -238,26 +238,6 @@ def test_what_is_wrong_is_named(folder):
     assert code == 2
 
 
-def test_grades_and_their_votes_give_one_kappa(tmp_path):
-    rng = np.random.default_rng(4)
-    quality = rng.normal(size=80)
-    judged = np.clip(np.round(3 + quality[:, None] + 0.7 * rng.normal(size=(80, 4))), 1, 5)
-    grades = np.clip(np.round(3 + quality + 0.5 * rng.normal(size=80)), 1, 5)
-    write(tmp_path / "scores.csv", ("item_id", *"abcd"), [(f"i{k}", *row) for k, row in enumerate(judged)])
-    for name, labels in (("grades.csv", grades), ("passed.csv", (grades > 3).astype(int))):
-        rows = [(f"i{k}", label, "random") for k, label in enumerate(labels)]
-        write(tmp_path / name, ("item_id", "label", "drawn"), rows)
-    given = ["judges", "report", tmp_path / "scores.csv", "--json", "--labels"]
-    by_grades, by_votes = (
-        json.loads(care(*given, tmp_path / f"{of}.csv", "--cut", "3")[1]) for of in ("grades", "passed")
-    )
-    for graded, voted in zip(by_grades, by_votes, strict=True):
-        assert graded["people"]["kappa"] == voted["people"]["kappa"], "both are about passing"
-    for options in ([], ["--cut", "5"]):
-        code, _, stderr = care(*given, tmp_path / "grades.csv", *options)
-        assert (code, "the labels are grades from 1 to 5" in stderr, "as --cut 3" in stderr) == (2, True, True)
-
-
 def test_a_judge_is_reported_in_plain_sentences(folder):
     given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
     code, printed, _ = care(*given, "--of", "a")

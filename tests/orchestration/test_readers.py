@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import dagster as dg
 import duckdb
 import pytest
 
 from assets.publication.fit_versions import accept
 from assets.state.rebuild import rebuild_warehouse
 from care_ops.errors import InputError
+from orchestration.definitions import build_defs
+from orchestration.instance import workspace_instance
+from orchestration.resources import PublishedScores
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, query, run, write_items
 
@@ -98,3 +102,17 @@ def test_a_judge_deleted_during_reading_is_left_out(tmp_path, monkeypatch):
     (folder / "judges" / "gone.yaml").symlink_to("nowhere")
     with pytest.raises(InputError, match=r"gone\.yaml: no such file"):
         load_workspace(folder)
+
+
+def test_published_scores_load_through_dagsters_io_manager(workspace_after_run):
+    defs = build_defs(workspace_after_run)
+    with workspace_instance(load_workspace(workspace_after_run)) as instance:
+        scores = defs.load_asset_value("review", instance=instance, partition_key="one")
+    names = ["item_id", "aggregator", "estimate", "sd", "p_quality", "fit_id"]
+    assert scores.column_names == names
+    assert scores.to_pylist() == [
+        dict(zip(names, row, strict=True))
+        for row in query(workspace_after_run, f"SELECT {', '.join(names)} FROM latest_aggregates ORDER BY ALL")
+    ]
+    with pytest.raises(InputError, match="use another IO manager"):
+        PublishedScores(folder=str(workspace_after_run)).handle_output(dg.build_output_context(asset_key="theirs"), 1)

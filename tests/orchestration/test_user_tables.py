@@ -64,31 +64,6 @@ def fill_labels(path, label_of):
         writer.writerows(rows)
 
 
-def test_three_judges_with_pass_or_fail_on_forty_items(here, rng):
-    quality = rng.normal(size=40)
-    received = {judge: quality + rng.normal(scale=0.6, size=40) for judge in ("ana", "bo", "cy")}
-    rows = [f"t{k},{judge},{'pass' if x[k] > 0 else 'Fail'}" for k in range(40) for judge, x in received.items()]
-    (here / "verdicts.csv").write_text("test_case,judge,score\n" + "\n".join(rows) + "\n")
-
-    result = care("fit", "verdicts.csv", "--intervals", 20)
-    folder = here / "verdicts-fit"
-    printed = output_with_verdict(result, folder)
-    passed = sum(int((x > 0).sum()) for x in received.values())
-    assert f"words are read as numbers: 'pass' as 1 ({passed} times), 'fail' as 0 ({120 - passed} times)" in printed
-    assert "item is 'test_case'" in printed
-    assert "report: verdicts-fit/report.html" in printed
-    found = estimates(folder)
-    assert {"care", "mv", "avg"} <= set(found)
-    assert set(found["mv"].values()) == {0.0, 1.0}
-    assert np.corrcoef([found["care"][f"t{k}"] for k in range(40)], quality)[0, 1] > 0.6
-
-    fill_labels(folder / "to_label.csv", lambda item: "pass" if quality[int(item[1:])] > 0 else "fail")
-    again = care(*advised(result, "fit"))
-    labelled = output_with_verdict(again, folder)
-    assert "label is 'label'" in labelled
-    assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
-
-
 def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
     """Half of the judges reward length, which only the texts can show."""
     columns = ("instruction", "output")

@@ -271,24 +271,6 @@ def test_the_page_marks_tables_of_an_unpublished_fit(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
-    first, columns = verdict_of(clear)["fit_version"], panel("clear")
-    write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
-    care(clear, "run", code=1)
-    (clear / "data" / "parts" / "fits" / "testset=one" / f"fit={first}.fitfacts.json").unlink()
-    care(clear, "fits", "promote", first)
-    places = run_and_read(clear)
-    assert (
-        assert_same_verdict_everywhere(places, "held back")
-        == f"A person pinned fit {first}, but the verdict on this fit is not stored."
-    )
-    assert f"care fits accept one --workspace {clear}" in places.run
-
-    (clear / "scores.csv").write_text((clear / "scores.csv").read_text() + "i00\n")
-    assert "Recorded scores cannot be read: " in " ".join(care(clear, "status").split())
-
-
-@pytest.mark.slow
 def test_three_judges_get_a_caution_and_two_are_rejected(tmp_path):
     columns = panel("three judges")
     sentence = assert_same_verdict_everywhere(run_and_read(workspace_of(tmp_path / "ws", columns)), "too little data")

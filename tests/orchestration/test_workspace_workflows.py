@@ -1,31 +1,20 @@
 """Tests of whole workflows: each command, and its output.
 
-The workspaces are the paper's with recorded scores, and one written by hand from two tables.
+One workspace is the paper's, with recorded scores.
 """
 
-import csv
 import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.support.openai_server import Server, answer
-from tests.support.workspaces import QUICK, care, care_json, make, query
+from tests.support.workspaces import care, care_json, make, query
 
 ROOT = Path(__file__).parents[2]
 ITEMS = 40
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def endpoint(monkeypatch):
-    """Start a server that grades by the length of the question."""
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with Server(lambda text, _: answer(str(len(text) % 10))) as server:
-        yield server
 
 
 @pytest.mark.data
@@ -65,55 +54,6 @@ def measured(folder: Path, testset: str) -> list[float]:
         f"WHERE f.testset = '{testset}'",
     )
     return [dict(rows)[name] for name in ("care", "mv", "avg", "uws", "care_svd", "care_tensor")]
-
-
-def write_own(folder: Path) -> None:
-    """Write a wide table of four judges, and their items."""
-    rng = np.random.default_rng(7)
-    quality = rng.uniform(20, 80, ITEMS)
-    judges = {name: np.clip(quality + rng.normal(0, 12, ITEMS), 0, 100) for name in ("gpt", "claude", "llama", "qwen")}
-    with (folder / "scores.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["item_id", *judges])
-        writer.writerows([f"q{k}", *(f"{column[k]:.1f}" for column in judges.values())] for k in range(ITEMS))
-    items = [
-        {"item_id": f"q{k}", "prompt": f"What is {k}?", "response": f"It is {'very ' * (k % 7)}{k}.", "source": "web"}
-        for k in range(ITEMS)
-    ]
-    with (folder / "answers.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["item_id", "prompt", "response", "source"])
-        writer.writeheader()
-        writer.writerows(items)
-
-
-def own_workspace(folder: Path, endpoint: Server) -> Path:
-    """Create a workspace by hand: two YAML files, and two tables without named columns."""
-    for name in ("judges", "testsets"):
-        (folder / name).mkdir(parents=True)
-    (folder / "care.yaml").write_text(QUICK)
-    (folder / "judges" / "api.yaml").write_text(
-        f"engine: {{kind: openai, base_url: '{endpoint.url}', model: judge-1, template: answer_rating, scoring: text, "
-        "retries: 0, price_in: 1.0, price_out: 1.0}\nscale: [0, 9]\nlicense: its own\n"
-    )
-    (folder / "testsets" / "own.yaml").write_text(
-        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
-    )
-    write_own(folder)
-    return folder
-
-
-def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
-    folder = own_workspace(tmp_path / "own", endpoint)
-    forecast = {row["judge"]: row for row in care_json(folder, "run", "--dry-run")}
-    assert (forecast["api"]["items"], forecast["api"]["questions"], forecast["api"]["failure"]) == (ITEMS, ITEMS, "")
-    (as_read,) = [row["what"] for row in care_json(folder, "doctor") if row["check"] == "items of own"]
-    assert "prompt is 'prompt', response is 'response'; kept with the items: 'source'" in as_read
-    printed = care(folder, "run")
-    assert "failed:" not in printed
-    assert len(endpoint.requests) == ITEMS
-    assert {row["state"] for row in care_json(folder, "status")} == {f"{ITEMS} / {ITEMS}"}
-    assert "It is very very 2." in (folder / "data" / "report" / "items-own.html").read_text()
-    assert "nothing to do" in care(folder, "run")
 
 
 def test_messages_in_a_copied_workspace_name_its_folder(one_run, workspace_after_run):
