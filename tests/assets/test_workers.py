@@ -42,6 +42,7 @@ def test_a_single_process_starts_no_worker(config, monkeypatch):
     assert workers.place == "this process"
 
 
+@pytest.mark.slow
 def test_workers_start_once_for_long_work_and_end_with_the_run(monkeypatch):
     monkeypatch.setattr("assets.workers.WORTH_S", 0.1)
     with closing(Workers(DaskConfig(workers=2))) as workers:

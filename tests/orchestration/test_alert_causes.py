@@ -273,6 +273,7 @@ def test_a_failure_is_cleared_once_its_asset_is_materialised(daemon):
     assert known_failures(workspace, "one") == {}, "nothing is outdated"
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_without_a_failed_step_is_shown_in_the_verdict_until_repeated(daemon):
     before = daemon.reported()
     (daemon.folder / "care.yaml").write_text(QUICK + "panel: {admit: all}\n")

@@ -19,11 +19,11 @@ from orchestration.plan import Cursor, find_stale
 from orchestration.requests import request_stale
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import JUDGES, QUICK, care, make, run, score_rows
+from tests.support.workspaces import JUDGES, QUICK, care, run, score_rows
 
 
 @pytest.fixture(scope="module")
-def first_run(tmp_path_factory):
+def first_run(one_run, tmp_path_factory):
     """Run an API judge and programs once; the server adds ``shift[0]`` to scores, as model ``shift[1]``."""
     shift = [0, "vendor/large-2026-08-01"]
 
@@ -32,9 +32,8 @@ def first_run(tmp_path_factory):
         return answer(str(min(10, words % 7 + shift[0])), model=shift[1])
 
     server = Server(say)
-    folder = make(
-        tmp_path_factory.mktemp("canary") / "ws", care=QUICK + "canary: {items: 20}\nalerts: {file: alerts.jsonl}\n"
-    )
+    folder = shutil.copytree(one_run, tmp_path_factory.mktemp("canary") / "ws", symlinks=True)
+    (folder / "care.yaml").write_text(QUICK + "canary: {items: 20}\nalerts: {file: alerts.jsonl}\n")
     lines = (folder / "one.csv").read_text().splitlines()
     named = [f"{line},{'new' if k % 2 else 'old'}" for k, line in enumerate(lines[1:])]
     (folder / "one.csv").write_text("\n".join([f"{lines[0]},model", *named]) + "\n")

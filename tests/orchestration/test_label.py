@@ -122,6 +122,7 @@ def item_on(screen):
     return f"i{int(number):02}"
 
 
+@pytest.mark.slow
 def test_one_key_labels_an_item_and_a_kill_loses_no_label(folder):
     path = folder / "labels.csv"
     terminal = Terminal(folder, "--count", "6")
@@ -174,6 +175,7 @@ def test_control_characters_in_texts_and_names_are_shown_as_text(folder, capsys)
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_care_label_shows_both_answers_of_a_pair_and_asks_for_the_better_one(folder):
     pairs = [(f"p{k}", f"question {k}", f"answer {k}", f"otherwise {k}", "model x", "model y") for k in range(3)]
     write(folder / "items.csv", ("item_id", "prompt", "response_a", "response_b", "model_a", "model_b"), pairs)

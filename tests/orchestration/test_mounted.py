@@ -76,6 +76,7 @@ def test_no_group_holds_assets_of_two_workspaces_or_of_a_host(two):
     assert {spec.group_name for spec in build_defs(two[0]).resolve_all_asset_specs()} >= {"inputs", "fit", "report"}
 
 
+@pytest.mark.slow
 def test_loading_the_definitions_in_a_host_project_prints_no_warning(two):
     """Dagster's beta warnings concern CARE, which pins Dagster, and not the project."""
     code = f"build_defs(Path({str(two[0])!r}), key_prefix='team_a')"
