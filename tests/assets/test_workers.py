@@ -63,6 +63,7 @@ def test_later_work_of_the_run_counts_as_remaining_work():
         assert len({process for _, process in workers.map(square, range(3), later=1e3)}) > 1
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_run_that_is_killed(tmp_path):
     (tmp_path / "run.py").write_text(
         "import os, time\nimport assets.workers\nfrom assets.workers import DaskConfig, Workers\n"
