@@ -14,15 +14,15 @@ _BYTES = "bytes"
 
 
 def content_hash(value: object) -> str:
-    """Hash a value as JSON; hash a part that JSON cannot represent as text."""
+    """Hash the JSON of a value; parts that JSON cannot represent are converted to text first."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 class FileHashes:
-    """Cache of values that were computed from files; a file has changed if the size or a time differs.
+    """Cache of values that were computed from files; a value is reused until the file's size or times change.
 
     A file with the same size and times, or with the same bytes, is not parsed again. A JSON
-    document keeps the cache for later processes. If the document is deleted, each file is read once more.
+    document stores the cache for later processes. If the document is deleted, each file is read once more.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def never_stale(inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
 
 
 def is_behind(event: dg.AssetMaterialization, key: dg.AssetKey, storage_id: int) -> bool:
-    """Return whether a materialisation used an event of an input that is older than the event ``storage_id``."""
+    """Return whether a materialisation used an event of the input ``key`` older than the event ``storage_id``."""
     pointer = (event.tags or {}).get(f"{_POINTER}{key.to_user_string()}", _EVER)
     return pointer == "NULL" or int(pointer) < storage_id
 
@@ -60,7 +60,7 @@ def failure(reasons: Mapping[str, str]) -> dg.Failure:
 
 
 def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
-    """Return the reason for each failed partition; empty if ``failure`` did not build the step's failure."""
+    """Return the reason for each failed partition of a step; empty if ``failure`` did not build the step's error."""
     data = failed.user_failure_data
     found = data.metadata.get(_WHY) if data is not None else None
     rows = found.records if isinstance(found, dg.TableMetadataValue) else []

@@ -67,7 +67,7 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """Read a test set's recorded scores once, and rescale them to its scale; return None if it has none.
+    """Read a test set's recorded scores once, and rescale them to the test set's scale; return None if there are none.
 
     The scale of a judge's scores comes from their range, the judge's file, or the test set (``care_ops.scales``).
     """

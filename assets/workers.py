@@ -69,7 +69,7 @@ class Workers:
     """Dask workers of one run; the client starts at the first use.
 
     If care.yaml or the environment names a scheduler, its workers get all work. Otherwise, local workers start if the
-    forecast for the remaining work, by the mean time of the finished work, exceeds ``WORTH_S``.
+    remaining work will probably take more than ``WORTH_S`` seconds, judging by the mean time of finished tasks.
 
     Attributes
     ----------

@@ -66,9 +66,9 @@ class ReviewConfig:
     hold : bool
         Whether a failed check blocks; otherwise it only warns.
     max_psi : float
-        Largest population stability index of the recommended aggregate, minus the index expected by chance.
+        Highest permitted population stability index of the recommended aggregate, minus the index expected by chance.
     min_rank_correlation : float
-        Minimum Spearman correlation of the recommended aggregate's estimates in both fits, over the shared items.
+        Lowest permitted Spearman correlation of the recommended aggregate's estimates in both fits, on shared items.
     declared : tuple of str
         Judges that are people, or whose scores equal the gold label by design; the check `gold_leakage` ignores them.
     """
@@ -148,7 +148,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Option ``--workspace FOLDER`` for commands in messages; empty with a store (folders differ by machine)."""
+        """Option ``--workspace FOLDER`` for commands in messages; empty with a remote store (folders then differ)."""
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property

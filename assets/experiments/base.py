@@ -125,7 +125,7 @@ class StoredExperiment:
 
 
 def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
-    """Read the stored findings of an experiment; return None if another release wrote them or there are none."""
+    """Read the stored findings of an experiment; return None if there are none or another release wrote them."""
     document = find_sound(workspace.experiment_file(key), read_document)
     try:
         return None if document is None else record_of(StoredExperiment, document)
@@ -155,7 +155,7 @@ class Experiment:
         return self.full if size == "full" else self.small
 
     def is_current(self, workspace: Workspace, version: Mapping[str, str]) -> bool:
-        """Return whether findings of this version are stored, at the configured size or at the full size."""
+        """Return whether the stored findings have this ``version``, and the configured size or the full size."""
         stored = read_stored(workspace, self.key)
         return stored is not None and stored.version == version and stored.size in ("full", _size(workspace))
 

@@ -37,7 +37,7 @@ _WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
 
 
 def run_quality(workspace: Workspace) -> ExperimentFindings:
-    """Compare the order of the items by each factor with the order of the items by gold."""
+    """Compare the ranking of the items by each factor with the ranking by gold."""
     found = for_each(panels(workspace), _orders, NO_PANEL)
     best = [value for name, value in found.measures.items() if name.endswith("/best factor")]
     if not best:
@@ -117,7 +117,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield the names, scores, (n, k), and procedure for CARE-SVD's factors, then for CARE-Tensor's confounder."""
+    """Yield the names, estimates and procedure of CARE-SVD's factors, then of CARE-Tensor's confounder."""
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -141,10 +141,10 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Estimate Pr(C = 1 | J), (n,), by a mixture; return None if there is no estimate or no confounder.
+    """Estimate Pr(C = 1 | J) with a mixture model, shape (n,); return None if there is no estimate or no confounder.
 
-    The labels of C are chosen such that the mean score rises from C = 0 to C = 1. Scores move in the same direction in
-    both classes of Q.
+    In the first class of Q, C = 1 is the state with the higher mean score. In the other class, C = 1 is chosen such
+    that C shifts the scores in a similar direction.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))
@@ -230,10 +230,10 @@ FEATURES_OF_FACTORS = Experiment(
     title="Correlation of the factors with features of the texts",
     paper="On Review-5K, the factors other than quality correlate with length, lists and other features (heat map).",
     protocol=(
-        "Factors are estimated as E[factor | J]; as written, as <u, J> of the raw scores. The confounder is "
-        "Pr(C = 1 | J), estimated by care_tensor; as written, by care_tensor_paper. The features are eight text "
-        "features and the declared features of the test set. We use Spearman correlations over means of split units. "
-        "The feature `numbers, given words` is `numbers` without the part that the ranks of `words` explain."
+        "Factors are estimated as E[factor | J], and in rows `as written` as <u, J> of the raw scores. The confounder "
+        "is Pr(C = 1 | J), estimated by care_tensor, and in rows `as written` by care_tensor_paper. The features are "
+        "eight text features and the declared features of the test set. We use Spearman correlations over means of "
+        "split units. The feature `numbers, given words` is the residual of `numbers` on the ranks of `words`."
     ),
     run=run_features,
 )
@@ -245,8 +245,8 @@ DUMMY_JUDGES = Experiment(
     protocol=(
         "The two dummies score every response. We add the dummies and the declared human raters (`raters`) to the "
         "panel. Loadings are unit eigenvectors of L, strongest factor first; their signs follow the panel's mean. "
-        "As written, loadings are multiplied by the root of the eigenvalue, because the paper's loadings are longer "
-        "than one. A dummy that gives all responses the same score is excluded."
+        "In rows `as written`, loadings are multiplied by the square root of the eigenvalue, because the paper's "
+        "loading vectors have norms above one. A dummy that gives all responses the same score is excluded."
     ),
     run=run_dummies,
 )

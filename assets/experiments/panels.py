@@ -35,7 +35,7 @@ NO_PANEL = "Nothing was run: no test set has a panel and gold for at least fifty
 
 @dataclass(frozen=True)
 class ExperimentPanel:
-    """Scores of admitted judges, with the items' gold, (n,), split units and responses; unknown gold is NaN."""
+    """Scores of a panel's admitted judges, with the items' responses, split units and gold; unknown gold is NaN."""
 
     testset: str
     scores: ScoreMatrix
@@ -58,7 +58,7 @@ class ExperimentPanel:
         return float("nan") if statistic is None else statistic
 
     def filled(self) -> Array:
-        """Return the raw scores, (n, p), with judges sorted and missing scores replaced by the judge's mean."""
+        """Return the sorted judges' raw scores, with missing scores replaced by the judge's mean; shape (n, p)."""
         ordered = self.scores.select_judges(sorted(self.scores.judges)).values
         return np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
 
@@ -125,7 +125,7 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` if L has no factor."""
+    """Estimate E[factor | J] for L's strongest factors, shape (items, factors); raise ``FitError`` if there is none."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)

@@ -137,9 +137,9 @@ EXPERIMENT = Experiment(
         "weights on raw scores, and Algorithm 2 (`care_tensor_paper`), on the items that every judge scored. Labels "
         "of a random 15 % of the items choose penalties from the paper's grid; errors are measured on the rest. We "
         "depart from the paper in these points. Judges are joined by item; the released code joins three judges by "
-        "position. Correlations replace covariances. The paper does not specify tau of CARE-SVD: it is half the "
+        "position. Correlations replace covariances. CARE-SVD's tau, which the paper does not specify, is half the "
         "square root of the number of judges. Signs follow the panel's mean. L has no negative eigenvalue. An item is "
-        "positive at even odds; the released code uses the true share of positives. The other rows use no labels."
+        "positive if P(Q = 1) > .5; the released code matches the true share of positives. Other rows use no labels."
     ),
     run=run,
     small={"splits": 5},

@@ -1,4 +1,4 @@
-"""Experiment that adds program judges to a panel one by one; a few labels choose the order."""
+"""Experiment that adds program judges to a panel one by one, in an order chosen with a few labels."""
 
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ _PATIENCE = 4
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Add programs one by one to each panel with graded gold, and measure the errors of the aggregators."""
-    nothing = "Nothing was run: a test set needs graded gold, and responses on which another program varies."
+    nothing = "Nothing was run: a test set needs graded gold and a new program whose scores vary."
     return for_each(panels(workspace), partial(_of_panel, workspace), nothing)
 
 
@@ -58,7 +58,7 @@ def greedy(
 ) -> tuple[list[str], list[float]]:
     """Choose programs by greedy forward selection; return the names, and the error of ``care_svd`` at each step.
 
-    ``validation``, (n,), marks the rows whose gold may be used for the choice.
+    ``validation`` marks the rows whose gold may be used for the choice, shape (n,).
     """
 
     def error(added: list[str]) -> float:
@@ -107,12 +107,12 @@ def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> Experiment
 EXPERIMENT = Experiment(
     key="program_integration",
     title="Adding programs with a few labels",
-    paper="Eight programs are added to FeedbackQA's ten models; MAE falls by 15.2 % against MV, 11.1 % against UWS.",
+    paper="Eight programs are added to FeedbackQA's ten models; MAE is 15.2 % below MV's, 11.1 % below UWS's.",
     protocol=(
         "Ten percent of the items, drawn by split unit, are used to choose programs. Each step adds the program that "
-        "gives care_svd the smallest MAE on these items. The search stops after four steps without a gain; it keeps "
-        "the programs up to the smallest error. The other items measure every aggregator at each step. Programs are "
-        "rescaled to the test set's scale; dummies are excluded. As written, care_svd uses weights on raw scores."
+        "gives care_svd the smallest MAE on these items. The search stops after four steps without improvement and "
+        "keeps the set with the smallest MAE. All aggregators are evaluated on the other items. Programs are rescaled "
+        "to the test set's scale; dummies are excluded. `care_svd as written` applies its weights to raw scores."
     ),
     run=run,
 )

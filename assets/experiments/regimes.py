@@ -1,4 +1,4 @@
-"""Experiments on the paper's two synthetic regimes, where a simulated confounder of quality Q grows."""
+"""Experiments on the paper's two synthetic regimes, at increasing strength of a confounder of quality Q."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -43,7 +43,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     """Measure how accurately each aggregator recovers Q on the items outside a validation split.
 
     The labels of the validation split map states to Q, as in the paper. An aggregator without an estimate is
-    left out. Baselines and CARE-SVD use the mean of all scores as threshold; mixtures use even odds.
+    left out. Baselines and CARE-SVD use the mean of all scores as threshold; mixtures use P(Q = 1) > .5.
     """
     scores, cut = named(draw.scores), float(draw.scores.mean())
     rest = np.ones(len(draw.scores), dtype=bool)
@@ -107,7 +107,7 @@ def _sufficient(k: int, g: float, means: TableOfMeans, items: int, seed: int) ->
 
 
 def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Measure accuracy at each strength of a confounder if the pairwise structure follows quality."""
+    """Measure accuracy at each strength of the confounder; quality determines the pairwise structure."""
     parts, worst, described = list[ExperimentFindings](), dict[str, float](), 0
     drawn = {
         (name, g): partial(_sufficient, k, g, means, items)
@@ -130,8 +130,8 @@ def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: S
     worst["tables on which both CAREs stay above .95 and every baseline falls below .85"] = float(described)
     conclusion = (
         f"The paper's figure (both CAREs at .95 or more, every baseline at .85 or less) is reproduced by {described} "
-        f"of {len(SUFFICIENT_TABLES)} tables. With opposite signs, the confounder moves the average less than it moves "
-        "one view. If quality varies most in the first view, the average follows quality, too."
+        f"of {len(SUFFICIENT_TABLES)} tables. A confounder with opposite signs in two views shifts these views more "
+        "than the average. If quality varies most in the first view, the average follows quality, too."
     )
     return joined([*parts, ExperimentFindings([conclusion], measures=worst)])
 
@@ -141,7 +141,7 @@ def _insufficient(k: int, c: float, seed: int) -> dict[str, float]:
 
 
 def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Measure accuracy at each strength of a confounder if the pairwise structure follows the confounder."""
+    """Measure accuracy at each strength of the confounder; the confounder determines the pairwise structure."""
     draws = by_seed(workspace, seeds, {c: partial(_insufficient, k, c) for k, c in enumerate(strengths)})
     table, chart = swept(draws, "c", f"Accuracy, mean and sd over {seeds} seeds")
     measures = measures_of(draws)
@@ -160,7 +160,7 @@ SUFFICIENT = Experiment(
     protocol=(
         "There are three views of five judges, P(C, Q) = (.2, .3, .3, .2), and noise .1. The paper prints no table of "
         "means, so care_ops.simulate.SUFFICIENT_TABLES declares three tables, which were not chosen by their results. "
-        "Views, thresholds, labels and refusals are as in the other regime."
+        "Views, thresholds, labels and refusals are as in `regime_insufficient`."
     ),
     run=run_sufficient,
     small={"seeds": 1, "items": 5_000, "strengths": (0.0, 0.5, 1.0)},
@@ -175,8 +175,8 @@ INSUFFICIENT = Experiment(
         "There are three views of twelve features: three follow Q, eight follow C, and one follows both with an "
         "interaction. Shifts are drawn from (.4, .8), noise is .1, and there are 3,000 items. Algorithm 2 runs with "
         "oracle views, as in the paper, and with views estimated from S. 150 labels map states to Q; other "
-        "aggregators use the mean of all scores as threshold. Aggregators without an estimate (refused) do not count "
-        "as accuracy one half. Bands show the range over seeds."
+        "aggregators use the mean of all scores as threshold. Aggregators without an estimate (refused) are left "
+        "out, not counted as accuracy .5. Bands show the range over seeds."
     ),
     run=run_insufficient,
     small={"seeds": 2, "strengths": (0.0, 0.3, 0.6, 1.0)},

@@ -88,7 +88,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Regress the log mean of ``errors``, (seeds, m), on log ``sizes``, (m,); return slope and 95 % interval."""
+    """Regress log mean error on log sample size; return slope and 95 % interval; ``errors`` has shape (seeds, m)."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:
@@ -119,7 +119,7 @@ Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 
 
 def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
-    """Simulate a mixture; return the errors of estimated state means and weights, (2, sizes), with states matched.
+    """Simulate a mixture; return the errors of the matched states' means and weights, shape (2, sizes).
 
     An error is infinite if the mixture has no estimate at that sample size.
     """
@@ -154,9 +154,9 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 
 
 def conditional_mean_errors(connection: Array, latent_precision: Array, scores: Array) -> tuple[Array, Array]:
-    """Return the error of E[Q | o] under misspecification and the corollary's bound, both (n,), for each item.
+    """Return each item's error of E[Q | o] in a misspecified model, and the corollary's bound; shapes (n,).
 
-    The misspecified mean points along the leading direction of all latents together, with the same length.
+    The misspecified model replaces quality's loadings with the leading direction of all latents, at equal norm.
     """
     low_rank = (connection / latent_precision) @ connection.T
     leading, norm = np.linalg.eigh(low_rank)[1][:, -1], float(np.linalg.norm(connection[:, 0]))
@@ -171,7 +171,7 @@ _DEVIATION, _MEAN = "largest deviation over bound", "largest error of E[Q | o] o
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """Compare errors with the paper's bounds; return the largest ratios for each strength of the confounders."""
+    """Compare one-factor models' errors with the paper's bounds; return the largest ratios per confounder strength."""
     rows: list[dict[str, float]] = []
     for strength in strengths:
         deviations, means = list[float](), list[float]()
@@ -251,7 +251,7 @@ ORTHOGONALITY = Experiment(
         "There are thirty judges, quality of strength 2, one confounder of strength 1, a diagonal S, and default "
         "penalties. We compare the weights of the leading factor of L with the weights of `subtract_confounders`. The "
         "paper does not specify the signs of eigenvectors. `subtract_confounders` chooses the sign that makes the "
-        "weights more even. As written, each eigenvector's score rises with the panel's mean."
+        "weights more even. In the variant `as written`, each eigenvector's score rises with the panel's mean."
     ),
     run=run_orthogonality,
     small={"seeds": 6, "items": 10_000},
@@ -261,7 +261,7 @@ ORTHOGONALITY = Experiment(
 RATES = Experiment(
     key="theory_rates",
     title="Convergence rates and error bounds",
-    paper="thm:sample, thm:care-tensor-rate: errors of order n^(-1/2); thm:misspecification and its corollary.",
+    paper="Theorems on convergence (errors of order n^(-1/2)) and on misspecification, with the corollary.",
     protocol=(
         "Scores are drawn from known models; the default penalties are of order n^(-1/2). The sample sizes span two "
         "orders of magnitude, and samples of one seed are nested. Slopes of the log mean error have 95 % intervals, "

@@ -21,7 +21,7 @@ from care_ops.structure.views import Views, partition
 
 
 def views_of(judges: NDArray[np.intp]) -> Views:
-    """Split judges into three views of about equal size, in the given order."""
+    """Split judges into three consecutive views of about equal size."""
     first, second, third = (np.sort(group) for group in np.array_split(judges, 3))
     return first, second, third
 
@@ -80,7 +80,7 @@ def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Expe
     rows = [*workspace.workers.map(call, settings)]
     conclusions = [
         f"Noise {row['noise']:g}, {row['n']:,} items: no planted edge connects two views estimated from S in "
-        f"{row['valid, S views']:.0%} of {seeds} seeds. With random views, the bare tensor's error is "
+        f"{row['valid, S views']:.0%} of {seeds} seeds. With random views, the tensor method's error is "
         f"{row['random over S']:.1f} times the error with views from S, and {row['random over planted']:.1f} times the "
         "error with planted views."
         for row in rows
@@ -126,8 +126,8 @@ def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     ahead = [row for row in rows if row["bare tensor"] < row["two-way, best rotation"]]
     return ExperimentFindings(
         [
-            f"The bare tensor has the smaller error in {len(ahead)} of {len(rows)} settings, although an oracle "
-            "rotates the two-way estimate toward the truth."
+            f"The tensor method has the smaller error in {len(ahead)} of {len(rows)} settings, although an oracle "
+            "rotates the estimate from second moments towards the truth."
         ],
         [Table("Relative error of the centred state means, medians", rows)],
         measures={"share of settings in which the tensor is nearer": len(ahead) / len(rows)},
@@ -151,10 +151,10 @@ VIEWS = Experiment(
 AGAINST_SVD = Experiment(
     key="tensor_against_svd",
     title="Third moments compared with second moments",
-    paper="Two-way moments determine the means only up to a rotation; the tensor determines them completely.",
+    paper="Second moments determine the means only up to a rotation; third moments determine them completely.",
     protocol=(
-        "Scores have four states and planted views. An oracle chooses the rotation that brings the two-way estimate "
-        "nearest to the truth."
+        "Scores have four states and planted views. An oracle chooses the rotation that brings the estimate from "
+        "second moments nearest to the truth."
     ),
     run=run_against_svd,
     small={"seeds": 5},

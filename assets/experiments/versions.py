@@ -53,7 +53,7 @@ class Versions:
 
 
 def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
-    """Read the scores of original and changed answers from each test set that has a wanted change."""
+    """Read the scores of original and changed answers from each test set with a change that ``wanted`` accepts."""
     read: list[Versions] = []
     for panel in every_panel(workspace):
         columns = workspace.testset(panel.testset).version_columns
@@ -141,7 +141,7 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, fl
 
 
 def run_attacked(workspace: Workspace) -> ExperimentFindings:
-    """Measure how often each aggregator accepts a response that contains no answer, such as ``:``, as right."""
+    """Measure how often each aggregator accepts a response that contains no answer, such as ``:``, as correct."""
     return for_each(read_versions(workspace, lambda change: change in TRIGGERS), _of_openings, NO_VERSIONS)
 
 

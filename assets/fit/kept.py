@@ -64,7 +64,7 @@ def write_structure(
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
-    """Read the stored structure, or None if the panel allows no structure, and the structure's document."""
+    """Read the stored structure (None if the panel allows no structure) and the structure's document."""
     document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:

@@ -57,8 +57,8 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
     """Check each judge of a test set; return the checks, the admitted scores and the versions of the scores.
 
-    A workspace asks every judge about every item, so a missing score is a failure unless care.yaml declares it as not
-    asked. Raises ``dg.Failure`` if fewer than three judges are admitted.
+    A workspace asks every judge about every item, so a missing score is a failure unless care.yaml declares
+    that such scores were never requested. Raises ``dg.Failure`` if fewer than three judges are admitted.
     """
     from care_ops.admission import check_panel
     from care_ops.results.reasons import too_few
@@ -88,7 +88,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
 
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "tuple[Mapping[str, Array], str]":
-    """Return the items' features and the version of the source; reuse the stored panel's features if possible."""
+    """Return the items' features and the source's version; reuse the stored panel's features if possible."""
     from assets.fit.documents import PanelDocument
     from care_ops.results.interpret import check_declared
     from warehouse.artifacts import panel_of

@@ -1,4 +1,4 @@
-"""Documents of open batches at an endpoint; CARE keeps a document until all answers are stored."""
+"""Documents of open batch-API jobs at an endpoint; CARE keeps a document until all answers are stored."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def every_batch(workspace: Workspace) -> dict[tuple[str, str], list[Batch]]:
 def batch_messages(workspace: Workspace) -> list[str]:
     """Return a message about each open batch, with its progress."""
     return [
-        f"judge {judge}: a batch of {counted(batch.questions, 'question')} on {testset} is open since "
+        f"judge {judge}: a batch of {counted(batch.questions, 'question')} on {testset} has been open since "
         f"{batch.since:.16} UTC ({batch.batch_id or 'not yet confirmed'}), {batch.done:,} of {len(batch.lines):,} "
         "requests done; `care run` collects its answers"
         for (judge, testset), batches in every_batch(workspace).items()

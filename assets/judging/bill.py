@@ -51,7 +51,7 @@ class Account(Ledger):
     purses : sequence of Purse
         Spend limits that the judge shares with other judges.
     rate : Rate, optional
-        Mean tokens and time of the judge's questions so far.
+        Mean tokens and time per question of the judge so far.
     batch : Batch, optional
         Batch to bill. The batch's token names the record, so collecting the batch again replaces the record.
     """
@@ -105,7 +105,7 @@ class Account(Ledger):
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
         """Write the costs since the last call to disk.
 
-        Call this before storing answers, so that no payment is lost. ``going_on`` keeps money for further requests.
+        Call this before answers are stored; otherwise costs could be lost. ``going_on`` keeps the reserved rest.
         """
         with self._writing:
             now = time.perf_counter()
@@ -130,7 +130,7 @@ class Account(Ledger):
             self._journal.append(line, [score.item_key for score in scores])
 
     def stored(self, items: Collection[str]) -> None:
-        """Remove answers from the journal after a score part was stored; ``items`` are the keys of the items."""
+        """Remove answers from the journal once their score part is stored; ``items`` contains the item keys."""
         self._journal.stored(items)
 
     def reserve(self, worst: float) -> None:
@@ -196,7 +196,7 @@ def bills(workspace: Workspace, *, judge: str | None = None) -> list[dict[str, A
 
 
 def latest_bill_message(workspace: Workspace) -> str:
-    """Return a sentence with the costs of the last day with requests, or an empty text without such a day."""
+    """Return a sentence with the costs of the last day with requests; empty if there were no requests."""
     rows = [row for row in bills(workspace) if row["tokens_in"] or row["dollars"] or row["dollars"] is None]
     return f"Cost of the judges on {rows[0]['run_date']} (UTC): {in_words(rows)}." if rows else ""
 

@@ -239,7 +239,7 @@ def _least_asked(asked: "Retests", kept: Iterable[Answer]) -> list[Answer]:
     """Sort the scored items for a retest by number of retests, lowest first, then by a hash.
 
     Items scored after the first retest are last, because the model may have changed by then. Items with equal texts
-    have one score, so only one of them is retested.
+    share one score, so only one of them is retested.
     """
     times = Counter((row.testset, row.key) for row in asked.rows)
     first_day = {row.testset: row.run_date for row in reversed(asked.rows)}

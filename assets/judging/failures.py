@@ -31,7 +31,7 @@ class IncompleteScores:
     unscored : int
         Items without any row under the judge's current specification.
     to_ask : int
-        Items whose last request failed temporarily; the next run repeats the request.
+        Items whose last request failed temporarily; the next run retries the request.
     given_up : int
         Items that failed temporarily as often as the judge's ``attempts`` allow.
     why : str
@@ -70,11 +70,11 @@ def why_no_score(
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
     words = Counter(row["raw"] for row in answers(workspace, judge, testset, "raw") if row["raw"])
     message = f"its most frequent message: {words.most_common(1)[0][0]}" if words else "it gave no message"
-    return f"none of its {items:,} {which} has a score ({counts}); {message}; try it with `care judges test {judge}`"
+    return f"none of its {items:,} {which} has a score ({counts}); {message}; test it with `care judges test {judge}`"
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Explain why a judge's requests under the current key gave no score; return None without such a failure."""
+    """Explain why a judge's requests under the current key gave no score; return None if there is no such failure."""
     given = answers(workspace, judge, testset, "item_key", "status")
     statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest row of an item wins
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):

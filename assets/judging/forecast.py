@@ -37,7 +37,7 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items to be scored, and questions to be asked: one for items with equal texts, none for recorded scores.
+        Items to be scored, and questions to be asked. Items with equal texts share one; recorded scores need none.
     tokens : float
         Tokens that the judge will read and write; 0 if it is not a language model.
     dollars : float or None
@@ -131,8 +131,8 @@ def check_texts(workspace: Workspace, judge: str, testset: str, available: Colle
 def check_template(workspace: Workspace, judge: str, testset: str, available: Collection[str]) -> None:
     """Raise ``JudgeError`` if a judge's template does not suit the items or the recorded scores of a test set.
 
-    A template must show both answers of a pair, and prefer the same answer as recorded scores of pairs. Raises
-    ``InputError`` if the template is missing.
+    A template for pairs must show both answers, and its high scores must prefer the same side as recorded scores.
+    Raises ``InputError`` if the template is missing.
     """
     template = _template(workspace, judge, testset)
     if template is None:
@@ -173,7 +173,7 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """Return a warning if items' texts may try to influence a language model as judge, or an empty text."""
+    """Return a warning if items' texts may try to influence an LLM judge; otherwise return an empty text."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""
@@ -213,7 +213,7 @@ def _forecast_slice(
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
 ) -> Forecast:
-    """Forecast the tokens, cost and time of questions from the judge's rate, or from sample prompts."""
+    """Forecast tokens, cost and time of questions from the judge's means per question, or from sample prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):

@@ -57,7 +57,7 @@ class Journal:
             self._lines += 1
 
     def stored(self, items: Collection[str]) -> None:
-        """Record that score parts contain the answers about these items; delete files without other answers."""
+        """Record that the answers about ``items`` are in score parts; delete journal files without other answers."""
         with self._lock:
             for entry in self._files[:]:
                 path, file, waiting = entry
@@ -68,7 +68,7 @@ class Journal:
                     self._files.remove(entry)
 
     def close(self) -> None:
-        """Close the files. The next run stores the remaining answers."""
+        """Close the journal's files; the next run stores the remaining answers."""
         with self._lock:
             for _, file, _ in self._files:
                 file.close()

@@ -30,7 +30,7 @@ class Pending:
     settled : set of str
         Keys of the items that the judge is not asked about; all other items are pending.
     again : collection of str
-        Statuses of temporary failures; items with such a status are asked again.
+        Statuses of temporary failures; the judge is asked again about items with such a status.
     given_up : set of str
         Keys of items that failed temporarily as often as the judge's ``attempts`` allow.
     attempts : Attempts
@@ -53,8 +53,8 @@ def pending(
 ) -> Pending:
     """Find the items of a test set that a judge has not scored under its current key.
 
-    Items with a temporary failure are pending until ``attempts`` are used up. With ``items``, an item is also settled
-    if it was answered before it got a text that the judge's template does not show.
+    Items with a temporary failure are pending until ``attempts`` are used up. If ``items`` is given, a scored item
+    does not become pending when a text is added that the judge's template does not show.
     """
     from warehouse.parts import Attempts
 
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return score rows, by item key, that were stored before the items got texts that the prompt does not show."""
+    """Return earlier score rows by item key, for items that have since gained only texts outside the prompt."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []

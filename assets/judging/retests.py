@@ -100,7 +100,7 @@ def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
-    """Clear a judge's detected change and the retests since then, except ``again``; the former model is back."""
+    """Clear a judge's detected change when the former model is back; of the retests since then, keep ``again``."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)
@@ -108,7 +108,7 @@ def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> 
 
 
 def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[float]) -> float:
-    """Return the length of a judge's declared scale, or the range of ``scores`` without a scale."""
+    """Return the length of a judge's declared scale; if there is none, return the range of ``scores``."""
     scale = effective_spec(workspace, judge, testset).scale
     return (scale[1] - scale[0] if scale else max(scores, default=0.0) - min(scores, default=0.0)) or 1.0
 

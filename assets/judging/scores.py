@@ -71,7 +71,7 @@ def _inputs(workspace: Workspace) -> list[dg.AssetKey]:
 
 
 def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
-    """Build the event of a partition without scores, because the judge does not score the test set."""
+    """Build the Dagster event for a partition that stays empty: the judge does not score the test set."""
     return dg.AssetMaterialization(
         workspace.mount.key("scores"),
         partition=key,

@@ -23,7 +23,7 @@ class StoredItems(ItemSource):
         return (Item(*row) for row in self._texts)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
-        """Read the items at the given positions; raise ``WarehouseError`` if the stored items were replaced."""
+        """Read the items at ``positions``; raise ``WarehouseError`` if the stored items were replaced."""
         items = [Item(*row) for row in self._texts.at(positions)]
         if any(item.key != self.keys[position] for item, position in zip(items, positions, strict=True)):
             raise WarehouseError(

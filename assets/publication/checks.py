@@ -35,7 +35,7 @@ _MIN_COSINE = 0.70
 
 
 def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
-    """Read the recommended aggregator's fit; return None without an aggregator, or if an ``earlier`` fit is missing."""
+    """Read the recommended aggregator's fit; return None if there is none or an ``earlier`` fit is missing."""
     fit_id = version.fits.get(recommended(version.fits))
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
     return None if fit_id is None else read(version.testset, fit_id)
@@ -138,7 +138,7 @@ def _turned(latest: FitRecord, previous: FitRecord) -> CheckResult:
         f"cosine {cosine:.2f} with the published fit"
         if cosine >= _MIN_COSINE
         else f"the weights point in another direction: cosine {cosine:.2f} with the published fit (limit "
-        f"{_MIN_COSINE:.2f}). Give labels (`labels` in care.yaml) to choose the right one, or run `care fits accept`"
+        f"{_MIN_COSINE:.2f}). Give labels (`labels` in care.yaml) to choose the direction, or run `care fits accept`"
     )
     return result("quality", cosine >= _MIN_COSINE, message, {"cosine": cosine})
 

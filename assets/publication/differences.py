@@ -96,7 +96,7 @@ class Moved:
     top, other : int
         Number of shared items in the top tenth, and number of these that were not in the top tenth before.
     lost : str
-        Sentence on the items that lost every score; empty if there are none.
+        Sentence on the items that lost all scores; empty if there are none.
     """
 
     why: list[str]

@@ -43,7 +43,7 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
 
 
 def latest(workspace: Workspace, testset: str) -> FitVersion | None:
-    """Return the version of a test set's current fit (not always the newest version), or None without a fit."""
+    """Return the version of a test set's current fit (not always the newest version); None if there is no fit."""
     now = workspace.fit_folder(testset).find(FitDocument)
     found = None if now is None else workspace.fits.find_fit_version(testset, now.fit_version)
     return found or next(reversed(workspace.fits.fit_versions(testset)), None)
@@ -77,7 +77,7 @@ class BlockedFit:
 
 
 def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
-    """Return the latest fit if a blocking check failed and nobody has published the fit.
+    """Return the latest fit if a check blocks it and nobody has published it; otherwise return None.
 
     While another fit is pinned, only failed checks of the inputs block the latest fit.
     """
@@ -96,7 +96,7 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
-    """Return the version published before ``fit_version``; if it was never published, the last published one."""
+    """Return the version published before ``fit_version``; the last published one if ``fit_version`` is unpublished."""
     log = [publication.fit_version for publication in workspace.fits.publications(testset)]
     if fit_version in log:
         log = log[: len(log) - 1 - log[::-1].index(fit_version)]
@@ -162,7 +162,7 @@ def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[
 
 
 def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = ()) -> None:
-    """Load the fits of a test set that the database lacks from files; load ``rebuilt`` fits again."""
+    """Load a test set's fits from files if the database lacks them; load ``rebuilt`` fits again."""
     from warehouse.fit_rows import load_fits
 
     with workspace.warehouse.writer() as connection:
@@ -211,7 +211,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 
 
 def extend(workspace: Workspace, version: FitVersion) -> int:
-    """Score items that were added after a pinned fit, by the fit's functions; return the number of items.
+    """Score items that were added after a pinned fit, with that fit's aggregators; return the number of items.
 
     Only items of the latest panel are scored. Aggregators that are not functions of one item's scores give the new
     items no estimate.

@@ -171,10 +171,10 @@ class ReportData:
 
     @cached_property
     def drawn(self) -> "ReportData":
-        """The same data for a sample of the items; unchanged if there are few items.
+        """Data of the page for a sample of the items, or for all items if there are few.
 
-        The sample includes the items to label, and all items with gold if they fit. Counts, weights, intervals,
-        evaluations and systems still cover all items.
+        The sample includes the items to label and, if there are few enough, all items with gold. Counts, weights,
+        intervals, evaluations and systems still cover all items.
         """
         n, first = len(self.scores.item_ids), {*self.items_to_label}
         if not samples.is_sampled(n):

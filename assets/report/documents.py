@@ -17,7 +17,7 @@ class FactsDocument:
 
 @dataclass(frozen=True)
 class HeldDocument(FactsDocument):
-    """Facts about the latest fit, which is not published, and its differences from the published fit."""
+    """Facts about a latest fit that is not published, with the differences from the published fit."""
 
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()

@@ -26,10 +26,10 @@ def write_label_page(
     answers: Sequence[tuple[str, str, str]],
     scale: tuple[float, float] | None,
 ) -> None:
-    """Write a page for labelling items; the page saves a CSV file with the given columns.
+    """Write a page for labelling items; the page saves a CSV file with the columns ``columns``.
 
-    A row holds an item's id, how it was drawn, its probability, and its texts by field in the order of display. An
-    answer is a key, a label and a word; without answers, a person types a number within the scale.
+    A row contains an item's id, how the item was drawn, its sampling probability, and its texts by field in display
+    order. An answer is a key to press, a label and a caption; without answers, a person types a number on the scale.
     Raises ``InputError`` if the name of the file does not end in .html.
     """
     if path.suffix.lower() != ".html":

@@ -104,7 +104,7 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    """Render a page; its scripts have a nonce that no text on the page can predict: a hash of the page."""
+    """Render a page; the nonce of its scripts is a hash of the page, which no text on the page can predict."""
     key = uuid4().hex
     page = _environment().get_template(template).render(key=key, **values)
     return page.replace(key, sha256(page.replace(key, "").encode()).hexdigest()[:32]).encode()
@@ -115,15 +115,15 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
         ("auc", "AUC", "order, higher is better"),
         ("tau", "Kendall τ", "order, higher is better"),
         ("accuracy", "accuracy", "at the aggregate's own threshold, higher is better"),
-        ("balanced_accuracy", "balanced acc.", "mean of both classes, higher is better"),
+        ("balanced_accuracy", "balanced acc.", "mean of the accuracy in each class, higher is better"),
         (
             "risk_coverage",
             "sd finds errors",
-            "share of avoidable errors that abstaining at a high sd avoids, higher is better",
+            "share of avoidable errors avoided by abstaining if the sd is high, higher is better",
         ),
         ("calibration_error", "ECE", "probabilities against gold, lower is better"),
         ("mae", "MAE", "order and scale together, lower is better"),
-        ("mae_filled", "MAE, one scale", "after one common mapping: order only, lower is better"),
+        ("mae_filled", "MAE, one scale", "of ranks spread evenly over the scale, lower is better"),
     ]
     shown = {field for e in data.evaluations.values() for field, _, _ in columns if getattr(e, field) is not None}
     return [c for c in columns if c[0] in shown and not (c[0] == "tau" and "auc" in shown)]

@@ -77,7 +77,7 @@ def fit_facts(
 
 
 def _care(data: ReportData, config: FitConfig, labels: FitLabels) -> Aggregate:
-    """Return the estimate of ``care``, and fit ``care`` if necessary; raise ``FitError`` without an estimate."""
+    """Return the estimate of ``care``, and fit ``care`` if necessary; raise ``FitError`` if there is none."""
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
@@ -118,7 +118,7 @@ def _sizes(data: ReportData) -> dict[str, Array]:
 
 
 def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
-    """Return a description of a column that holds ids or text lengths, or None for a column of scores."""
+    """Return a description of a column of ids or text lengths; return None for a column of scores."""
     present = column[~np.isnan(column)]
     if len(present) >= MIN_SCORES_TO_DESCRIBE and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"

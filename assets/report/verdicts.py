@@ -170,7 +170,7 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return the next steps, with commands; they depend on a ``first`` fit (none published) and stored ``texts``."""
+    """Return next steps with commands. ``first``: no fit is published yet; ``texts``: the items' texts are stored."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
@@ -241,7 +241,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """Return the current verdict on each test set in ``shown``; return no verdicts without a database."""
+    """Return the current verdict on each test set in ``shown``; return none if there is no database."""
     known = states(workspace) if known is None else known
     if not any(state.items_hash for state in known.values()) and not workspace.warehouse.usable():
         return {}

@@ -90,7 +90,7 @@ def compare(
 
 
 def usable_labels(item_ids: Sequence[str], labels: FitLabels) -> Array:
-    """Return the labels (n,) of items that were drawn with a known probability, and NaN for other items."""
+    """Return the labels of items drawn with a known probability, NaN for other items; shape (n,)."""
     return aligned(item_ids, {i: label for i, label in labels.labels.items() if labels.chance_of(i) is not None})
 
 
@@ -98,7 +98,7 @@ def compared_in(workspace: Workspace, testset: str, panel: ScoreMatrix, fits: Ma
     """Compare the systems that a test set declares by the recommended aggregate of its latest fit.
 
     ``fits`` maps aggregators to fit ids. Raises ``InputError`` if no item has a declared column, and ``FitError``
-    without two systems to compare.
+    if there are fewer than two systems.
     """
     name = recommended(fits)
     items = workspace.parts.read_gold(testset)

@@ -32,7 +32,7 @@ class FactorRecord:
 
 @dataclass(frozen=True)
 class FactorsDocument:
-    """Strongest factors of a fit; empty without a structure.
+    """Strongest factors of a fit; empty if the fit has no structure.
 
     Attributes
     ----------

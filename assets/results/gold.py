@@ -27,7 +27,7 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) 
 
 
 def held_out_gold(items: ItemColumnsRead, labels: FitLabels) -> Array:
-    """Return gold, (n,), with NaN for all items of split units that contain a labelled item."""
+    """Return gold, with NaN for all items of split units that contain a labelled item; shape (n,)."""
     if not labels.labels:
         return items.gold
     units = items.units()
@@ -43,7 +43,7 @@ def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> Arra
 def evaluations(
     aggregates: Mapping[str, Aggregate], gold: Array, scale: tuple[float, float] | None
 ) -> dict[str, Evaluation]:
-    """Evaluate every aggregate against gold (n,); the result is empty without gold."""
+    """Evaluate every aggregate against the items' gold; the result is empty if no item has gold."""
     if np.isnan(gold).all():
         return {}
     return {

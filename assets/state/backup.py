@@ -35,7 +35,7 @@ FROM items GROUP BY testset ORDER BY testset
 
 
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
-    """Copy a workspace that no other process changes into an uncompressed tar file, atomically.
+    """Copy a workspace into an uncompressed tar file, atomically; no other process may change the workspace.
 
     The file contains the folder of care.yaml, without hidden folders and key files, and the data folder as ``data``,
     without the ``REBUILT`` files. Links are followed. Only the owner may read the file. Returns the number of files and

@@ -75,7 +75,7 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
 def verify_some(workspace: Workspace) -> list[Path]:
     """Read the next parts of items and scores; quarantine damaged parts, and return their paths.
 
-    Each call reads the next twentieth of the parts, at most 32 MiB, so damage to a part that is not used is found
+    Each call reads the next twentieth of the parts, at most 32 MiB, so damage to an unused part is detected
     within weeks. The scores are then requested again. If that costs money, the judge fails until a person decides
     (``care doctor --repair``).
     """

@@ -124,7 +124,7 @@ def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the score parts of each judge and test set without loss; return by how many the number of files falls."""
+    """Merge the score parts of each judge and test set without loss; return the decrease in the number of files."""
     recover(workspace)
     return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 

@@ -310,7 +310,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
-    """Return the features of the scored items, (n,) each: counts in the texts, and the columns ``config.features``.
+    """Return the scored items' features, of shape (n,): counts in the texts, and the columns ``config.features``.
 
     Raises ``InputError`` if no item has a named column, or a value in such a column is not a number.
     """

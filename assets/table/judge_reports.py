@@ -32,7 +32,7 @@ class Reports:
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Agreement of people with the recommended aggregate (fitted without these labels); None with too few labels.
+        Agreement of people with the recommended aggregate (fitted without these labels); None if labels are too few.
     left_out : dict judge -> reason
         Reason why a judge has no report.
     ties : int
@@ -95,9 +95,9 @@ def judge_reports(
 
 
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
-    """Return the judges whose scores are not on the scale of the cut, and the panel, each with a reason and a remedy.
+    """Return why a cut fits neither the panel nor some judges, with remedies; empty if all judges share a scale.
 
-    The cut is on the scale of the judge with the narrowest range that contains it, and of judges with similar ranges.
+    CARE assumes that the cut suits the judge with the narrowest range that contains it, and judges of similar range.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):
@@ -135,7 +135,7 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
 
 
 def cut_of(scores: Array) -> float | None:
-    """Return the cut that a judge's scores imply: they have two values, or are preferences of pairs with ties."""
+    """Return the cut implied by scores with two values, or by preferences of pairs with ties; otherwise None."""
     low, high = np.fmin.reduce(scores, initial=np.inf), np.fmax.reduce(scores, initial=-np.inf)
     between = scores[(low < scores) & (scores < high)]  # without sorting: a table may have millions of scores
     is_tied_pair = (low, high) == (0.0, 1.0) and bool((between == _TIE).all())
@@ -149,7 +149,7 @@ def sentences(report: JudgeReport) -> list[str]:
         f"of the answers that people passed, the judge passed {_share(report.passed_of_passed)}",
         f"of the answers that people failed, the judge failed {_share(report.failed_of_failed)}",
         f"the judge agrees with {_share(report.accuracy)} of {report.labels} labels; people passed "
-        f"{report.base_rate.value:.0%}",
+        f"{report.base_rate.value:.0%} of these items",
     ]
 
 

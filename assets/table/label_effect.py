@@ -53,7 +53,7 @@ class LabelEffect:
 def label_effect(panel: ScoreMatrix, config: FitConfig, labels: FitLabels) -> LabelEffect | None:
     """Measure the effect of labels: fit without labels, without the last ten labels, and with all labels.
 
-    Returns None without labels of scored items, with too many items for three fits, or if a fit fails.
+    Returns None if no scored item has a label, there are too many items for three fits, or a fit fails.
     """
     seen = [item for item in labels.labels if item in {*panel.item_ids}]
     if not seen or samples.is_sampled(len(panel.item_ids)):

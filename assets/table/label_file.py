@@ -1,4 +1,4 @@
-"""CSV file for collecting labels: the items to label, and the given labels.
+"""CSV file for collecting labels: the items to label, and the labels entered so far.
 
 ``read_labels`` can read the file. An unlabelled item has an empty label; a skipped item has an empty label and a time.
 Every change locks the file, reads all rows again and replaces the file atomically. No label is lost if the process is

@@ -77,7 +77,7 @@ _NAMES = ("aggregators", "not_quality", "system", "features")
 """Options that take one name or several."""
 
 
-@guarded("give each option a value of its type", "the options of the fit")
+@guarded("give each option a value of the right type", "the options of the fit")
 def table_config(options: FitOptions) -> TableConfig:
     """Build the configuration of a table from options.
 

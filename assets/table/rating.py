@@ -164,15 +164,15 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
             raise InputError(f"pass^{k} counts runs of one system: {hint}")
         if paired or sequential:
             raise InputError(
-                f"pass^{k} works only for single answers and one look; leave out --sequential, or name one system "
-                "column"
+                f"pass^{k} works only for single answers and without --sequential; leave out --sequential, or name "
+                "one system column"
             )
         return passes_of_tasks(sample, item_columns(table).units(), k)
     return Duels(**vars(sample), pairs=named) if paired else sample
 
 
 def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | None:
-    """Split the variance of the scores; return None for pairs, or without several runs on a task."""
+    """Estimate variance components of the scores; return None for pairs, or if no task has several runs."""
     tasks = item_columns(table).units()
     if len(config.systems) == 2 or unnamed_systems(table, config):
         return None
@@ -222,7 +222,7 @@ def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
 
 
 def check_labels(table: ScoreTable, labels: Labels) -> None:
-    """Raise ``InputError`` if labels belong to unknown items, were used by the fit, or are not a sample."""
+    """Raise ``InputError`` if labels belong to unknown items, were used by the fit, or are not a random sample."""
     scored = set(table.scores.item_ids)
     unknown = [item for item in labels.values if item not in scored]
     if unknown:

@@ -92,7 +92,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the item column for the other tables: the named column, or the item column of the score table."""
+    """Return the item column of the tables of items and labels: the named column, or the score table's column."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 

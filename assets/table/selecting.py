@@ -28,7 +28,7 @@ class Choice:
     selection : Selection
         The searched grid, and its best point.
     measured : list of dict
-        Metrics of the choice, the default and the mean, on the items whose gold was not used for the choice.
+        Metrics of the chosen penalties, the default penalties and the plain mean, on items whose gold was not used.
     """
 
     selection: Selection
