@@ -94,7 +94,7 @@ def gate(
     new, against : str
         The system to release, and the system to compare it with.
     margin : float
-        Accepted loss, in units of the labels or in shares of wins; fix it before you see results.
+        Non-inferiority margin, in units of the labels (pairs: of wins minus losses); fix it before you see results.
     scores, labels, **options :
         See ``rate``; the gate compares rates on future items.
 

@@ -32,9 +32,9 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Return the kind of data frame for results: pandas or polars if ``source`` is such a frame, otherwise Arrow.
+    """Choose the library for data frames of results: pandas or polars if ``source`` is such a frame, otherwise Arrow.
 
-    For the path of a file, the kind is pandas if pandas is installed.
+    If ``source`` is the path of a file, the library is pandas if pandas is installed.
     """
     package = type(source).__module__.partition(".")[0]
     if isinstance(source, str | Path):
@@ -57,7 +57,7 @@ class FitResult:
     table : TableFit
         Complete result of the fit; the properties of this class read from it.
     kind : {"arrow", "pandas", "polars"}
-        Kind of data frame that the methods return.
+        Library of the data frames that the methods return.
     """
 
     table: TableFit
@@ -101,7 +101,7 @@ class FitResult:
 
     @property
     def to_label(self) -> Mapping[str, Drawn]:
-        """Items that CARE suggests to label; the value of each item states how it was drawn."""
+        """Items that CARE suggests labelling, as a mapping from each item to how it was drawn."""
         return self.table.to_label
 
     @property
@@ -187,7 +187,7 @@ class FitResult:
 
 
 def in_kind(table: pa.Table, kind: FrameKind) -> Any:
-    """Convert an Arrow table to a data frame of the given kind."""
+    """Convert an Arrow table to a data frame of a library, such as pandas or polars."""
     if kind == "pandas":
         return table.to_pandas()
     return import_module("polars").from_arrow(table) if kind == "polars" else table

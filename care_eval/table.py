@@ -26,7 +26,7 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function to make its errors name Python arguments (``item=``) instead of options (``--item``).
+    """Wrap a function; its error messages then name Python arguments (``item=``) instead of options (``--item``).
 
     In ``judges``, ``labels`` and ``fit_labels``, a dictionary of lists or arrays is a table of columns. Any other
     dictionary maps names to values.
@@ -55,7 +55,7 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def refuse_unknown(function: str, given: Iterable[str], permitted: Collection[str]) -> None:
-    """Raise ``TypeError`` if a given argument of ``function`` is not permitted."""
+    """Raise ``TypeError`` if ``given`` contains an argument name that ``function`` does not accept."""
     for name in given:
         if name not in permitted:
             near = get_close_matches(name, list(permitted), 1)
@@ -134,7 +134,7 @@ def as_table(source: T | Columns, what: str) -> T | pa.Table:
     """
     if not isinstance(source, Mapping):
         return source
-    with guard(what, "give each column values of one kind, numbers or text"):
+    with guard(what, "make all values of a column numbers, or all text"):
         lengths = {name: len(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])

@@ -62,16 +62,16 @@ _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 """Assets of each Dagster step that is not named after an asset."""
 
 _UNMADE = " could not be built: "
-_LOST = "the process of its run was killed, or its machine was lost; `care run` builds it"
+_LOST = "the process or the machine of the run ended unexpectedly; `care run` builds the asset again"
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """Return the partition key of a Dagster run, the first key of its range, or an empty string if it has none."""
+    """Return a Dagster run's partition key, or the first key of its range; an empty string if it has no partition."""
     return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
 
 
 def testset_of_failure(asset: str, partition: str | None) -> str | None:
-    """Return the test set whose verdict reports a failed partition of an asset, or None."""
+    """Return the test set whose verdict reports a failed partition of an asset; None if no verdict reports it."""
     if not partition or asset in _NOT_IN_VERDICT:
         return None
     return split_partition(asset, partition)[1]
@@ -112,7 +112,7 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 
 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
-    """Report failures, except the consequences of a failure that already has an open alert.
+    """Record an alert for each failure, unless it is a consequence of a failure that already has an open alert.
 
     A failure to load scores is omitted if the judge failed. A judge's failure is added to an open alert with the same
     reason.
@@ -151,7 +151,7 @@ def failures_of_run(
 ) -> list[Alert]:
     """Return an alert for each failed partition of a run, with the reason for the failure.
 
-    If no step failed, the process of the run was killed, and the alert names the run's first unfinished asset.
+    If a run failed without a failed step, its process was killed; the alert then names its first unfinished asset.
     """
     found: list[Alert] = []
     for event in failures:
@@ -204,7 +204,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 
 
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
-    """Yield an alert if a nightly run has missed its deadline; ``last`` is the last start, in seconds since 1970."""
+    """Yield an alert if a nightly run is late; ``last`` is the start of the last nightly run, in seconds since 1970."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
         yield Alert("night late", f"The nightly run is late: the last began {(time.time() - last) / 3600:.0f} h ago.")
 

@@ -37,12 +37,12 @@ KINDS: dict[str, tuple[Severity, str]] = {
         "critical",
         "Check that the daemon and its machine are running; `care run` builds what is missing.",
     ),
-    "run lost": ("error", "Find out why the process ended (was memory short?); `care run` continues the work."),
+    "run lost": ("error", "Find out why the process ended (out of memory?); `care run` continues the work."),
     "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
     "judge failed": ("error", "Fix the server, file or limit that the message names; fits omit this judge until then."),
     "scores failed": ("error", "See `care status`; `care run` asks the judge again about the items without a score."),
-    "fit failed": ("error", "Fix the problem in the message and run `care run`; until then pages show the former fit."),
-    "page failed": ("error", "Fix the problem in the message and run `care run`; until then the former page remains."),
+    "fit failed": ("error", "Fix the problem in the message and run `care run`; until then pages show the old fit."),
+    "page failed": ("error", "Fix the problem in the message and run `care run`; until then the old page remains."),
     "run failed": ("error", "Fix the problem in the message, then run `care run`."),
     "held back": ("warning", "See `care fits diff`; accept the new fit, or correct the inputs that its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the published fit until then."),
@@ -206,7 +206,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve the open alerts for which ``is_over`` returns True; alerts that were never sent stay unsent."""
+        """Resolve the open alerts for which ``is_over`` returns True; send nothing about alerts that were not sent."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -215,12 +215,12 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a run must still send its heartbeat; an open failure or blocked fit prevents the heartbeat."""
+        """Return whether a run must still send its heartbeat; open alerts about failures or blocked fits prevent it."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
     def send_heartbeat(self, began: float, bill: str = "") -> None:
-        """Send the start of a successful run and the cost of its judges to the heartbeat URL."""
+        """Send the start time of a successful run and the cost of its judges to the heartbeat URL."""
         document = {"workspace": self._root.name, "night": began, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
         with self._changed() as log:

@@ -80,8 +80,8 @@ def materialisations(
 ) -> list[tuple[str, str | None]]:
     """Return the (asset, partition) pairs that a run has materialised or, if ``planned``, will materialise.
 
-    A planned range has no partition. Events that a step logs itself are not in ``ExecuteInProcessResult.all_events``.
-    ``fetch_materializations`` has no filter for one run: https://github.com/dagster-io/dagster/pull/14237.
+    The event of a planned range names no partition. ``ExecuteInProcessResult.all_events`` lacks events that a step logs
+    itself. ``fetch_materializations`` has no filter for one run: https://github.com/dagster-io/dagster/pull/14237.
     """
     kinds = dg.DagsterEventType
     kind = kinds.ASSET_MATERIALIZATION_PLANNED if planned else kinds.ASSET_MATERIALIZATION
@@ -92,7 +92,7 @@ def materialisations(
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """Return whether a daemon of this instance, perhaps in another container, has sent a heartbeat recently.
 
-    No upstream issue is known.
+    There is no upstream issue.
     """
     heartbeats = instance.get_daemon_heartbeats().values()
     return any(time.time() - heartbeat.timestamp < _DAEMON_SILENCE_S for heartbeat in heartbeats)
@@ -102,7 +102,7 @@ def run_health(run: dg.DagsterRun) -> RunHealth:
     """Return the health of a run for Dagster's run monitoring: running, or unknown to its code server.
 
     A code server that does not answer may be slow or restarting, so its runs count as running. Dagster's default
-    launcher has no such check, and the classes that a check returns are not exported. No issue known.
+    launcher has no such check, and the classes that a check returns are not exported. There is no upstream issue.
     """
     from dagster._core.errors import DagsterUserCodeUnreachableError
     from dagster._core.launcher import CheckRunHealthResult, WorkerStatus

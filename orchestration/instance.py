@@ -60,7 +60,7 @@ _logger = logging.getLogger(__name__)
 
 
 def deployed_home(workspace: Workspace) -> Path | None:
-    """Return ``DAGSTER_HOME`` of the deployment that this process is part of, or None.
+    """Return ``DAGSTER_HOME`` of the deployment that runs this process; None if there is no deployment.
 
     A deployment also sets ``CARE_WORKSPACE``. Otherwise, ``DAGSTER_HOME`` may belong to another project.
     """
@@ -285,8 +285,8 @@ def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int = KEEP_RUNS_DAYS) -> int:
     """Delete runs of this workspace that ended more than ``days`` days ago, once per UTC day; return their number.
 
-    Dagster deletes a run together with its materialisations. A run is kept while the latest data version of a partition
-    is one that this run materialised, because Dagster needs it to find stale assets downstream.
+    Dagster deletes a run together with its materialisations. Therefore, a run that materialised the latest data version
+    of a partition is kept: Dagster needs this version to find stale assets downstream.
     """
     done_on, today = f"care/old_runs_deleted {workspace.root}", f"{datetime.now(UTC):%F}"
     if instance.daemon_cursor_storage.get_cursor_values({done_on}).get(done_on) == today:

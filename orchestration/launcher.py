@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
-    """Dagster's default launcher, with a check of whether the code server still works on a run."""
+    """Dagster's default launcher, with a check that the code server still executes a run."""
 
     @property
     def supports_check_run_worker_health(self) -> bool:

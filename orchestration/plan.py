@@ -84,8 +84,8 @@ def plan(
     """Group partitions into runs, sorted by ``ORDER``, and omit deleted partitions.
 
     Judges that wait for a GPU do not share a run with other judges. Assets of the same test set share a run. Each
-    experiment has its own run, so finished experiments are kept if a later one fails. If a run fails, the daemon
-    requests it once more if all its partitions are requested for the ``first`` time.
+    experiment has its own run, so finished experiments are kept if a later one fails. The daemon
+    repeats a failed run once, but only if all its partitions are requested for the ``first`` time.
     """
     judges, testsets = _names(instance, mount)
     places: dict[tuple[int, int, int], StalePartition] = {}
@@ -130,7 +130,7 @@ def planned_by(
 
 
 def _names(instance: dg.DagsterInstance, mount: Mount) -> list[list[str | None]]:
-    """Return the judge partitions and the test set partitions; None ends each list, for assets without them."""
+    """Return the lists of judge and of test set partitions; each ends with None, for assets without this dimension."""
     return [[*instance.get_dynamic_partitions(mount.name(str(each.name))), None] for each in (JUDGES, TESTSETS)]
 
 
@@ -151,7 +151,7 @@ class Cursor:
     run_began : float or None
         Start of the last nightly run; partitions that failed before this time may be requested once more.
     at_work : bool
-        Whether that nightly run had not ended: partitions were in progress, or still had to be requested.
+        Whether this nightly run was unfinished: partitions were in progress, or still had to be requested.
     most : int
         Largest number of requests for the same version of a partition.
     """
@@ -221,8 +221,8 @@ def find_stale(
 ) -> dict[Partition, StalePartition]:
     """Return all stale partitions, including the report index if a verdict has changed.
 
-    With ``canaries``, add the canary of each judge that is due today and has all scores. ``current`` contains the
-    states of the test sets, if they were read already.
+    With ``canaries``, add each judge's canary if it is due today and no score of the judge is missing. ``current``
+    contains the states of the test sets, if they were already read.
     """
     from assets.report.staleness import StalePartition, stale_partitions, states
     from assets.report.verdicts import current_verdicts, index_differs

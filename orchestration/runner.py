@@ -71,7 +71,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class Outcome:
-    """Outcome of a ``care run``.
+    """Result of a ``care run``: what was built, what failed, and what remains.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Outcome:
     failures : dict (asset, partition) -> message
         Failures without a later success.
     unselected : list of str
-        Stale assets that selected assets need, but that are not selected; empty if anything was run.
+        Unselected stale assets that selected assets need; empty if anything was run.
     known : dict test set -> State
         State of the test sets at the end.
     """
@@ -282,8 +282,8 @@ class _Executor:
     def run(self, requests: Sequence[dg.RunRequest], outcome: Outcome) -> Iterator[str]:
         """Execute runs: yield the label of each run, then add the run's result to the outcome.
 
-        Local workers execute the runs of test sets if this saves time. With a store, this process holds its lease and
-        does all the work.
+        Local workers execute the runs of test sets if this saves time. With a remote store, this process does all the
+        work, because it holds the store's lease.
         """
         workers = self._workspace.workers
         may_spread = workers.are_local and self._workspace.store is None

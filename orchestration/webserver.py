@@ -30,7 +30,7 @@ def own_pages(app: Any) -> Any:
 
 
 def refusal_of(scope: Any) -> str:
-    """Return the reason to refuse a request, or an empty string for a request by this server's pages or by a program.
+    """Return why a request is refused; an empty string if it comes from this server's own pages or from a program.
 
     Dagster answers requests of any origin, so a foreign page could launch runs through a person's browser. The check
     compares parsed headers, methods and paths, so an encoded URL or a repeated header cannot bypass the check.

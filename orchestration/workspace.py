@@ -129,7 +129,7 @@ class AlertSettings(_Declared):
         return address
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return the URL of a setting, or an empty string; raise ``InputError`` if its variable contains no URL."""
+        """Return an alert setting's URL, empty if unset; raise ``InputError`` if its variable contains no URL."""
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
             return given

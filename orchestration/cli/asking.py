@@ -82,7 +82,7 @@ class Answers:
 def answers_for(
     wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
 ) -> Answers:
-    """Return the question and the answers for ``--answers``, or the default for pairs or for the scale of the scores.
+    """Return the question and the permitted answers, from ``--answers`` or by default from the scale of the scores.
 
     ``wanted`` is the value of ``--answers``: keys with labels (y=1,n=0) or a range (1-5); other values raise
     ``InputError``. For ``pairs``, a higher score favours the left answer, or the right one if ``higher_is_right``.

@@ -36,8 +36,8 @@ Labels = Annotated[Path | None, typer.Option(help="Table with item_id and label:
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Aggregator to run; repeatable. By default, the recommended aggregators.")
 ]
-Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own, anchors (the scale of --labels).")]
-Resamples = Annotated[int, typer.Option(help="Resamples for the intervals of weights, 20 or more; 0 for no intervals.")]
+Calibrate = Annotated[str, typer.Option(help="Scale of the estimates: own (of the scores), or anchors (of --labels).")]
+Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for intervals of weights: 20 or more; 0: none.")]
 Features = Annotated[
     list[str] | None,
     typer.Option("--feature", help="Numeric column of --items that may bias judges, such as a length; repeatable."),

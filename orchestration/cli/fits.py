@@ -52,10 +52,10 @@ def _end(outcome: Outcome, published: str) -> None:
     pages = any(asset in (*FIT, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
     if pages and outcome.left_to_daemon:
-        errors.print("the pages still show the former fit; a Dagster run in progress updates them", style="yellow")
+        errors.print("the pages still show the previous fit; a Dagster run in progress updates them", style="yellow")
     elif pages:
         errors.print(
-            "fails: the fit is published, but its pages still show the former fit; correct the failure, then run "
+            "fails: the fit is published, but its pages still show the previous fit; correct the failure, then run "
             "`care run`",
             style="red",
         )
@@ -82,7 +82,7 @@ def _publish(
 def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
-    """List the stored fits with their states, and the changes from each fit to the next."""
+    """List a test set's stored fits with their states, and the changes from each fit to the next."""
     from assets.publication.fit_versions import history as rows_of
     from assets.report.verdicts import current_verdicts
 
@@ -105,7 +105,7 @@ def diff(
     aggregator: ByAggregator = "care",
     json: Json = False,
 ) -> None:
-    """Show which judges' weights and which items' scores moved most between two fits, and why."""
+    """Show which judges' weights and which items' scores changed most between two fits, and why."""
     from assets.publication.differences import difference
     from assets.publication.fit_versions import find
 
@@ -118,8 +118,8 @@ def diff(
     title = f"{pair[0].testset}: {pair[0].fit_version} -> {pair[1].fit_version}, {aggregator}"
     summary = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
     console.print(summary)
-    show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that moved most", as_json=False)
-    show([asdict(move) for move in changes.items], "items that moved most, in standard deviations", as_json=False)
+    show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that changed most", as_json=False)
+    show([asdict(move) for move in changes.items], "items that changed most, in standard deviations", as_json=False)
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
 
 _HEADINGS = (
-    "kappa: agreement on which answers pass; 1 is full agreement, 0 is chance. AUC: probability that an answer that "
-    "people pass scores higher than one that they fail. bias: judge's mean minus people's mean. Brackets: intervals."
+    "kappa: agreement with people on which answers pass (1 is full agreement, 0 is chance). AUC: probability that a "
+    "passed answer scores higher than a failed one. bias: judge's mean minus people's mean. Brackets: intervals."
 )
 
 
 Cut = Annotated[
-    float | None, typer.Option(help="Scores and grades above this value pass; needed unless they have only two values.")
+    float | None, typer.Option(help="Scores and labels above this value pass; needed unless they have only two values.")
 ]
 Bar = Annotated[
     float | None,
-    typer.Option(help="Minimum agreement for a gate; by default 0.6 for kappas, commonly called substantial."),
+    typer.Option(help="Minimum agreement to approve releases; by default a kappa of 0.6 (substantial)."),
 ]
 
 
@@ -46,14 +46,14 @@ def judge_report(
     bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge or panel may gate.")
+        bool, typer.Option("--gate", help="Exit with 3 or 4 if the judge or panel may not (yet) approve releases.")
     ] = False,
     level: rate.Level = 0.9,
     json: Json = False,
     *,
     form: tables.Form,
 ) -> None:
-    """Compare each judge and the panel with people: agreement, bias, and fitness to gate a release."""
+    """Compare each judge and the panel with people: agreement, bias, and whether they may approve releases."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 

@@ -109,11 +109,11 @@ def try_judge(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     workspace: Root = Path(),
     testset: Annotated[
-        str | None, typer.Option(help="Test set whose scale and prompt are used; by default, the judge's first.")
+        str | None, typer.Option(help="Test set with the scale and prompt; by default, the judge's first test set.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask a judge about a few answers of obvious quality; only the cost is recorded."""
+    """Try a judge on a few clearly good and clearly bad answers; only the cost is recorded."""
     from assets.judge_keys import effective_spec, engine_context
     from assets.judging.bill import Account, purses
     from judges.items import Score
@@ -182,7 +182,7 @@ def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
 
 @judges.command("retest")
 def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
-    """Ask a judge again about a few items that it has scored, and show how far its scores moved.
+    """Ask a judge again about a few items that it has scored, and show how much its scores changed.
 
     Exits with 6, as `care gate` does, if another model seems to answer.
     """
@@ -217,7 +217,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _canary_and_pages(loaded: Workspace, name: str) -> list[Partition]:
-    """Return a judge's canary and the reports that show the canary, except reports of blocked or stale fits."""
+    """Return the partitions of a judge's canary and of the reports that show it, except for blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

@@ -49,7 +49,7 @@ def label(
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; omit it with --items.")] = None,
     workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, to label items without a workspace.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Scores of --items, for the scale and label effects.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Scores of the items; they set the scale of labels.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,

@@ -219,7 +219,7 @@ def print_failures(outcome: Outcome) -> None:
 
 
 def show_systems(page: ReportData, title: str) -> None:
-    """Print the comparison of systems on a page as a table, with a caveat if there are no labels."""
+    """Print a report page's comparison of systems as a table, with a caveat if there are no labels."""
     rows = [
         {
             "system": row.system,

@@ -46,15 +46,19 @@ Items = Annotated[
 FitLabels = Annotated[Path | None, typer.Option(help="Table with item_id and label: separate labels for the fit.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Sequential = Annotated[
-    bool, typer.Option("--sequential", help="Compute wider intervals, valid at every look while labels arrive.")
+    bool, typer.Option("--sequential", help="Compute wider intervals that are valid at every number of labels.")
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
     typer.Option(help="For --sequential and pairs: lowest and highest label, such as 1 5; by default 0 and 1."),
 ]
+_MARGIN = (
+    "Non-inferiority margin: how much worse the new system may be, in units of the labels (0.02 is 2 points of pass "
+    "rate; for pairs, of wins minus losses). Fix it before you see results."
+)
 PassK = Annotated[
     int,
-    typer.Option(min=1, help="k of pass^k: a task (split_unit) passes if k runs of the system all pass."),
+    typer.Option(min=1, help="k of pass^k, the share of tasks (split_unit) on which k runs of a system all pass."),
 ]
 
 
@@ -70,7 +74,7 @@ def rate(
     scale: tables.Scale = None,
     fit_labels: FitLabels = None,
     population: Annotated[bool, typer.Option("--population", help="Estimate rates for future items.")] = False,
-    width: Annotated[float | None, typer.Option(help="Also print the number of labels for +- this value.")] = None,
+    width: Annotated[float | None, typer.Option(help="Also print how many labels give +- this half-width.")] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
@@ -132,7 +136,7 @@ def gate(
     drawn: Drawn = None,
     items: Items = None,
     system: tables.System = None,
-    margin: Annotated[float, typer.Option(help="Accepted loss; choose it before you see results.")] = 0.0,
+    margin: Annotated[float, typer.Option(help=_MARGIN)] = 0.0,
     workspace: Folder = None,
     against_fit: Annotated[
         str | None,
@@ -254,10 +258,11 @@ def read_with_labels(
 
 
 def variance_sentence(split: VarianceSplit) -> str:
-    """Return a sentence with the shares of judges, tasks, runs and noise in the variance of a score."""
+    """Return a sentence with the shares of judges, tasks, runs and judge noise in the variance of a score."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    return f"variance of a score: {parts}. Column judges' noise: share in the variance of a difference from the best"
+    noise = "judges' noise: share of this noise in the variance of a system's difference from the best system"
+    return f"variance of a score: {parts}. Column {noise}"
 
 
 _HEADINGS = {

@@ -103,7 +103,7 @@ def restore(
         bool,
         typer.Option(
             "--check",
-            help="Test the backup: restore it into a temporary folder (in FOLDER if given), and delete it.",
+            help="Test the backup: restore it into a temporary folder (in FOLDER if given), then delete this folder.",
         ),
     ] = False,
 ) -> None:

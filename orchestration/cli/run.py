@@ -256,7 +256,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     def printed(row: Forecast) -> dict[str, Any]:
         unmeasured = "" if row.measured or not row.tokens else "about "
         dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
-        nobody = "asks no judge: recorded, or shared with another test set" if row.items and not row.questions else ""
+        nobody = "no requests: recorded, or shared with another test set" if row.items and not row.questions else ""
         notes = [row.message or nobody] if row.message or nobody else []
         if row.given_up:
             notes.append(f"gave up on {row.given_up:,} items; raise `attempts` in the judge's file to ask again")
@@ -278,7 +278,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     known = [row.seconds for row in rows if row.seconds is not None]
     unpriced = sorted({row.judge for row in rows if row.dollars is None})
     console.print(
-        f"in all: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
+        f"total: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
         f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
         + (f" plus the cost of {', '.join(unpriced)} (set price_in and price_out of the judge)" if unpriced else "")
         + f", {duration(sum(known))} if one judge runs after another"

@@ -24,7 +24,7 @@ def select(
     scores: tables.Scores,
     items: Annotated[Path, typer.Option(help="Table with item_id and gold; split_unit keeps items together.")],
     aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
-    criterion: Annotated[str, typer.Option(help="order: AUC or Kendall's tau; error: accuracy or MAE.")] = "order",
+    criterion: Annotated[str, typer.Option(help="order (AUC, Kendall's tau) or error (accuracy, MAE).")] = "order",
     share: Annotated[float, typer.Option(help="Share of the items whose gold is used to choose the penalties.")] = 0.15,
     cut: Annotated[float | None, typer.Option(help="Scores above this value are votes for a good item.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,

@@ -33,10 +33,10 @@ def status(
     why: Why = False,
     exit_code: Annotated[
         bool,
-        typer.Option("--exit-code", help="For probes: exit with 1 if something failed, with 3 if something is stale."),
+        typer.Option("--exit-code", help="Exit with 1 if something failed, with 3 if something is stale."),
     ] = False,
 ) -> None:
-    """Show verdicts, each judge's scores, missing, stale and failed assets, and the cost of judges."""
+    """Show verdicts, counts of scores, the cost of judges, and missing, stale and failed assets."""
     from assets.report.staleness import states
     from assets.report.verdicts import current_verdicts
     from orchestration.stores import read_workspace

@@ -19,7 +19,7 @@ testsets = Commands(help="List the catalog of benchmarks, and add test sets to a
 
 @testsets.command("list")
 def list_testsets(json: Json = False) -> None:
-    """Show the catalog; `verified` shows whether an entry's column names have been compared with the data."""
+    """List the test sets in the catalog; `verified`: the column names have been compared with the data."""
     import yaml
 
     rows = []

@@ -47,7 +47,7 @@ def test_a_run_sends_the_forecast_number_of_questions(workspace_after_run, endpo
     assert measured["dollars"] == pytest.approx(measured["questions"] * (100 * 2.0 + 10.0) / 1e6)
     assert measured["seconds"] > 0
     printed = care(workspace_after_run, "run", "--dry-run")
-    assert "in all: 40 items" in printed
+    assert "total: 40 items" in printed
     assert len(endpoint.requests) == guess["questions"], "nobody was asked"
 
 
