@@ -96,7 +96,7 @@ class FitFolder:
         return self._read(self.panel_file, summary_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Store the numeric arrays that the fit stage ``name`` has computed, by array name."""
+        """Store the arrays that a fit stage computed; ``name`` is the stage, and ``arrays`` maps names to arrays."""
         rows = [
             {"name": key, "type": array.dtype.str, "shape": array.shape, "values": array.ravel()}
             for key, array in arrays.items()
@@ -104,11 +104,11 @@ class FitFolder:
         write_table(self.path / f"{name}.arrays", pa.Table.from_pylist(rows, _ARRAYS))
 
     def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """Read the arrays of the fit stage ``name``, by name; raise ``WarehouseError`` if the stage has not run."""
+        """Read the arrays of the fit stage ``name``; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
-        """Store a record as the JSON document ``name``; the default is the name of the record's class."""
+        """Store a record as a JSON document; ``name`` is the document's name (default: the record's class)."""
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
@@ -127,7 +127,7 @@ class FitFolder:
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of the fit exist; with ``solved``, also check the arrays of ``structure``."""
+        """Return whether all files of the fit exist, including the arrays of ``structure`` if ``solved`` is true."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 
@@ -142,7 +142,7 @@ def _panel_of(path: Path, _state: tuple[int, ...]) -> ScoreMatrix:
 
 
 def panel_of(path: Path) -> ScoreMatrix:
-    """Read the score matrix of a fit from its file; raise the errors of ``storage.read_table``."""
+    """Read the score matrix of a fit from its file; raise the same errors as ``storage.read_table``."""
     table = read_table(path)
     numbers = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names[1:]}
     judges = tuple(name for name in numbers if not name.startswith(_FEATURE))
@@ -153,7 +153,7 @@ def panel_of(path: Path) -> ScoreMatrix:
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a fit stage from their file; raise the errors of ``storage.read_table``."""
+    """Read the arrays of a fit stage from their file; raise the same errors as ``storage.read_table``."""
     names, types, shapes, values = (column.combine_chunks() for column in read_table(path, _ARRAYS).columns)
     return {
         name: values[k].values.to_numpy(zero_copy_only=False).astype(kind).reshape(shape)
@@ -162,6 +162,6 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def summary_of(path: Path) -> PanelSummary:
-    """Read the summary of a score matrix from the metadata of its file; raise the errors of ``storage.read_table``."""
+    """Read the summary of a score matrix from its file's metadata; raise the same errors as ``storage.read_table``."""
     rows, metadata = read_metadata(path)
     return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

@@ -39,7 +39,7 @@ class Bills:
         self._folder = folder
 
     def write(self, run_date: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace a judge's cost record for a run; ``rows`` has one row for each test set and kind of items."""
+        """Replace a judge's cost record for a run; ``rows`` has one row for each test set and purpose (``what``)."""
         write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ class Bills:
         return self._rows(files)
 
     def load(self, connection: duckdb.DuckDBPyConnection, run_date: str = "9999") -> None:
-        """Reload cost records into the database, from its latest date or ``run_date``, whichever is earlier."""
+        """Reload cost records into the database, from ``run_date`` or the database's latest date if that is earlier."""
         found = connection.execute("SELECT coalesce(max(run_date)::VARCHAR, '') FROM askings").fetchone()
         first = min(run_date, found[0]) if found else ""
         rows = self.read(first)
@@ -65,7 +65,7 @@ class Bills:
         connection.unregister("bills_read")
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
-        """Return the distinct rows of cost records; after a killed merge, two files may contain the same row."""
+        """Read cost records without repeated rows; if a merge was interrupted, two files may contain the same row."""
         tables = [table for file in files if (table := find_sound(file, _read_bill)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}

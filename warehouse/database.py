@@ -71,7 +71,7 @@ class Warehouse:
             yield connection
 
     def usable(self) -> bool:
-        """Return whether the database exists, has the current schema and is not known to be damaged.
+        """Return whether the database exists, has the current schema and is not marked as damaged.
 
         Raises ``WarehouseError`` if a later release built the database, or another process held it for a minute.
         """
@@ -91,7 +91,7 @@ class Warehouse:
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the files of the database; quarantine a folder that is in place of such a file."""
+        """Delete the files of the database; quarantine a folder that has the name of such a file."""
         _log.info("%s: CARE deletes the database; it can be rebuilt from the parts.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():

@@ -68,7 +68,7 @@ def _null_for_nan(value: Any) -> Any:
 
 
 def stored(record: DataclassInstance) -> dict[str, Any]:
-    """Convert a record to a JSON document for storage, including the version of the field names."""
+    """Convert a record to a JSON document for storage; add the format version if its class has renamed fields."""
     known = type(record).__name__ in _RENAMED
     return ({"format": FORMAT} if known else {}) | document_of(record)
 
@@ -82,7 +82,7 @@ def renamed(kind: str, document: D) -> D:
 
 
 def _rename(node: Any, path: Sequence[str], name: str) -> None:
-    """Rename the key at a path; leave a document without this path unchanged, because validation follows."""
+    """Rename the key at a path; do nothing if the path does not exist, because validation follows."""
     step, *rest = path
     if step == "*":
         for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
@@ -114,7 +114,7 @@ def write_record(path: Path, record: DataclassInstance) -> None:
 
 
 def read_record(path: Path, kind: type[R]) -> R:
-    """Read a record of the class ``kind`` from a JSON document; raise the errors of ``storage.read_table``."""
+    """Read a record of the class ``kind`` from a JSON document; raise the same errors as ``storage.read_table``."""
     from warehouse.storage import DamagedError, read_document
 
     document = read_document(path)

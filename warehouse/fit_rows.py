@@ -72,7 +72,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Hide all test sets except ``testsets`` in the database's views, until a hidden set's items are loaded again."""
+    """Hide all test sets except ``testsets`` from the database's views; loading a set's items shows it again."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 
@@ -85,7 +85,7 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
 
 
 class _ItemNumbers:
-    """Lookup of the database's item numbers for one test set; fits with the same items share one join."""
+    """Lookup of the database's item numbers (``item_ix``) for one test set; fits with the same items share one join."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, testset: str) -> None:
         self._connection, self._testset = connection, testset
@@ -93,7 +93,7 @@ class _ItemNumbers:
         self._joined = pa.table({})
 
     def of(self, item_ids: tuple[str, ...]) -> pa.Table:
-        """Return a table of the items in the database: position in ``item_ids``, and item number (``item_ix``)."""
+        """Look up items in the database; return a table of positions in ``item_ids`` (``row``) and of ``item_ix``."""
         if item_ids != self._item_ids:
             ids = pa.table({"item_id": pa.array(item_ids, pa.string()), "row": np.arange(len(item_ids))})
             sql = "SELECT n.row, i.item_ix FROM ids n JOIN items i USING (item_id) WHERE i.testset = ? ORDER BY n.row"

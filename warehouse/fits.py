@@ -54,7 +54,7 @@ def now() -> str:
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return ``moment``, but at least a microsecond after ``latest``, because records are sorted by time."""
+    """Return the later of ``moment`` and a microsecond after ``latest``, because records are sorted by time."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -84,14 +84,14 @@ class FitRecord:
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """Return the estimate with its items and judges reordered; unknown items and judges get NaN."""
+        """Reorder the estimate to ``item_ids`` and ``judges``; items and judges that were not fitted get NaN."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
         reordered = self.answer.mapped(partial(_take_rows, places=items), partial(_take_rows, places=columns))
         return replace(reordered, sd=_if_any(reordered.sd), p_quality=_if_any(reordered.p_quality))
 
 
 def _places(names: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
-    """Return the position of each wanted name in ``names``, or -1 for an unknown name."""
+    """Return the position in ``names`` of each name in ``wanted``; -1 if ``names`` does not contain it."""
     if tuple(wanted) == names:
         return np.arange(len(names))
     place = {name: k for k, name in enumerate(names)}
@@ -142,7 +142,7 @@ class FitVersionInputs:
 
     @property
     def missing_rate(self) -> float:
-        """Mean share of missing scores of the admitted judges."""
+        """Share of missing scores, averaged over the admitted judges."""
         rates = [row.missing_rate for row in self.panel if row.admitted]
         return sum(rates) / len(rates) if rates else 0.0
 
@@ -184,7 +184,7 @@ class FitStore:
         return folder_of(self.root, "testset", testset)
 
     def fit_file(self, testset: str, fit_id: str) -> Path:
-        """Return the path of a fit's file: a table with one row per item, and all other fields as metadata."""
+        """Return the path of a fit's Parquet file: one row per item, and all other fields as metadata."""
         return self.folder(testset) / f"fit={fit_id}.parquet"
 
     def testsets(self) -> list[str]:
@@ -208,7 +208,7 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str, *, with_items: bool = True) -> FitRecord:
-        """Read a fit by its id, optionally without items; raise ``WarehouseError`` if the fit is missing or damaged."""
+        """Return a fit by its id, optionally without items; raise ``WarehouseError`` if it is missing or damaged."""
         then = (
             ". `care run` rebuilds the fits of the latest fit version; restore other fits from a backup, or choose "
             f"a fit from `care fits list {testset}`"
@@ -333,7 +333,7 @@ def nullable(values: Array | None, length: int = 0) -> pa.Array:
 
 
 def fit_of(path: Path, *, with_items: bool = True) -> FitRecord:
-    """Read a fit from its Parquet file; raise the errors of ``storage.read_table``."""
+    """Read a fit from its Parquet file; raise the same errors as ``storage.read_table``."""
     if with_items:
         table = read_table(path)
     else:

@@ -59,7 +59,7 @@ _NOT_JUDGED = re.compile("gold|ideal|target|expect|refer|truth|correct|label|pro
 
 
 def unnamed_text_column(records: Sequence[ItemRecord]) -> str | None:
-    """Return the only metadata column that may contain the scored texts, if the items have no response; else None."""
+    """If no item has a response, return the only metadata column that could contain the scored texts; else None."""
     words: dict[str, list[int]] = {}
     for record in () if any(record.response for record in records) else records[:1000]:
         for name, value in record.metadata.items():
@@ -70,7 +70,7 @@ def unnamed_text_column(records: Sequence[ItemRecord]) -> str | None:
 
 
 def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
-    """Return advice to rename ``unnamed_text_column``; None if there is no such column."""
+    """Return advice to rename the column that ``unnamed_text_column`` finds; None if it finds no column."""
     if (column := unnamed_text_column(records)) is None:
         return None
     holds = f"if the column {column!r} holds the texts that were judged"
@@ -78,7 +78,7 @@ def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:
-    """Raise ``InputError`` if the table ``where``, with the item ids ``items``, lacks a scored item."""
+    """Raise ``InputError`` if a scored item is not in ``items``; the message names the table ``where``."""
     if missing := [item_id for item_id in scored if item_id not in items]:
         raise InputError(
             f"{where}: the table lacks {counted(len(missing), 'scored item')}, such as {missing[0]!r}; add the missing "
@@ -87,7 +87,7 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return each item's values in the metadata columns ``names`` as text, or None if one of the values is missing.
+    """Return each item's values in the metadata columns ``names`` as texts; None for an item that lacks a value.
 
     Raises ``InputError`` if no item has a value in one of the columns; the message begins with ``where``.
     """
@@ -142,7 +142,7 @@ def systems_in(
 
 
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
-    """Return the metadata column ``name`` as an (n,) array of numbers, with NaN for an empty cell.
+    """Return the metadata column ``name`` as numbers, with NaN for an empty cell; array of shape (n,).
 
     Raises ``InputError`` if the column does not exist or a value in it is not a number; the message begins with
     ``where``.

@@ -21,7 +21,7 @@ _CELLS_A_BATCH = 1_048_576
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
-    """Return a test set's scores by all or the given judges, with items in source order and judges sorted by name.
+    """Return a test set's score matrix, with items in source order and judges (by default all) sorted by name.
 
     Raises ``WarehouseError`` if the test set is not in the database, or no judge has scored it.
     """
@@ -52,7 +52,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Count each judge's scores outside the scale, and each judge's scores of a text other than the item's text."""
+    """Count each judge's scores outside the scale, and its scores of texts that differ from the item's text."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(

@@ -122,7 +122,7 @@ def replace_slice(
     family: str | None,
     spec_json: str,
 ) -> Slice:
-    """Replace a judge's scores on a test set in the database by the stored rows for the current judge and items.
+    """Load a judge's current scores on a test set into the database, in place of the judge's earlier scores.
 
     Parameters
     ----------

@@ -114,9 +114,9 @@ class PartStore:
         return digest(visible), gold
 
     def read_items_of(self, testset: str, item_ids: Sequence[str], names: Sequence[str]) -> pa.Table:
-        """Return columns of the given items, in the order of ``item_ids``, with nulls for an unknown item.
+        """Return the columns ``names`` of the items ``item_ids``, in this order, with nulls for an unknown id.
 
-        Raises the errors of ``read_items``.
+        Raises the same errors as ``read_items``.
         """
         read = self.read_item_columns(testset, ("item_id", *names))
         rows = pc.index_in(pa.array(item_ids, pa.string()), read.column("item_id").combine_chunks())
@@ -134,25 +134,25 @@ class PartStore:
         return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
 
     def read_item_columns(self, testset: str, names: Sequence[str]) -> pa.Table:
-        """Return the columns ``names`` of a test set's items in source order; raise the errors of ``read_items``."""
+        """Return a test set's item columns ``names`` in source order; raise the same errors as ``read_items``."""
         schema = pa.schema([ITEM_SCHEMA.field(name) for name in names])
         return self._read_items_file(testset, partial(read_table, schema=schema))
 
     def read_gold(self, testset: str) -> ItemColumnsRead:
-        """Return a test set's ids, responses, gold labels and split units; raise the errors of ``read_items``."""
+        """Return a test set's ids, responses, gold labels and split units; raise the same errors as ``read_items``."""
         read = self.read_item_columns(testset, ("item_id", "response", "gold", "split_unit"))
         ids, responses, units = (read[name].to_pylist() for name in ("item_id", "response", "split_unit"))
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Return each item's systems from ``names``; raise the errors of ``read_items`` and ``systems_in``."""
+        """Return the systems (``names``) of each item; raise the same errors as ``read_items`` and ``systems_in``."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return the stored version of the item source, the evaluation-only columns, or the reading code.
+        """Return one of the versions that ``write_items`` stored: source, evaluation-only columns, or reading code.
 
-        Returns None if no version was stored. Reads only the metadata of the file; raises the errors of ``read_items``.
+        Returns None if no version was stored. Reads only the file's metadata; raises the same errors as ``read_items``.
         """
         _, metadata = self._read_items_file(testset, read_metadata)
         kept = metadata.get(of.encode())
@@ -168,8 +168,8 @@ class PartStore:
     ) -> Path:
         """Write one batch of scores as a part, and return its path; the same batch always has the same path.
 
-        The rows have columns of ``SCORE_SCHEMA``, except judge_key, engine and created_at; other columns may be absent,
-        and are then null.
+        Each row maps columns of ``SCORE_SCHEMA`` to values, except judge_key, engine and created_at. ``item_id`` and
+        ``item_key`` are required; any other missing column becomes null.
         """
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}
@@ -219,8 +219,7 @@ class PartStore:
     def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True, key: str | None = None) -> pa.Table | None:
         """Return the rows of one score part, or None if the part is damaged or no longer exists.
 
-        With ``key``, the result is also None if the part has no row for this judge key; other columns are then not
-        read.
+        If ``key`` is a judge key, the result is also None if the part has no row with this key.
         """
         if key is not None:
             keys = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]), aside)
@@ -253,7 +252,7 @@ class PartStore:
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
-        """Return the keys of the items with a row for this judge key, ignoring rows with a status in ``again``."""
+        """Return the keys of the items with a score row for ``judge_key``; ignore rows with a status in ``again``."""
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Checksums cover pages, so a few parts are read with all columns: a part with damaged scores must not count.
         names = SCORE_SCHEMA.names if len(files) <= _MANY_PARTS else _WITHOUT_NULLS
@@ -322,7 +321,7 @@ class PartStore:
 
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
-    """Return the rows of one score part; raise the errors of ``storage.read_table``."""
+    """Return the rows of one score part; raise the same errors as ``storage.read_table``."""
     table = read_table(path, schema)
     nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:

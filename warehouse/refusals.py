@@ -44,9 +44,9 @@ _DATABASES = ("sqlite3", "duckdb", "_duckdb")
 
 
 def refusal(error: BaseException, path: Path | None = None) -> str | None:
-    """Return a message with the reason and the remedy of a system error; return None for any other error.
+    """Return a message with the reason for a system error and a remedy; return None for any other error.
 
-    The causes of ``error`` are also searched. If the system error names no path, the message names ``path``.
+    The causes of ``error`` are also checked. If the system error names no path, the message names ``path``.
     """
     for cause in _with_causes(error):
         advice = _advice(cause, path)
@@ -77,7 +77,7 @@ def _advice(error: BaseException, path: Path | None) -> str | None:
 
 
 def _path_in(error: BaseException) -> str | None:
-    """Return the path that an error names, or None; for a failed move, return the target path."""
+    """Return the path in a system error (the target path of a failed move); None if the error names no path."""
     if isinstance(error, OSError):
         return str(error.filename2 or error.filename) if error.filename else None
     quoted = re.search(r'"(/[^"]+)"', str(error))

@@ -63,7 +63,7 @@ def add_released(clone: Path, workspace: Path, testsets: Path) -> list[Path]:
     """Write the published test sets to a workspace; return the YAML files of the new test sets.
 
     Raises ``InputError`` if the ``clone`` of the authors' repository contains none of the published sets, or a judge's
-    row belongs to no item.
+    row matches no item.
     """
     found = [name for name, released in RELEASED.items() if (clone / released.items).exists()]
     if not found:
@@ -109,7 +109,7 @@ def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
 
 
 def _score(text: str, low: float, high: float) -> float | None:
-    """Return the first number in an answer, like the authors' code; None if it is not within the scale."""
+    """Return the first number in an answer, like the authors' code; None if it is missing or outside the scale."""
     number = _NUMBER.search(text)
     value = float(number.group()) if number else None
     return value if value is not None and low <= value <= high else None

@@ -151,7 +151,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether a file with this state is old enough for its times to show any further change."""
+    """Return whether a file (see ``file_state``) is old enough that any new change also changes its timestamps."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
@@ -194,13 +194,13 @@ def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
-    """Read the number of rows and the metadata of a Parquet file; raise the errors of ``read_table``."""
+    """Read the number of rows and the metadata of a Parquet file; raise the same errors as ``read_table``."""
     with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path) as file:
         return file.metadata.num_rows, _metadata_of(file)
 
 
 def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
-    """Read a Parquet file with checksums, one row group at a time; raise the errors of ``read_table``.
+    """Read a Parquet file with checksums, one row group at a time; raise the same errors as ``read_table``.
 
     Yields the number of each group's first row, and the group's rows. Groups that end before the row ``since`` are
     skipped without a check.
@@ -246,7 +246,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """Read a JSON document and check the hash of its content; raise the errors of ``read_table``."""
+    """Read a JSON document and check the hash of its content; raise the same errors as ``read_table``."""
     with _as_damage(path, (OSError, ValueError)):
         return unsealed(path.read_text(encoding="utf-8"))
 
@@ -257,7 +257,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON document per line, with hashes; a damaged or empty file raises the errors of ``read_table``."""
+    """Read one JSON document per line, with hashes; raise the same errors as ``read_table``, also for an empty file."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -336,8 +336,8 @@ def quarantine(path: Path, why: str) -> Path:
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file with the function ``read``; quarantine the file if it is damaged.
 
-    ``read`` raises the errors of ``read_table``. ``then`` is the end of the message about a damaged file: the next
-    step. A missing file raises ``WarehouseError`` with the text ``missing``, or ``FileNotFoundError`` without it.
+    ``read`` raises the same errors as ``read_table``. ``then`` ends the message about a damaged file with the next
+    step. A missing file raises ``WarehouseError`` with the text ``missing``, or ``FileNotFoundError`` if it is empty.
     """
     try:
         return read(path)

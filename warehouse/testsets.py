@@ -81,7 +81,7 @@ AS_FOUND = ReadingOptions.model_construct()
 
 
 class ScoreColumns(_Declared):
-    """Names of the columns of the score file; CARE finds a column without a setting by its usual names.
+    """Names of the columns of the score file; by default, CARE looks for common names, such as ``rater``.
 
     ``judge`` and ``score`` are columns of a long table with one judge's score of one item in each row.
     ``judge_columns`` lists the judges of a wide table. By default every column of numbers is a judge, unless its name,
@@ -92,7 +92,7 @@ class ScoreColumns(_Declared):
     item_id: str = "item_id"
     judge: str = "judge"
     score: str = "score"
-    response: str | None = Field(default=None, description="text that was scored, to compare with the item")
+    response: str | None = Field(default=None, description="column of the text that the judge scored")
     judge_columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
@@ -100,9 +100,9 @@ class ScoreColumns(_Declared):
 class RecordedJudges(_Declared):
     """Settings for judges with recorded scores: names, families and scales."""
 
-    judges: str | None = Field(default=None, description="regular expression; only matching judges are read")
+    judges: str | None = Field(default=None, description="regular expression; CARE reads only judges that match")
     family_pattern: str | None = Field(
-        default=None, description="regular expression for the judge's name; its first group is the family"
+        default=None, description="regular expression for judge names; its first group is the judge's family"
     )
     families: dict[str, str] = {}
     scales: dict[str, Annotated[tuple[float, float], AfterValidator(_with_range)]] = Field(
@@ -111,7 +111,7 @@ class RecordedJudges(_Declared):
     )
 
     def accepts(self, judge: str) -> bool:
-        """Return whether CARE reads the scores of a judge."""
+        """Return whether these settings include the recorded scores of a judge."""
         return self.judges is None or re.search(self.judges, judge) is not None
 
     def family(self, judge: str) -> str | None:
@@ -173,8 +173,8 @@ class DemoSource(_Declared):
 class GoldRule(_Declared):
     """Rule that computes gold as the mean of the columns or paths in ``mean_of``; ``values`` maps words to numbers.
 
-    With ``above``, gold is 1 if the mean is greater than this number and 0 otherwise. With ``at_least``, gold is also 1
-    if the mean equals the number.
+    If ``above`` is set, gold is 1 if the mean is greater than ``above``, and 0 otherwise. If ``at_least`` is set, gold
+    is 1 if the mean is ``at_least`` or more, and 0 otherwise.
     """
 
     mean_of: tuple[str, ...] = Field(min_length=1)
@@ -189,7 +189,7 @@ class GoldRule(_Declared):
         return self
 
     def of(self, mean: float) -> float:
-        """Return the gold label of an item, given the mean of the item's numbers."""
+        """Convert the mean of an item's raw gold values, such as several raters' grades, to its gold label."""
         if self.above is not None:
             return float(mean > self.above)
         return mean if self.at_least is None else float(mean >= self.at_least)
@@ -272,9 +272,9 @@ Source = Annotated[
 class VersionColumns(_Declared):
     """Settings (``versions``) of the item file's columns that identify the versions of an answer.
 
-    Versions of an answer have equal values in the column ``pair``. The column ``version`` contains the change, or
-    ``original``. If the column ``change`` contains the change, changed items have the value ``changed`` in the column
-    ``version``, and items with any other value are left out.
+    Versions of an answer have equal values in the column ``pair``. The column ``version`` names the change, or is
+    ``original``. If ``change`` is set, that column names the change instead; ``version`` must then be ``original`` or
+    ``changed``, and other items are left out.
     """
 
     pair: str = PAIR
@@ -290,7 +290,7 @@ class VersionColumns(_Declared):
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return an item's value of ``pair`` and its change (or ``original``); None if the item is not a version."""
+        """Return an item's value of ``pair``, and its change or ``original``; None if the item is not a version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -377,7 +377,7 @@ class TestsetSpec(_Declared):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"test set name {name!r} is empty or contains |, /, a comma, ... or a control character; rename it"
+                f"test set name {name!r} is empty or contains |, /, comma, three dots or a control character; rename it"
             )
         return name
 

@@ -126,7 +126,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     )
     assert reported in printed
     assert "the judges are 'a', 'b', 'c', 'reward'" in printed
-    assert "'unnamed column 1' (has no name, so it is an index), 'comment' (holds text)" in printed
+    assert "'unnamed column 1' (no name; treated as an index), 'comment' (holds text)" in printed
     assert f"missing scores: {blank.sum()} of 480" in printed
     assert "no estimate from" not in printed
     document = json.loads((folder / "fit.json").read_text())

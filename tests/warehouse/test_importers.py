@@ -121,7 +121,7 @@ def test_a_panels_single_votes_are_imported_and_not_the_tools_majority():
     imported = read_import("inspect_ai", FILES / "inspect_ai" / "graded.json")
     models = [f"model_graded_qa1:mockllm/judge_{letter}" for letter in "abc"]
     assert imported.judges == ["model_graded_qa", *models, "criteria/helpful", "criteria/harmless"]
-    assert "judges: the 3 models of scorer 'model_graded_qa1', not the majority of their votes" in imported.notes
+    assert "the 3 models of scorer 'model_graded_qa1' are judges; the majority vote is not used" in imported.notes
     log = json.loads((FILES / "inspect_ai" / "graded.json").read_text())
     for sample in log["samples"]:
         epoch = "" if sample["epoch"] == 1 else f"#{sample['epoch']}"
@@ -182,7 +182,7 @@ def test_several_tasks_are_refused_and_the_models_of_one_are_systems(tmp_path):
 
 def test_rows_in_another_order_are_joined_by_text(tmp_path):
     imported = read_import("care_release", path_of("care_release", "grades", tmp_path))
-    assert [note for note in imported.notes if "'kind' has another row order (differing rows: 8)" in note]
+    assert [note for note in imported.notes if "8 rows of judge 'kind' are in another order" in note]
     assert not [note for note in imported.notes if "'strict'" in note]
 
 

@@ -88,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Collector of the scores and items from an importer; the last path in ``opened`` is the current file."""
+    """Collector to which an importer adds items and scores; the last path in ``opened`` is the current file."""
 
     source: str
     opened: list[Path]
@@ -149,7 +149,7 @@ class Collector:
     def finished(self) -> ImportedScores:
         """Return all collected scores, items and decisions.
 
-        Raises ``InputError`` if there is no score, or a judge's scores are a mixture of numbers and words.
+        Raises ``InputError`` if there is no score, or a judge's scores include both numbers and words.
         """
         judges = {judge for _, judge in self._scores}
         for judge, words in self._words.items():
@@ -180,7 +180,7 @@ class Collector:
 
 
 def number_of(value: Any) -> float | str | None:
-    """Convert a value to a number; return None for a missing value, and the text of a value that is not a number."""
+    """Convert a value to a number; return None if it is missing, or its text if it is not a number."""
     if value is None:
         return None
     text = str(value).strip()
@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number in a field with a common label name, such as ``human``, or None without a number."""
+    """Return the number in the first field with a common label name, such as ``human``; None if there is none."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -203,12 +203,12 @@ def label_of(*metadata: Mapping[str, Any]) -> float | None:
 
 
 def is_label(name: str) -> bool:
-    """Return whether a field name is a common name for a person's label."""
+    """Return whether a field name is a common name for a human label."""
     return is_called(name, LABEL) or plain(name).startswith("human")
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value in a field with a common item id name, such as ``id``, or None without a value."""
+    """Return the value of the first field with a common item id name, such as ``id``; None if all are empty."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):
@@ -247,7 +247,7 @@ def content_id(*texts: str | None) -> str:
 
 
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
-    """Return ``path`` if it is a file, or the sorted matching files below it; raise ``InputError`` without a match."""
+    """Return ``path`` if it is a file, else the sorted matching files below it; raise ``InputError`` if none match."""
     if path.is_file():
         return [path]
     if not path.is_dir():

@@ -84,7 +84,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a file from a zip archive, including Zstandard, which ``zipfile`` supports only since Python 3.14."""
+    """Read a file from a zip archive, even with Zstandard compression (``zipfile`` needs Python 3.14 for it)."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
@@ -98,7 +98,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the models of each scorer that is a panel of models, by the scorer's name in the samples."""
+    """Return a mapping from the name of each scorer that is a panel of models to these models."""
     panels: dict[str, list[str]] = {}
     used: dict[str, int] = {}
     for scorer in evaluation.get("scorers") or []:
@@ -128,13 +128,13 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
     )
     for scorer, score in (sample.get("scores") or {}).items():
         if is_label(scorer):
-            collector.note(f"label: scorer {scorer!r}, because its name refers to a person")
+            collector.note(f"scorer {scorer!r} is read as human labels, because its name refers to a person")
             collector.add_label(item_id, score.get("value"))
             continue
         votes = ((score.get("metadata") or {}).get("panel") or {}).get("votes")
         models = panels.get(scorer, [])
         if isinstance(votes, list) and len(votes) == len(models):
-            collector.note(f"judges: the {len(models)} models of scorer {scorer!r}, not the majority of their votes")
+            collector.note(f"the {len(models)} models of scorer {scorer!r} are judges; the majority vote is not used")
             for model, vote in zip(numbered(models), votes, strict=True):
                 collector.add_score(item_id, f"{scorer}:{model}", vote)
         else:
@@ -142,7 +142,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """Return a sample's answer: the text after the user's last message if tools were called, or the first choice."""
+    """Return a sample's answer: the first choice or, if tools were called, all text after the last user message."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
         return split_answer(messages)[1]

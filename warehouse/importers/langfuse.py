@@ -46,7 +46,7 @@ def _add(collector: Collector, record: Any, path: Path) -> None:
     collector.add_item(ItemRecord(item_id))
     value = record.get("string_value") if record.get("value") is None else record["value"]
     if record.get("source") == "ANNOTATION":
-        collector.note(f"label: scores {name!r}, because people gave them")
+        collector.note(f"scores {name!r} are read as labels, because people gave them")
         collector.add_label(item_id, value)
     else:
         collector.add_score(item_id, name, value)

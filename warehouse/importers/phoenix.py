@@ -52,14 +52,14 @@ def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
     score = _first(row, "result.score", "score")
     value = _first(row, "result.label", "label") if score is None else score
     if row.get("annotator_kind") == "HUMAN":
-        collector.note(f"label: annotations {name!r}, because people made them")
+        collector.note(f"annotations {name!r} are read as labels, because people made them")
         collector.add_label(str(item_id), value)
     else:
         collector.add_score(str(item_id), str(name), value)
 
 
 def _first(row: Mapping[str, Any], *paths: str) -> Any:
-    """Return a row's first value at one of several paths; ``a.b`` is a column, or the field ``b`` of column ``a``."""
+    """Return a row's first non-missing value at ``paths``; ``a.b`` is a column, or the field ``b`` of column ``a``."""
     for path in paths:
         value = row.get(path)
         if value is None and "." in path:

@@ -27,7 +27,7 @@ def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -
 
 
 def read_unchanged(kind: str, path: Path) -> ImportedScores:
-    """Read another tool's files; return the cached result if the files' names, sizes and times are unchanged.
+    """Read the files of an evaluation tool; use the cached result if their names, sizes and times are unchanged.
 
     The cache saves time, because a daemon loads its workspace every few seconds, and a folder of logs may be large.
     """
@@ -45,7 +45,7 @@ def read_import(kind: str, path: Path) -> ImportedScores:
     if importer is None:
         raise InputError(f"CARE has no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
     collector = Collector(str(path), [path])
-    remedy = f"give unchanged files of {kind}, from a version that docs/data.md lists"
+    remedy = f"give the files as {kind} wrote them, in a version that docs/data.md lists"
     with guard(collector.opened, remedy), within_memory(path):
         importer(path, collector)
         return collector.finished()

@@ -34,7 +34,7 @@ def read(path: Path, collector: Collector) -> None:
         first = first or ids
         elsewhere = sum(one != other for one, other in zip(first, ids, strict=False)) + abs(len(first) - len(ids))
         if elsewhere:
-            collector.note(f"judge {file.stem!r} has another row order (differing rows: {elsewhere:,}): joined by text")
+            collector.note(f"{elsewhere:,} rows of judge {file.stem!r} are in another order; CARE joins rows by text")
 
 
 def _add(collector: Collector, path: Path) -> list[str]:

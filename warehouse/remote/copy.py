@@ -5,8 +5,8 @@ is deleted before the file. Therefore the folder never has a file that the store
 the two steps, the store is one file ahead, and the next command downloads this file. Files that can be rebuilt are not
 uploaded: the database, Dagster's record of runs, hashes, locks, temporary files and quarantined files.
 
-The folder ``store`` contains the tag of each object that the data folder has copied. Never delete it without the
-data folder: with the tags, CARE distinguishes files that the store has lost from files that it never had.
+The folder ``store`` contains the ETag of each object that the data folder has copied. Never delete it without the
+data folder: with the ETags, CARE distinguishes files that the store has lost from files that it never had.
 
 The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
 write, only one of several machines can take the lease. If a lease has not been renewed for a minute, by the clock of a
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
-    """Return the copy of a store in a folder, and register the copy, because ``storage`` must use the store first."""
+    """Return the ``StoreCopy`` of a data folder, and register it; ``storage`` then writes to the remote store first."""
     known = records.get(folder)
     if not isinstance(known, StoreCopy) or known.address != address:
         known = records[folder] = StoreCopy(folder, address)
@@ -145,13 +145,13 @@ class StoreCopy(Record):
             self.keep(_TAGS + key, None)
 
     def fact(self, name: str) -> str | None:
-        """Return the value that is stored under a name, or None if no value is stored."""
+        """Return a value that ``keep`` stored locally under a name; None if there is no value."""
         with suppress(FileNotFoundError):
             return (self.folder / INDEX_FOLDER / name).read_text()
         return None
 
     def keep(self, name: str, value: str | None) -> None:
-        """Store a value under a name, or delete the name if the value is None."""
+        """Store a value locally under a name; delete the stored value if ``value`` is None."""
         path = self.folder / INDEX_FOLDER / name
         if value is None:
             path.unlink(missing_ok=True)
@@ -164,7 +164,7 @@ class StoreCopy(Record):
         return {key: self.fact(_TAGS + key) for key in _keys_in(self.folder / INDEX_FOLDER / _TAGS)}
 
     def _compare(self) -> bool:
-        """Synchronize the folder with the store; return whether any file was downloaded.
+        """Synchronize the data folder with the remote store; return whether any file was downloaded.
 
         A process that holds the lease also uploads files that the store never had.
         """
@@ -208,7 +208,7 @@ class StoreCopy(Record):
         return path.absolute().relative_to(self.folder).as_posix()
 
     def lease(self) -> tuple[dict[str, str], Version | None]:
-        """Return the lease (a mapping with ``machine`` and ``who``) and its version, or ({}, None) without a lease."""
+        """Return the lease (a mapping with ``machine`` and ``who``) and its version, or ({}, None) if there is none."""
         content, version = self.objects.get(LEASE) or (b"{}", None)
         return json.loads(content), version
 
@@ -256,7 +256,7 @@ class StoreCopy(Record):
             _log.warning("CARE could not release the lease, which expires in %.0f s (%s).", VALID_S, error)
 
     def _write_lease(self, who: str, over: Version | None) -> bool:
-        """Write the lease if the store still has the version ``over``; return whether the lease was written."""
+        """Write the lease if its version in the store is still ``over``; return whether the lease was written."""
         content = {"machine": self._machine(), "who": who, "written": time.time()}
         return self.objects.put(LEASE, json.dumps(content).encode(), over or "create") is not None
 

@@ -87,7 +87,7 @@ class Objects:
     def put(self, key: str, content: Path | bytes, mode: Version | str = "overwrite") -> Version | None:
         """Write an object; return its new version, or None if the condition in ``mode`` is not met.
 
-        ``mode`` is "overwrite", "create" (the object must not exist), or the version that the store must have. If the
+        ``mode`` is "overwrite", "create" (the object must not exist), or the version that the object must have. If the
         store is a folder, the version is not checked.
         """
         with self._asking(f"write {key}", "AlreadyExistsError", "PreconditionError", "NotFoundError"):

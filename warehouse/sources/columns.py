@@ -1,6 +1,6 @@
 """Functions that determine the role of each table column from the user's options and the column's name and content.
 
-CARE records every decision (``reading``) and shows it to the user. Names are compared without case, spaces,
+CARE records every decision (``reading``) and shows it to the user. Comparisons of names ignore case, spaces,
 underscores, hyphens, dots and colons: ``Item ID`` equals ``item_id``.
 """
 
@@ -103,7 +103,7 @@ def plain(name: str) -> str:
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Return the column that is named like one of ``synonyms`` (the first has precedence), or None without a match.
+    """Return the column that is named like one of ``synonyms`` (the first has precedence); None if no column matches.
 
     Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file, and
     names the ``option`` that chooses a column.
@@ -139,7 +139,7 @@ def named(where: str, names: Sequence[str], column: str) -> str:
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """Return the user's item column ``wanted``, or by default a column with a usual name, or None if there is none.
+    """Return the item column: the user's choice ``wanted``, or else a column with a usual name; None if there is none.
 
     The user may name several columns, separated by commas.
     """
@@ -150,7 +150,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column that is named like a synonym; raise ``InputError`` with ``shape`` if no column matches."""
+    """Return the column that is named like a synonym; if none matches, raise ``InputError`` with the text ``shape``."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -163,9 +163,9 @@ def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
 def item_fields(
     where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
 ) -> dict[str, str]:
-    """Return the name of the column for each field of an item, except the id.
+    """Return a mapping from each field of an item, except the id, to the name of its column.
 
-    This is the column that the user named, or the column with the field's name. If there is neither a prompt nor a
+    The column is the user's choice, or else the column with the field's name. If this gives neither a prompt nor a
     response, columns with usual names of texts are used.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
@@ -188,7 +188,7 @@ def item_fields(
 
 
 def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) -> dict[str, str]:
-    """Return the only text column in ``free`` for each field not in ``assigned``, or {} if a response is assigned."""
+    """Map each field not in ``assigned`` to its only text column in ``free``; return {} if a response is assigned."""
     texts: dict[str, list[str]] = {}
     for role, usual in _MORE_TEXTS.items() if "response" not in assigned else ():
         named_so = [name for name in free if role not in assigned and usual.fullmatch(plain(name))]
@@ -247,7 +247,7 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
 
 
 def item_or_index(input_table: InputTable, item: str | None) -> str:
-    """Return ``item``, or if ``item`` is None, the only index column whose values are not row numbers.
+    """Return ``item``; if it is None, return the only index column whose values are not row numbers.
 
     Raises ``InputError`` if ``item`` is None and the table has no such index column, or several.
     """
@@ -267,7 +267,7 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """Return the judge columns of a wide table, and the other columns with the reasons why they are not judges.
+    """Return the judge columns of a wide table, and each other column with the reason why it is not a judge.
 
     ``order`` lists words that are grades, in ascending order. Raises ``InputError`` if a column that the user named is
     missing, the table is a long table without a score column, or the table has no judge.
@@ -299,7 +299,7 @@ def judge_columns(
         raise InputError(
             f"{input_table.name}: no column is a judge{': ' if reasons_listed else ''}{reasons_listed}; give each "
             f"judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; if a judge is left out "
-            "by its name, name all judges, each with --judge (columns.judge_columns in a workspace)"
+            "because of its name, name all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
@@ -315,7 +315,7 @@ def why_no_judge(
     if by_name is not None:
         return by_name
     if pa.types.is_nested(kind):
-        return HOLDS_TEXT if is_called(name, _TEXTS) else "nested; write each of its fields as a column"
+        return HOLDS_TEXT if is_called(name, _TEXTS) else "nested values; write each field as a column"
     if pa.types.is_temporal(kind):
         return "holds dates or times"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
@@ -335,21 +335,21 @@ def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
 
 def _why_by_name(name: str) -> str | None:
     if _UNNAMED.match(name):
-        return "has no name, so it is an index"
+        return "no name; treated as an index"
     if is_index(name):
-        return "an index by its name"
+        return "named like an index"
     for what, names in (
-        ("a label by its name, which no fit may see", LABEL),
-        ("an id by its name", ITEM),
-        ("a size or a cost by its name", _SIZES),
-        ("a date or time by its name", _DATES),
-        ("bookkeeping by its name", _BOOKKEEPING),
-        ("an aggregate by its name", _AGGREGATES),
+        ("named like a label; the fit does not use it", LABEL),
+        ("named like an id", ITEM),
+        ("named like a size or a cost", _SIZES),
+        ("named like a date or time", _DATES),
+        ("named like bookkeeping, such as a seed or an epoch", _BOOKKEEPING),
+        ("named like an aggregate, such as a mean", _AGGREGATES),
     ):
         if is_called(name, names):
             return what
     if re.search(r"([_\s.\-]id|[a-z]I[dD])$", name, re.ASCII):
-        return "an id by its name"
+        return "named like an id"
     return None
 
 

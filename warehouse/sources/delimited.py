@@ -1,4 +1,4 @@
-"""Parser of text files with separated values, such as CSV, TSV and exports from spreadsheets.
+"""Parser of delimited text files, such as CSV, TSV and exports from spreadsheets.
 
 pyarrow parses the file. Python's ``csv`` module detects the separator, unclosed quotes, and line numbers for messages.
 """
@@ -78,10 +78,10 @@ class _DelimitedText:
 
 
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
-    """Read a table from a text file with separated values.
+    """Read a table from a delimited text file, such as CSV.
 
-    Raises ``InputError`` if the encoding is wrong, records differ in length, quotes do not match, or column
-    names are repeated.
+    Raises ``InputError`` if the encoding is wrong, records differ in their number of values, a quote is not closed, or
+    column names are repeated.
     """
     from pyarrow import csv as arrow_csv
 
@@ -148,7 +148,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that splits the first records into equally many values, and into the most values."""
+    """Return the separator that gives the first records equal numbers of values; among several, the most values."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}

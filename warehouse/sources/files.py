@@ -69,7 +69,7 @@ class RecordedTable:
         return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
     def scores_of(self, judge: str, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """Return a judge's scores of the given items as an (m,) array, with NaN for a missing score."""
+        """Return a judge's scores of the items ``item_ids``, with NaN for a missing score; array of shape (m,)."""
         if judge not in self.scores.judges:
             return np.full(len(item_ids), np.nan)
         row = np.fromiter((self.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
@@ -133,7 +133,7 @@ def read_items(
     """Read items from a table, in the order of the rows.
 
     A field that ``columns`` does not name is read from the column of the same name, if it exists. Only rows with the
-    values in ``where`` are read, without the columns in ``drop``. ``item`` is an additional name of the item column.
+    values in ``where`` are read; columns in ``drop`` are not. ``item`` is an additional name of the item column.
     Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a gold label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
@@ -184,7 +184,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """Convert an item's texts to strings; a missing prompt is taken from the beginning of a conversation."""
+    """Convert an item's texts to strings; take a missing prompt from the beginning of a response's conversation."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -194,7 +194,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Build items from the table of scores, with other columns as metadata; the first item column is the split unit."""
+    """Build items from a table of scores: item and system columns are metadata, the first one also the split unit."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()
@@ -238,7 +238,7 @@ def _row_per_item(source: TableSource, item: str, texts: frozenset[str], options
 
 
 class LabelCells(NamedTuple):
-    """Row of a table of labels; None means an empty cell or a missing column."""
+    """Cells of one row in a table of labels; None means an empty cell or a missing column."""
 
     item_id: str
     value: float
@@ -262,7 +262,7 @@ def read_label_cells(
     item = item_or_index(input_table, _item_column(where, names, None, item))
     if item not in names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
-    columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
+    columns = {"item": item, "label": needed(input_table, LABEL, "a table of labels has columns item_id and label")}
     for role, usual in LABEL_COLUMNS.items():
         if (column := find(where, names, usual, "its usual name")) is not None:
             columns[role] = column
@@ -295,7 +295,7 @@ def read_families(
     """Read the family of each judge from a table of judges and families; omit judges without a family."""
     table = of_mapping(source, "families", "judge", "family")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
-    shape = "families are a table of judge, family"
+    shape = "a table of families has the columns judge and family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, FAMILY, shape)
     judges = identifiers(input_table, judge)
     refuse_repeated_items(input_table, judge, judges)

@@ -22,7 +22,7 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
     """Read the items of a data set from the Hugging Face hub or from a local folder, relative to ``base``.
 
-    ``further`` lists columns, or paths into columns, that become metadata, after conversion with ``gold.values``.
+    ``further`` lists columns, or paths into columns, that become metadata; ``gold.values`` converts their values.
     Raises ``InputError`` if ``datasets`` is not installed, the data set cannot be loaded, a repository has no
     revision, a column is missing, or a gold label is not a number.
     """
@@ -144,7 +144,7 @@ def _at(row: Any, path: str, name: str) -> Any:
 
 
 def _text(value: Any, *, last: bool = False) -> str | None:
-    """Convert a value to text; for a conversation, return all messages, or with ``last`` only the last answer."""
+    """Convert a value to text: for a conversation, all messages, or only the last answer if ``last`` is true."""
     messages = messages_of(value) if isinstance(value, list) else []
     if messages:
         return split_answer(messages)[1] if last else transcript(messages)

@@ -38,7 +38,7 @@ Plan = Callable[[Sequence[str]], WantedColumns]
 class InputTable:
     """Table with unique, non-empty column names, and a description of how it was parsed.
 
-    Every message begins with ``name``: the path of the file or the kind of frame. ``parser`` is the parser's name and
+    Every message begins with ``name``: the path of the file or the type of frame. ``parser`` is the parser's name and
     settings, and ``notes`` are its decisions. ``locate`` converts row numbers, counted from 0, to positions in the file
     such as ``line 7``. ``unread`` lists the columns that were not read.
     """
@@ -56,7 +56,7 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Describe cells for a message: five distinct values with positions, and the number of other values."""
+        """Describe cells for a message: up to five distinct values with positions, and the number of other values."""
         first: dict[str, int] = {}
         times = Counter[str]()
         for row, value in zip(rows, values, strict=True):

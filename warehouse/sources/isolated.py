@@ -17,7 +17,7 @@ resource.setrlimit(resource.RLIMIT_CPU, (seconds,) * 2)
 
 
 class IsolatedError(Exception):
-    """Error raised when a separate process failed; the message is the last line of its standard error."""
+    """Error raised when code in a separate process fails; the message is the last line of its standard error."""
 
 
 def run_isolated(

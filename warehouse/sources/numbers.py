@@ -64,7 +64,7 @@ def numbers(
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Convert columns to numbers, including words such as ``pass`` and grades.
 
-    Returns the (rows, columns) array of numbers, with NaN for an empty cell, and the decisions as sentences. ``judges``
+    Returns an array of shape (rows, columns), with NaN for an empty cell, and the decisions as sentences. ``judges``
     is the judge of each row, for a column with the scores of several judges. ``order`` lists the grades in ascending
     order; if the table contains a grade, other words are errors. Raises ``InputError`` with the cells if a cell cannot
     be read, or a judge's column mixes words with numbers on another scale.
@@ -114,7 +114,7 @@ def numbers(
 
 
 def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDArray[np.int32]]:
-    """Return a column's distinct cells and each row's index into the cells; return no cells for numbers."""
+    """Return a column's distinct cells and each row's index into them; return no cells for a column of numbers."""
     column = input_table.table.column(name)
     if is_text(column.type) or pa.types.is_boolean(column.type):
         names, codes = distinct(column)
@@ -128,9 +128,9 @@ def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDA
 def _with_points(
     input_table: InputTable, name: str, cells: Sequence[str], codes: NDArray[np.int32], decimal: Decimal
 ) -> tuple[Sequence[str], str | None]:
-    """Convert decimal commas to points; return the cells, and a sentence if this changed any cell.
+    """Normalize decimal commas and thousands separators in cells; also return a sentence if any cell changed.
 
-    Commas are decimal commas only if no cell contradicts this.
+    Raises ``InputError`` if a comma may separate decimals or thousands.
     """
     if decimal == ".":
         spelled = [cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell for cell in cells]
@@ -150,7 +150,7 @@ def _with_points(
 
 
 def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
-    """Remove a unit that all cells share, such as ``%`` or ``/10``; return the cells and the unit."""
+    """Remove a unit that all cells share, such as ``%`` or ``/10``; return the cells, and the unit or an empty text."""
     found = {cell: _UNIT.fullmatch(cell) for cell in cells if cell not in _EMPTY}
     units = {"" if match is None else match[2].replace(" ", "") for match in found.values()}
     unit = units.pop() if len(units) == 1 else ""
@@ -177,7 +177,7 @@ def _refuse_mixed(
         rows = [int(np.flatnonzero(each & (codes == code))[0]) for each in (is_word, others)]
         cells = input_table.table.column(name).take(pa.array(rows)).to_pylist()
         who = repr(name) if judges is None else f"judge {judges.names[code]!r}"
-        meaning = "a grade's score is its place in the order" if is_graded else "a word means a score from 0 to 1"
+        meaning = "each grade is read as its rank" if is_graded else "words such as yes are read as scores from 0 to 1"
         raise InputError(
             f"{input_table.name}: column {name!r} contains {input_table.cells(rows, cells)}, so {who} mixes words and "
             f"numbers, but {meaning}; write only words, or only numbers"
@@ -185,14 +185,14 @@ def _refuse_mixed(
 
 
 def _plain_word(word: str) -> str:
-    """Normalize a word: ``Very_Good`` becomes ``very good``."""
+    """Normalize the case and separators of a word: ``Very_Good`` becomes ``very good``."""
     return _BETWEEN_WORDS.sub(" ", word.strip()).casefold()
 
 
 def holds_numbers(column: pa.ChunkedArray) -> bool:
     """Return whether a text column contains a number, or a text with digits but no letters (``40%``, ``1.250,5``).
 
-    Dates and times do not count.
+    Dates and times are not numbers.
     """
 
     def is_meant(cell: str) -> bool:
@@ -203,7 +203,7 @@ def holds_numbers(column: pa.ChunkedArray) -> bool:
 
 
 def holds_words(column: pa.ChunkedArray) -> bool:
-    """Return whether most values of a text column are words with a known meaning, such as ``pass``."""
+    """Return whether most values of a text column are words that CARE reads as scores, such as ``pass``."""
     names, codes = distinct(column)
     filled = [name.strip() not in _EMPTY for name in names]
     words = [name.strip().lower() in _MEANINGS for name in names]

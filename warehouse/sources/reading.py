@@ -11,7 +11,7 @@ from care_ops.errors import listed as listed
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Column of a table that was not used, with the reason."""
+    """Table column that CARE did not use, with the reason."""
 
     column: str
     why: str
@@ -21,7 +21,7 @@ class LeftOut:
 class Reading:
     """Record of how a table was read.
 
-    ``source`` is the path of the file, or the kind of frame. ``columns`` maps roles to columns, such as ``item`` to
+    ``source`` is the path of the file, or the type of frame. ``columns`` maps roles to columns, such as ``item`` to
     ``id``. ``notes`` lists other decisions as sentences.
     """
 

@@ -55,7 +55,7 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _list_in(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
-    """Read a JSON document that is a list; yield each value with its number, counted from 1."""
+    """Read a JSON document that is a list; yield each value with its position, counted from 1."""
     with open_text(path, encoding) as text:
         try:
             document = parse_json(text.read())
@@ -82,7 +82,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def json_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[tuple[int, Any]]:
-    """Yield the number and the JSON value of each line that is not empty.
+    """Yield the line number and the JSON value of each line that is not empty.
 
     Raises ``InputError`` if a line is not JSON.
     """

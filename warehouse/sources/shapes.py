@@ -25,7 +25,7 @@ def system_columns(names: Sequence[str]) -> list[str]:
 
 
 def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
-    """Return the table with a single column that identifies items, and the name of this column.
+    """Give a table a single column that identifies items; return the table and the name of the column.
 
     ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If several rows have
     the same item (and ``judge``), the item column is joined with the columns of systems, provided that this

@@ -1,4 +1,4 @@
-"""Encoding of name columns, such as ids and judges, as distinct names and each row's index into the names."""
+"""Encoding of columns of names, such as item ids, as distinct names and each row's index into these names."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from warehouse.sources.input_table import InputTable
 
 
 class Identifiers(NamedTuple):
-    """Distinct names of a column in order of first occurrence, and each row's index into the names as (rows,) array."""
+    """Distinct names of a column in order of first occurrence, and each row's index into them, shape (rows,)."""
 
     names: list[str]
     codes: NDArray[np.int32]
@@ -55,7 +55,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def as_texts(values: Identifiers) -> list[str]:
-    """Return the name in each row as a list."""
+    """Return a list with the name in each row."""
     return [values.names[code] for code in values.codes]
 
 
@@ -79,7 +79,7 @@ def refuse_repeated(
     remedy: str,
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` with up to five examples if a code occurs twice; ``described`` describes a row's value."""
+    """Raise ``InputError`` with up to five examples if two rows have one code; ``described(row)`` names an example."""
     rows = np.arange(len(codes)) if rows is None else rows
     repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
     if not repeated:
