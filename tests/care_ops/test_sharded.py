@@ -137,9 +137,8 @@ def test_damaged_bytes_are_refused_with_the_name_of_the_file(tmp_path, rng):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    for handed in (shards, [with_part(shard) for shard in shards]):
-        with pytest.raises(UnreadableError, match=r"scores\.parquet"):
-            moments_of_shards(handed, JUDGES)
+    with pytest.raises(UnreadableError, match=r"scores\.parquet"):
+        moments_of_shards(shards, JUDGES)
 
 
 def test_another_file_at_the_path_of_a_shard_is_not_read(tmp_path, rng):
