@@ -47,7 +47,7 @@ def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
 
 
 def scales_of_asked(workspace: Workspace, testset: str) -> tuple[RescaledJudge, ...]:
-    """Return the judges whose scores must be rescaled to the test set's scale, with both scales."""
+    """Return each judge whose scores must be rescaled, with the judge's scale and the test set's scale."""
     from care_ops.scales import RescaledJudge
 
     panel = workspace.testset(testset).scale
@@ -75,7 +75,7 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Return the keys of a test set's judges; leave out judges with recorded scores or without a valid key."""
+    """Return the keys of a test set's judges; leave out judges that have recorded scores or no valid key."""
     keys: dict[str, str] = {}
     for judge in workspace.judges_of(testset):
         if workspace.judge(judge).engine.recorded_as is not None:

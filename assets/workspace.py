@@ -139,7 +139,7 @@ class Workspace:
 
     @property
     def copy(self) -> StoreCopy | None:
-        """Local copy of the workspace's remote store; None without a store."""
+        """Local copy of the workspace's remote store; None if there is no remote store."""
         if self.store is None:
             return None
         from warehouse.remote.copy import copy_of
@@ -307,7 +307,7 @@ class Workspace:
         return self.memory.labels.get(testset, NO_LABELS)
 
     def unread_labels(self, testset: str) -> str:
-        """Return the reason why a test set's labels cannot be read, or an empty text if they can be read."""
+        """Return the reason why a test set's labels cannot be read; empty if the labels can be read."""
         try:
             self.labels_of(testset)
         except CareError as error:

@@ -40,7 +40,7 @@ class PrintedTable:
     because: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def cells(self) -> Iterator[tuple[str, str, float, float]]:
-        """Yield the row, column, number and standard deviation of each cell that holds a number."""
+        """Yield the row, column, number and standard deviation of each cell with a number in a printed table."""
         for row, numbers in self.printed.items():
             for column, text in zip(self.printed_columns, numbers, strict=True):
                 if text != _NONE:
@@ -96,7 +96,7 @@ def paper_numbers() -> PaperNumbers:
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Look up a measure by name; in a name ``SET/NAME``, ``SET`` may be part of a test set's name."""
+    """Look up a measure by name; in ``SET/NAME``, ``SET`` may also be only a part of a test set's name."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)

@@ -92,7 +92,7 @@ def complete(scores: ScoreMatrix) -> ScoreMatrix:
 
 
 def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict[str, float]:
-    """Return each aggregator's error, or accuracy for binary gold, in a fit without labels."""
+    """Fit the aggregators without labels; return the accuracy of each for binary gold, otherwise the error."""
     aggregates = fit_panel(scores, replace(panel.config, aggregators=_LABEL_FREE)).aggregates
     decided = {n: a for n, a in aggregates.items() if not panel.binary or a.threshold is not None}
     everything = np.ones(len(gold), dtype=bool)
@@ -100,7 +100,7 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 
 
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
-    """Return an algorithm's held-out errors on random splits, or an empty list if no penalties give an estimate.
+    """Return an algorithm's held-out errors on random splits; empty if no penalties give an estimate.
 
     Penalties from the paper's grid are chosen on 15 % of the items, and errors are measured on the others. A judge with
     one score for all items has no correlation and is left out.

@@ -30,9 +30,9 @@ NO_VERSIONS = (
 
 @dataclass(frozen=True)
 class Versions:
-    """Scores of original answers, (n, p), and of changed versions of these answers, by the same judges.
+    """Scores of original answers, and of changed versions of these answers, by the same judges.
 
-    ``changed`` maps a change to the row of each version's original, (m,), and the versions' scores, (m, p).
+    ``changed`` maps each kind of change to the versions' original rows, shape (m,), and scores, shape (m, p).
     """
 
     testset: str
@@ -159,7 +159,7 @@ def _of_openings(versions: Versions) -> ExperimentFindings:
 
 
 def accepted(versions: Versions, change: str) -> dict[str, float]:
-    """Compute the share of responses without an answer that each aggregator with a threshold accepts."""
+    """Compute, for each aggregator with a threshold, the share of accepted responses that contain no answer."""
     n, fitted = len(versions.originals), versions.fitted(change, _ATTACKED)
     decided = {name: a.estimate[n:] > a.threshold for name, a in fitted.items() if a.threshold is not None}
     return {name: float(calls.mean()) for name, calls in decided.items()}

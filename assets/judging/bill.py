@@ -85,7 +85,7 @@ class Account(Ledger):
         self._journal = Journal(workspace, self._run_date, self._id, judge)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
-        """Start a new row of the cost record, for further requests about a test set."""
+        """Start a new row of the cost record for the next requests about a test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
         self._before, self._reserved = self.reserved, 0.0
         self._rows.append(

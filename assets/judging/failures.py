@@ -29,7 +29,7 @@ class IncompleteScores:
     loaded : bool
         Whether the scores in the warehouse belong to the current items and the judge's current specification.
     unscored : int
-        Items without any row under the judge's current specification.
+        Items that have no stored row under the judge's current specification.
     to_ask : int
         Items whose last request failed temporarily; the next run retries the request.
     given_up : int

@@ -80,8 +80,8 @@ class Rate:
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
     """Forecast the judges' requests about test sets, without sending a request.
 
-    Judges without pending or given-up items are left out. If a judge or test set cannot be read, its forecast states
-    the failure.
+    Only judges with pending or given-up items are included. If a judge or test set cannot be read, its forecast
+    states the failure.
     """
     rows: list[Forecast] = []
     known = rates(workspace)

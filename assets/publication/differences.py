@@ -108,7 +108,7 @@ class Moved:
     lost: str = ""
 
     def moves(self) -> list[str]:
-        """Return sentences on how far the estimates moved."""
+        """Describe in sentences how far the estimates moved between the two fits."""
         order = "is not defined" if self.order is None else f"is {self.order:.3f}"
         return [
             f"the rank correlation of the two estimates {order}",

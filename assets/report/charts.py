@@ -111,7 +111,7 @@ def heat_map(
 
 
 def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) -> Markup:
-    """Render a list of names with values and intervals in the given order; ``meaning`` describes the values."""
+    """Render a list of names with values and intervals in the order of ``rows``; ``meaning`` describes the values."""
     low, high = ends or domain(rows)
     soft = Markup(' <span class="soft {}">{}</span>').format
     drawn: list[Markup] = []

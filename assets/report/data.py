@@ -154,7 +154,7 @@ class ReportData:
 
     @cached_property
     def gates(self) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-        """Advice on gating a release with the panel and with each judge, and the inputs that are still needed."""
+        """Advice on using the panel or a single judge as a release gate, and the inputs that are still missing."""
         estimate = self.aggregates[self.lead].estimate if self.lead else np.full(len(self.gold), np.nan)
         return gate_advice(self.scores, estimate, self.gold, self.cut)
 
@@ -212,7 +212,7 @@ class ReportData:
         return sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
 
     def weight_cell(self, name: str, judge: str) -> WeightCell:
-        """Return a judge's weight in the aggregate ``name``, or an empty cell if the judge has no weight there."""
+        """Return a judge's weight in the aggregate ``name``; the cell is empty if the judge has no weight there."""
         j = self.scores.judges.index(judge) if judge in self.scores.judges else None
         weights = self.aggregates[name].weights if name in self.aggregates else None
         if j is None or weights is None:

@@ -34,7 +34,7 @@ def system_list(data: ReportData) -> tuple[str, Markup] | None:
 
 
 def correlation_map(data: ReportData) -> Figure | None:
-    """Return a heat map of the correlations of the judges' scores, or None if they are undefined."""
+    """Return a heat map of the correlations of the judges' scores; None if the correlations are undefined."""
     if data.correlation is None:
         return None
     return heat_map(

@@ -40,7 +40,7 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
 def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
     """Write the verdict on every test set to its page, to the index and to the database.
 
-    ``known`` are the states of the test sets, if the caller has already read them.
+    ``known`` contains the states of the test sets if the caller has already read them.
     """
     from assets.report.page import write_index
     from assets.report.verdict_facts import store_blocked_facts

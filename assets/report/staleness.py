@@ -100,7 +100,7 @@ class State:
 
 
 def states(workspace: Workspace) -> dict[str, State]:
-    """Read the state of each test set; without a usable database, only ``items`` and ``gold`` can be stale."""
+    """Read the state of each test set; if the database is unusable, only ``items`` and ``gold`` can be stale."""
     names = sorted(workspace.testsets)
     if not workspace.warehouse.usable():
         return {testset: State(tuple(_stale_items(workspace, testset, None))) for testset in names}
@@ -189,7 +189,7 @@ def _stale_judge(
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield the partitions of ``scores`` without any score; loading such a partition again reports the reason."""
+    """Yield the partitions of ``scores`` that contain no score; loading these partitions again reports the reason."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()

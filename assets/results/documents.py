@@ -112,7 +112,7 @@ class SystemsDocument:
 
     @property
     def as_seen(self) -> str:
-        """Warning about the bias of differences without labels; empty if labels correct the differences."""
+        """Warning that the systems' differences may be biased; empty if labels correct the differences."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
         caution = "Labels do not correct these differences, so they include the judges' shared biases for a system."

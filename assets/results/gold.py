@@ -1,4 +1,4 @@
-"""Gold labels for evaluation, without labels that a fit has used."""
+"""Held-out gold for evaluation: gold labels that no fit has used."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

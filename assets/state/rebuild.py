@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether parts exist without a usable database; raise ``WarehouseError`` for a later release's database."""
+    """Return whether parts but no usable database exist; raise ``WarehouseError`` for a later release's database."""
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 

@@ -135,7 +135,7 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
-    """Delete a folder's scores from the database, so that CARE requests the missing scores again."""
+    """Delete a judge's scores of a test set from the database; CARE then requests missing scores again."""
     judge, testset = _owner_of(folder, "judge"), _owner_of(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:

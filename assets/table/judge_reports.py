@@ -97,7 +97,7 @@ def judge_reports(
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
     """Return why a cut fits neither the panel nor some judges, with remedies; empty if all judges share a scale.
 
-    CARE assumes that the cut suits the judge with the narrowest range that contains it, and judges of similar range.
+    The cut is taken to be on the narrowest judge scale that contains it, and on scales of about the same width.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):
