@@ -44,10 +44,10 @@ _TIMES_AS_MANY = 2.0
 
 @dataclass(frozen=True)
 class _Alignment:
-    """Agreement of a judge with the other judges, as given and under the best circular shift or reversal of rows.
+    """Agreement of a judge with the other judges: in file order, and after the best circular shift or reversal of rows.
 
-    ``best`` is minus infinity if chance explains it. ``certain`` states whether the evidence is enough to exclude the
-    judge, and ``how`` describes the transform of the rows.
+    ``best`` is minus infinity if chance explains the gain. ``certain`` states whether the evidence is enough to exclude
+    the judge, and ``how`` describes the transform of the rows.
     """
 
     agreement: float
@@ -57,7 +57,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether a reversed scale explains the scores about as well as misaligned rows, or better."""
+        """Whether a reversed scale explains the scores at least about as well as misaligned rows do."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
@@ -138,8 +138,8 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
     """Return whether an absent score means that the judge was not asked.
 
-    The rule may declare the meaning. Otherwise, the result is true on a crowd-sourced panel. The result is also true if
-    most judges lack more than a tenth of the scores and no score lies ``outside`` a scale.
+    If the rule does not declare the meaning, the result is true on a crowd-sourced panel. It is also true if most
+    judges lack more than a tenth of the scores, provided that ``outside``, the number of scores outside a scale, is 0.
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"
@@ -209,7 +209,7 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
 
 
 def concentration(column: Array) -> tuple[float, float]:
-    """Return the share of the most frequent score and the entropy of the scores in bits; (1, 0) without scores."""
+    """Return the share of the most frequent score and the entropy of the scores in bits; (1, 0) for no scores."""
     present = column[~np.isnan(column)]
     if not len(present):
         return 1.0, 0.0

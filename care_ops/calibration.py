@@ -1,4 +1,4 @@
-"""Maps from quality estimates without a unit to a scale of scores, each under a declared assumption."""
+"""Maps from unitless quality estimates to a scale of scores, each under a declared assumption."""
 
 import numpy as np
 import scipy
@@ -63,7 +63,7 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
 def to_labels(
     estimate: Array, labels: Array, weights: Array | None = None, *, declared: bool = False
 ) -> tuple[float, float] | None:
-    """Estimate the offset and the unit that map estimates to the scale of the labels; None without labels.
+    """Estimate the offset and slope (unit) that map estimates to the labels' scale; None if there are no labels.
 
     In ``offset + unit * estimate``, the unit is a posterior mean under a uniform prior on [0, 1] for the correlation of
     estimates and labels. With too few labels or equal labels, the unit is 1, and the shift is shrunk by m / (m + 3).

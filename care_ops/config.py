@@ -1,6 +1,6 @@
 """Settings of a fit: admission rule, penalties and aggregators.
 
-The module holds plain data and does not import numpy, so that reading a configuration is fast.
+The module does not import numpy, because reading a configuration must be fast.
 """
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ class FitConfig:
     calibration : Calibration
     structure : StructureConfig
     placement : {"panel", "weights"}
-        Estimate of ``care_svd``: E[Q | J] at the location and spread of the panel's mean, or the paper's w'J: the
-        raw scores weighted by the quality direction, with weights of sum one. See docs/method.md.
+        Estimate of ``care_svd``: E[Q | J] at the location and spread of the panel's mean, or the paper's w'J: the raw
+        scores weighted by the quality direction, with weights that sum to one. See docs/method.md.
     resamples : int
         Number of bootstrap resamples for intervals of weights: at least 20, or 0 for no intervals.
     seed : int

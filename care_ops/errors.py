@@ -35,7 +35,7 @@ class InputError(CareError):
 
 
 class FitError(CareError):
-    """Error for valid scores that do not allow a trustworthy fit."""
+    """Error for valid scores from which a method cannot compute a reliable estimate."""
 
 
 class JudgeError(CareError):

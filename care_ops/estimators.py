@@ -68,8 +68,8 @@ class CareEstimator:
     threshold_ : float or None
         ``estimate > threshold_`` decides Q = 1.
     fidelity_ : float
-        Share of the estimates' held-out variance that a function of one item's scores explains. ``predict`` raises
-        ``FitError`` if it is low.
+        Held-out R^2 of the function of one item's scores that ``predict`` uses to approximate the estimates. If it is
+        low, ``predict`` raises ``FitError``.
     n_features_in_ : int
         Number of judges.
 

@@ -78,7 +78,7 @@ def fit_panel(
     labels : FitLabels
         Labels that the fit may use.
     solve : {"exactly", "roughly", "not"}
-        Precision of the structure: until the certificate holds, rough (enough for a resample), or no structure.
+        Precision of the structure: until the certificate holds; roughly, for a resample; or no structure at all.
     weights_only : bool
         Whether the caller reads only weights and loadings (``Problem.weights_only``).
 

@@ -37,7 +37,7 @@ class Frozen:
         Scores of each judge and the corresponding normal scores in the fit; values between knots are interpolated.
     coefficients : (2 p,) array
     fidelity : float
-        Share of the aggregate's held-out variance that the function explains (five folds).
+        Held-out R^2 of the function (five folds).
     """
 
     judges: tuple[str, ...]
@@ -68,7 +68,7 @@ class Frozen:
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
 
     def features(self, values: Array) -> Array:
-        """Stack standardised and normal scores, shape (n, 2 p), with 0 for missing scores."""
+        """Stack standardised and normal scores, with 0 for missing scores; shape (n, 2 p)."""
         curves = zip(values.T, self.knots, self.heights, strict=True)
         normal = [np.interp(column, knots, heights) for column, knots, heights in curves]
         return np.nan_to_num(np.column_stack([(values - self.mean) / self.sd, *normal]))
@@ -118,7 +118,7 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
 def _least_squares(
     features_of: Callable[[Array], Array], values: Array, scored: NDArray[np.intp], target: Array
 ) -> tuple[Array, Array]:
-    """Return least-squares coefficients with intercepts (2 p + 1, k) and explained shares of held-out variance (k,)."""
+    """Return least-squares coefficients with intercepts, shape (2 p + 1, k), and held-out R^2 values, shape (k,)."""
     width = 2 * values.shape[1] + 1
     triangles = [np.zeros((0, width + target.shape[1])) for _ in range(_FOLDS)]
     for rows in blocks(len(scored)):

@@ -109,7 +109,7 @@ class Labels:
 
     @property
     def binary(self) -> bool:
-        """Whether every label is 0 or 1."""
+        """Whether all labels are 0 or 1."""
         return all(label.value in (0.0, 1.0) for label in self.given)
 
     def as_shares(self, bounds: tuple[float, float]) -> Labels:
@@ -155,7 +155,7 @@ class Labels:
 
     @cached_property
     def sample(self) -> Mapping[str, float]:
-        """Probability of each item that was drawn at random or with a known probability; 1 if all are equal."""
+        """Sampling probability of each item in the probability sample; 1 if all probabilities are equal."""
         return {
             item: 1.0 if labels[0].probability is None else labels[0].probability
             for item, labels in self.by_item.items()
@@ -216,7 +216,7 @@ class Labels:
 
 
 def _time(label: Label) -> float | None:
-    """Return the time of a label in seconds; a time without a zone is read as UTC."""
+    """Convert the time of a label to seconds; a time without a time zone is read as UTC."""
     try:
         when = datetime.fromisoformat(label.labelled_at or "")
     except ValueError:

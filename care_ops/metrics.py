@@ -1,4 +1,4 @@
-"""Metrics that compare an aggregate with gold labels, separately for order and scale."""
+"""Metrics that compare an aggregate with gold labels: some for the ranking, others for the scale."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def evaluate(
     threshold : float, optional
         ``estimate > threshold`` decides Q = 1.
     scale : (low, high), optional
-        The score scale, for the uniform fill.
+        Scale of the scores; needed only for ``mae_filled``.
     sd, p_quality : (n,) arrays, optional
         Standard deviation and P(Q = 1) of the estimates. By default, uncertainty is the closeness to the threshold.
 

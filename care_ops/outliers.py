@@ -73,9 +73,9 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     """Set outliers to missing, and return the scores and the outliers of each judge.
 
     An outlier lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent) it exceeds
-    five times the end of the scale or, among whole grades, is a negative code for a missing answer. On other scales, an
-    outlier lies more than fifty times the width of the middle nine tenths away. Frequent values are not outliers. A 100
-    of a judge that otherwise gives 0 is no outlier if other judges use the scale from 0 to 100.
+    five times the end of the scale or, among whole grades, is a negative code for a missing answer. On other scales,
+    the distance of an outlier from the middle nine tenths is more than fifty times their width. Frequent values are not
+    outliers. A 100 of a judge that otherwise gives 0 is no outlier if other judges use the scale from 0 to 100.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the end of the smallest usual scale that contains a judge's scores except outliers, or None."""
+    """Return the upper end of the smallest usual scale of a judge's scores without outliers; None if there is none."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond

@@ -56,7 +56,7 @@ class JudgeCheck:
     missing_rate : float
         Share of the scores that are missing or out of range.
     mode_share : float
-        Share of the most frequent score among the scores present.
+        Share of the most frequent score among the observed scores.
     entropy : float
         Entropy of the scores in bits.
     agreement : float or None

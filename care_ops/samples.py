@@ -13,7 +13,7 @@ correlations have two decimals, so this error is less than half a unit of the la
 
 
 def is_sampled(items: int) -> bool:
-    """Return whether descriptions of this number of items use a sample."""
+    """Return whether descriptions of a panel with this number of items use a sample of the items."""
     return items > MOST_ITEMS
 
 
@@ -28,5 +28,5 @@ def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def spread_rows(items: int, most: int) -> NDArray[np.intp]:
-    """Return the indices of at most ``most`` evenly spaced rows, in rising order; empty without items."""
+    """Return the indices of at most ``most`` evenly spaced rows, in rising order; empty if there are no items."""
     return np.unique(np.linspace(0, items - 1, most).astype(np.intp)) if items else np.arange(0)

@@ -69,8 +69,8 @@ def to_common_scale(
     scale : (low, high), optional
         Scale of the panel; by default it is inferred from the ranges of most judges.
     declared : mapping judge -> (low, high), optional
-        Scales of single judges. The scale of any other judge is inferred from its range, if this range clearly differs
-        in kind from the panel's scale (for example, per cent among grades).
+        Scales of single judges. The scale of any other judge is inferred from its range if the range clearly belongs to
+        another scale than the panel's (for example, per cent among grades).
 
     Raises
     ------
@@ -102,7 +102,7 @@ def to_common_scale(
 
 
 def rescale(scores: ScoreMatrix, rescaled: Sequence[RescaledJudge]) -> ScoreMatrix:
-    """Rescale the judges in ``rescaled`` to the panel's scale; return ``scores`` itself without such judges."""
+    """Rescale the judges in ``rescaled`` to the panel's scale; return ``scores`` itself if no judge changes."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
     present = [conversion for conversion in rescaled if conversion.judge in place]
     if not present:
@@ -169,10 +169,10 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """Infer a judge's own scale from its range, if it clearly differs in kind from the panel's; else None.
+    """Infer a judge's own scale from its range; None unless it clearly ends elsewhere than the panel's scale.
 
-    A smaller scale needs ``MIN_SCORES_TO_DESCRIBE`` scores. If most scores lie on the declared scale, as for a severe
-    judge, some scores must not be whole numbers.
+    A scale smaller than the panel's needs ``MIN_SCORES_TO_DESCRIBE`` scores. Whole numbers mostly on the declared scale
+    do not suffice, because a severe judge also gives such scores.
     """
     size = _kind(column)
     of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)

@@ -83,7 +83,7 @@ class ScoreMatrix:
         return self._taken(self.values[np.ix_(rows, columns)], rows, columns)
 
     def _taken(self, values: Array, rows: Sequence[int], columns: Sequence[int]) -> ScoreMatrix:
-        """Select rows and columns, each at most once, without repeating the checks."""
+        """Select rows and columns, each at most once, without validating the scores again."""
         taken = object.__new__(ScoreMatrix)
         object.__setattr__(taken, "values", np.ascontiguousarray(values))
         object.__setattr__(taken, "item_ids", tuple([self.item_ids[i] for i in rows]))
@@ -93,7 +93,7 @@ class ScoreMatrix:
         return taken
 
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
-        """Return the scores of these judges in this order; raise ``InputError`` if a judge is not in the matrix."""
+        """Select judges by name, in the order of ``judges``; raise ``InputError`` if a judge is not in the matrix."""
         index = {judge: j for j, judge in enumerate(self.judges)}
         unknown = [judge for judge in judges if judge not in index]
         if unknown:
@@ -187,14 +187,14 @@ def ranks(values: NDArray[Any], then: Callable[[Array], Array] = lambda ranks: r
 
 
 def mean_of_present(values: Array, axis: int = 0) -> Array:
-    """Return the mean along an axis over the entries that are not NaN; NaN without such entries."""
+    """Return the mean along an axis over the entries that are not NaN; NaN if there are none."""
     present = ~np.isnan(values)
     count = present.sum(axis=axis)
     return np.where(count > 0, np.where(present, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
 
 
 def rows_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """Return the positions of each name, in the order of first occurrence."""
+    """Return the row positions of each name, with names in order of first occurrence."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)

@@ -81,7 +81,7 @@ class Selection:
 
 
 def validation_items(units: Sequence[str], share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw split units that contain a given share of the items, and return a mask (n,) of the drawn items.
+    """Draw split units until they contain ``share`` of the items, and return a mask (n,) of the drawn items.
 
     Raises ``InputError`` if the share lies outside (0, 1), or all split units would be drawn.
     """
@@ -96,10 +96,10 @@ def validation_items(units: Sequence[str], share: float, rng: np.random.Generato
 
 
 def forward(names: Sequence[str], error: Callable[[list[str]], float], patience: int) -> tuple[list[str], list[float]]:
-    """Add names by greedy forward selection; return their order, and the error at the start and after each step.
+    """Add judges by greedy forward selection; return their order, and the error at the start and after each step.
 
-    Each step adds the name with the lowest error, even without an improvement. The search ends after ``patience`` steps
-    without improvement, or if no name is left. Ties go to the first name.
+    Each step adds the judge that gives the lowest error, even if the error rises. The search ends after ``patience``
+    steps without improvement, or if no judge is left. Ties go to the first judge.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class LabelFree:
     factor : (n,) array
         The common factor of the judges in ``average``.
     latent : (n,) array
-        The estimate, between ``average`` and ``factor``.
+        The estimate: a weighted mean of ``average`` and ``factor``.
     share : float
         Share of ``factor`` in ``latent``.
     scored : (n,) array of bool
@@ -70,7 +70,7 @@ class LabelFree:
     alternatives : mapping name -> (n,) array
         Plausible other estimates: the common factor, and the mean of the families.
     sides : two (n,) arrays or None
-        The mean scores of two groups of judges, divided by a second factor.
+        The mean scores of the two groups of judges that a second factor separates.
     without : (n,) array or None
         The average after regression on the feature that the estimate follows most.
     kept : (n,) array or None
@@ -108,7 +108,7 @@ class LabelFree:
 
     @property
     def followed_feature(self) -> str | None:
-        """Name of the nearest feature if its correlation with the estimate reaches ``FOLLOWS_FEATURE``; else None."""
+        """Name of ``nearest_feature``; None if its correlation with the estimate is below ``FOLLOWS_FEATURE``."""
         name = self.nearest_feature
         return name if name is not None and abs(self.follows[name]) >= FOLLOWS_FEATURE else None
 
@@ -149,7 +149,7 @@ def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern,
 
 
 def in_two_groups(model: OneFactor, judges: int) -> bool:
-    """Return whether a second factor divides the judges into two groups."""
+    """Return whether a second factor separates the judges into two groups."""
     return model.second > MAX_SECOND_FACTOR and judges >= MIN_DISTINCT_JUDGES
 
 
@@ -168,7 +168,7 @@ def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tu
 
 
 def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Array]:
-    """Return plausible alternative estimates by name, shape (n,) each: the common factor and the mean of families."""
+    """Return plausible alternative estimates by name, the common factor and the mean of families; shape (n,) each."""
     scored = found.scored
     out = {"one common factor": found.factor}
     families = problem.scores.families
@@ -180,7 +180,7 @@ def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Arra
 
 
 def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
-    """Average the scores of two groups of judges, divided by a second factor; None without such groups."""
+    """Average the scores of each of the two groups of judges that a second factor separates; None if there is none."""
     first = model.first_group
     if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
         return None
@@ -188,7 +188,7 @@ def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> t
 
 
 def unit_score(score: Array, scored: NDArray[np.bool_]) -> Array:
-    """Standardise a score (n,) over the scored items, and set it to 0 for the other items."""
+    """Standardise scores over the scored items, and set them to 0 for the other items; shape (n,)."""
     centred = np.where(scored, score - score[scored].mean(), 0.0)
     spread = float(centred[scored].std())
     return centred / spread if spread > _ROUNDING else np.zeros(len(score))

@@ -19,7 +19,7 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 
 
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
-    """Fit an annotator model to votes (whether a score lies above the cut) or, without a cut, to grades.
+    """Fit an annotator model to votes (whether a score lies above the cut) or, if there is no cut, to grades.
 
     With a cut, the estimate is expit(log odds / p), the judges' mean evidence, with the threshold .5. This estimate
     ranks items like the posterior, but does not saturate at 0 and 1. It is not a probability, because judges that share
@@ -57,7 +57,7 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(An
 
 
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
-    """Convert scores to votes (n, p) from 0 to k - 1, with -1 for missing, and return the value (k,) of each vote.
+    """Convert scores to votes 0 to k - 1, with -1 for missing; return the votes (n, p) and the votes' values (k,).
 
     With a cut, a vote is 1 if the score lies above the cut, else 0. Without a cut, each different score is a vote; more
     than ten different scores are grouped into ten bins of equal width.

@@ -40,7 +40,7 @@ class Problem:
     moments : Moments
         Moments of the same scores.
     structure : Structure, optional
-        Sparse + low-rank structure of the shrunk correlation; None if the panel allows none.
+        Sparse + low-rank structure of the shrunk correlation; None if it cannot be estimated.
     rng : numpy.random.Generator
         Generator that is seeded from the content of the scores.
     weights_only : bool
@@ -83,7 +83,7 @@ class Problem:
 
     @cached_property
     def standardised(self) -> Array:
-        """Standardised scores (n, p), with NaN for missing scores; see ``sparsity.comparable`` for sparse panels."""
+        """Standardised scores, NaN if missing, shape (n, p); see ``sparsity.comparable`` for sparse panels."""
         return comparable(self.scores.values) if self.sparse else self.moments.standardise(self.scores.values)
 
     @cached_property

@@ -70,7 +70,7 @@ def care(problem: Problem) -> Aggregate:
     if curve is not None and spread > 0:
         p_quality = np.interp(latent / spread, *curve)
         threshold = offset + unit * spread * float(np.interp(0.5, curve[1], curve[0]))
-        details["threshold"] = "where the labels make P(Q = 1) one half"
+        details["threshold"] = "the estimate at which the labels give P(Q = 1) = 0.5"
     weights = _regressed(problem, found, latent) if fitted is not None else found.weights
     return Aggregate(
         "care",
@@ -133,7 +133,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
 
 
 def oblique_factors(problem: Problem, found: LabelFree) -> Array:
-    """Compute the scores (n, k) of oblique common factors, each signed to correlate positively with the estimate."""
+    """Compute scores of oblique common factors, each signed to correlate positively with the estimate; shape (n, k)."""
     if problem.sparse:
         return found.factor[:, None]
     normal = factor_analysis.normal_scores(problem.standardised)
@@ -190,7 +190,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """Return the feature that correlates most with the difference between the rivals; None if below ``FOLLOWS``."""
+    """Return the feature most correlated with the difference of the rival estimates; None if below ``FOLLOWS``."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)

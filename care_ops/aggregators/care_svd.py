@@ -123,7 +123,7 @@ def care_svd(problem: Problem) -> Aggregate:
         filled, _ = condition(problem.standardised, correlation)
         estimate = weighted(problem.moments.mean() + problem.scale * filled, weights)
         estimate = np.where(np.isnan(latent), np.nan, estimate)
-        placement, sd = "raw scores by weights of sum one", None
+        placement, sd = "weighted mean of raw scores, with weights that sum to one", None
     quality_first = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
     details = {
         "rule": factors.rule,
@@ -150,8 +150,8 @@ def care_svd(problem: Problem) -> Aggregate:
 def weighted(scores: Array, weights: Array) -> Array:
     """Compute the paper's aggregate w'J, shape (n,), with weights that sum to one, as in the released code.
 
-    Weights come from correlations and multiply raw scores. Judges with a wide scale therefore count for more, and
-    negative weights move the location.
+    Weights come from correlations and multiply raw scores. Judges with a wide scale therefore have more influence, and
+    negative weights shift the location of the result.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class States:
     fitted : Mixture
         Mixture of the standardised scores.
     log_joint : (n, k) array
-        log pi_r + log p(J_i | r) over the scores present.
+        log pi_r + log p(J_i | r) over the observed scores.
     quality : (k,) array
         Q of each state: the mean label if labels have more than two values, otherwise 0 or 1.
     score : (k,) array
@@ -69,7 +69,7 @@ class States:
 
     @property
     def posterior(self) -> Array:
-        """P(Q, C | J), shape (n, k); an item without scores has the weights of the states."""
+        """P(Q, C | J), shape (n, k); an item without scores gets the prior weights of the states."""
         return softmax(self.log_joint)[0]
 
     @property
@@ -90,7 +90,7 @@ class States:
 
 
 def where_scored(problem: Problem, latent: Array) -> Array:
-    """Return the latent quality (n,), with NaN for items without a score."""
+    """Return the latent quality of each item, shape (n,); NaN for an item without a score."""
     return np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
 
 
@@ -206,24 +206,24 @@ def _two_agree(fits: list[Mixture]) -> bool:
 
 
 def direction_of(problem: Problem) -> Array:
-    """Compute the leading direction (p,) of L: the direction of quality (step E)."""
+    """Compute the leading direction of L, which is the direction of quality (step E); shape (p,)."""
     return extract(problem.require_structure().low_rank, problem.correlation).weights
 
 
 def label_free_map(score: Array) -> Array:
-    """Estimate Q of each state, shape (k,), without labels: 1 for the half of the states with the higher s_r."""
+    """Estimate Q of each state without labels, shape (k,): 1 for the half of the states with the higher scores s_r."""
     quality = np.zeros(len(score))
     quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
     return quality
 
 
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
-    """Estimate the quality Q of each latent state, shape (k,), from labelled items (step F).
+    """Estimate the quality Q of each latent state from labelled items (step F), shape (k,).
 
-    The result is the label-free map, unless labels contradict it significantly. Two label values contradict it if
-    ``evidence_for`` is negative and another map to {0, 1} makes labels 1 / ``_BY_CHANCE`` times as likely. Q is then
-    the most likely map, with the label-free map as one more label of each state. With more label values, Q is the mean
-    label of a state if these means differ (F test), shrunk to the mean of all labels with the weight of one item.
+    The result is the label-free map, unless labels contradict it significantly. Labels of two values contradict it if
+    ``evidence_for`` is negative and another map to {0, 1} makes the labels 1 / ``_BY_CHANCE`` times as likely. Q is
+    then the most likely map, with the label-free map as one more label of each state. With more label values, Q is the
+    mean label of a state if these means differ (F test), shrunk to the mean of all labels with the weight of one item.
     """
     n, k = posterior.shape
     if len(np.unique(labels)) > 2:
@@ -292,7 +292,7 @@ def upper_label(labels: Array) -> Array:
 
 
 def _check_different_rows(values: Array) -> None:
-    """Raise ``FitError`` if there are fewer distinct rows than states, because a state would then be a single row."""
+    """Raise ``FitError`` if there are fewer distinct rows than states; a state would be a single row."""
     for rows in (values[:_FIRST_ROWS], values):
         if (different := len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))) >= STATES:
             return

@@ -45,17 +45,17 @@ from care_ops.scores import Array, varies
 class Rules:
     """Limits on how far the label-free estimate departs from the plain average.
 
-    The values were chosen on recorded panels. ``make bench-real`` also repeats the choice without each data set.
+    The values were chosen on recorded panels. ``make bench-real`` repeats this choice with leave-one-out.
 
     Attributes
     ----------
     weak : float
-        A judge is weak if its mean correlation with the others is clearly below ``weak`` times the median judge's.
+        A judge is weak if its mean correlation with the others is clearly below ``weak`` times the panel's median.
     factor_share : float
         Share of the common factor in the estimate. The mean of two good estimates is better than either (Clemen,
         International Journal of Forecasting 1989).
     most_misfit : float
-        Maximum misfit of one common factor; with a larger misfit, the factor has no share.
+        Maximum misfit of one common factor; if the misfit is larger, the estimate does not use the factor.
     least_gain : float
         Minimum gain in the correlation with the common factor, according to the factor model. Weights with a smaller
         gain mostly add the judges' shared errors.
@@ -162,7 +162,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
 
 
 def additive_mean(values: Array) -> Array:
-    """Average each item's scores, shape (n,), corrected for the severity of judges with missing scores.
+    """Average each item's scores, corrected for the severity of judges with missing scores; shape (n,).
 
     The model score = item + judge is fitted by least squares (the unbalanced two-way layout; Yates, 1934), so an item
     does not gain if a severe judge did not score it. Without missing scores the result is the plain mean. An item
@@ -184,7 +184,7 @@ def effective_judges(validity: Array, correlation: Array, weights: Array) -> flo
 
     Validity is the correlation with quality. The formula of Spearman and Brown (1910) relates the validity of a single
     judge to the validity of a mean. Here, the squared validity of a single judge is the panel's mean, weighted by
-    squared validity. Judges without validity therefore lower the validity of the estimate, but not this standard.
+    squared validity. Judges of zero validity lower the validity of the estimate, but not that of the single judge.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to a sum of one, and cap each at ``most`` equal shares, or at one share where ``equal`` is true."""
+    """Scale weights to a sum of one; cap each at ``most`` times an equal weight, or at an equal weight if ``equal``."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

@@ -14,7 +14,7 @@ from care_ops.scores import Array, rows_of
 
 
 def common_factor(problem: Problem) -> Aggregate:
-    """Estimate the common factor of the normal scores, E[f | scores present] (aggregator ``factor_analysis``).
+    """Estimate the common factor of the normal scores, E[f | observed scores] (aggregator ``factor_analysis``).
 
     The factor rises with the mean of the standardised scores. Raises ``FitError`` if there are fewer than three judges
     or ten items, or if a judge does not vary on a panel that is not sparse.

@@ -75,7 +75,7 @@ def _agreement(scores: Array, labels: Array) -> float:
 
 
 def modal_grade(values: Array) -> Array:
-    """Return the most frequent value of each row, shape (n,): the smallest in a tie, NaN for a row without values."""
+    """Return the most frequent value of each row: the smallest in a tie, NaN for a row without values; shape (n,)."""
     ordered = np.sort(values, axis=1)  # NaN go last
     n, p = ordered.shape
     run, best_run = np.ones(n), np.ones(n)

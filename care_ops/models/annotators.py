@@ -72,7 +72,7 @@ def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd
 
 
 def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
-    """Fit MACE by variational Bayes: a judge knows the class or answers by habit (Hovy et al., NAACL 2013).
+    """Fit MACE by variational Bayes: a judge knows the class or guesses by its own habit (Hovy et al., NAACL 2013).
 
     Ten random starts run for fifty iterations each, and the most likely result is returned. With many items
     (``samples``), the starts use a sample, and fifty iterations on all items continue from the most likely result.
@@ -133,7 +133,7 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
         return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:
-        """Return log P(class, answers) up to a constant over classes, (rows, k), from the given ability."""
+        """Return log P(class, answers) at these abilities, up to a constant over the classes; shape (rows, k)."""
         return ease[:, None] * support.T + others * votes.sum(axis=2).T
 
     def climb(x: Array) -> tuple[float, Array]:
@@ -172,8 +172,8 @@ def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
 def label_model(answers: Answers) -> Crowd:
     """Estimate P(answer | class) from joint frequencies of answers (Ratner et al., AAAI 2019).
 
-    The estimate mu fits mu P mu' to the joint answer frequencies of each two judges, and mu P to the answer frequencies
-    of each judge, by least squares. Missing answers are ignored, and all classes have equal probabilities P.
+    The estimate mu fits mu P mu' to the joint answer frequencies of each pair of judges, and mu P to the answer
+    frequencies of each judge, by least squares. Missing answers are ignored; all classes have equal probability.
     Each judge starts with 70 % correct answers; a normal prior at this start matters with many classes and few items.
     """
     together = answers.together() / answers.items

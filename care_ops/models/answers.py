@@ -41,7 +41,7 @@ class Answers:
         self._given = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
 
     def joint(self, by_column: Array) -> Array:
-        """Sum ``by_column`` (columns, k) over each item's answers, shape (n, k)."""
+        """Sum the rows of ``by_column`` (columns, k) that belong to each item's answers; shape (n, k)."""
         return self._given @ by_column
 
     def counts(self, weights: Array) -> Array:
@@ -59,18 +59,18 @@ class Answers:
         return some
 
     def by_judge(self, by_column: Array) -> Array:
-        """Sum the columns (columns, ...) of each judge, shape (p, ...)."""
+        """Sum an array (columns, ...) over the columns of each judge; shape (p, ...)."""
         return by_column.reshape(self.judges, self.classes, *by_column.shape[1:]).sum(axis=1)
 
     def own_class(self) -> Array:
-        """Return indicators that the grade of a column equals a class, shape (columns, classes)."""
+        """Return 1 where the grade of a column equals the class, else 0; shape (columns, classes)."""
         return np.tile(np.eye(self.classes), (self.judges, 1))
 
 
 def softmax(joint: Array) -> tuple[Array, Array]:
-    """Compute the softmax of each row, shape (n, k), and the log of each row's sum of exp(joint), shape (n,).
+    """Compute the softmax, shape (n, k), and the log-sum-exp, shape (n,), of each row of ``joint``.
 
-    Columns are copied to rows, because numpy computes maxima and sums over rows three times as fast.
+    The array is transposed first, because numpy reduces over rows three times as fast.
     """
     columns = np.ascontiguousarray(joint.T)
     top = columns.max(axis=0)

@@ -94,7 +94,7 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
 
 
 def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
-    """Compute the factor (1 + p1, k) of the first view, up to column scales, by Jennrich's algorithm."""
+    """Compute the factor of the first view, up to column scales, by Jennrich's algorithm; shape (1 + p1, k)."""
     left, singular, right = np.linalg.svd(tensor[:, :, 0])
     root = 1.0 / np.sqrt(singular[:k])
     core = np.einsum("abc,ai,bj->ijc", tensor, left[:, :k] * root, right[:k].T * root, optimize=True)
@@ -116,7 +116,7 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
 def by_tensorly(
     tensor: Array, k: int, rng: np.random.Generator, attempts: int, starts: Sequence[list[Array]] = ()
 ) -> list[list[Array]]:
-    """Decompose a tensor with tensorly; return the three factors with k columns for each start, the closest fit first.
+    """Decompose a tensor with tensorly; return the three factors with k columns for each start, the best fit first.
 
     Starts are random unless ``starts`` are given. Raises ``FitError`` if tensorly is not installed, or if a
     least-squares problem is singular.
@@ -135,7 +135,7 @@ def by_tensorly(
         try:
             weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init=start, random_state=seed)
         except np.linalg.LinAlgError as error:
-            raise FitError(f"tensor: alternating least squares are singular ({error}); use `care`") from error
+            raise FitError(f"tensor: a least-squares problem is singular ({error}); use `care`") from error
         scaled = [np.asarray(factors[0] * weights), np.asarray(factors[1]), np.asarray(factors[2])]
         fits.append((float(np.linalg.norm(rebuilt(scaled) - tensor)), scaled))
     return [factors for _, factors in sorted(fits, key=lambda fit: fit[0])]
@@ -147,9 +147,9 @@ def mixture_by_least_squares(
     """Fit weights and means of a mixture to the third moment by least squares (paper, Algorithm 2, C, D and G).
 
     Each factor gives the means of one view, and the product of the three constant coordinates is a component's weight.
-    Returns the closest attempt with only positive weights, because others are not mixtures. Views are first whitened by
-    the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other, components
-    are nearly parallel, and without whitening alternating least squares would need thousands of steps.
+    Returns the best attempt with only positive weights, because other attempts are not mixtures. Views are first
+    whitened by the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other,
+    components are nearly parallel, and without whitening alternating least squares would need thousands of steps.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def mixture_by_least_squares(
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
-    """Compute maps (1 + p_l, min(k, 1 + p_l)) from whitened coordinates to each augmented view, by pair moments."""
+    """Compute maps from whitened coordinates to each augmented view by pair moments, (1 + p_l, min(k, 1 + p_l))."""
     first, singular, second = np.linalg.svd(tensor[:, :, 0])
     third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
     back = [(first, singular), (second.T, singular), (third, third_singular)]
@@ -208,7 +208,7 @@ def rebuilt(factors: Sequence[Array]) -> Array:
 
 
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
-    """Estimate the means (k, p) from two pair moments by SVD and a Procrustes rotation, as a baseline.
+    """Estimate component means from two pair moments by SVD and a Procrustes rotation, as a baseline; shape (k, p).
 
     This is the paper's "SVD Baseline in Synthetic Experiment". Two-way moments determine the means only up to an
     orthogonal matrix, and only the third moment determines this matrix.

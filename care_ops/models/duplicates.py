@@ -1,10 +1,10 @@
 """Detection of duplicate judges, such as two runs of one model or two copies of one column.
 
-Good judges agree, too. Under one common factor, the correlation of two judges follows from their correlations with the
-*other* judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most accurate
-judges are the most alike, so merging scores that are not nearly identical is harmful (``make bench-real``). Therefore
-only correlations that clearly exceed ``DUPLICATE`` count. CARE reports, but does not merge, a group that has more than
-half of the judges, or judges that may be better than the others.
+Good judges agree as well. Under one common factor, the correlation of two judges follows from their correlations with
+the *other* judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most
+accurate judges are the most alike, so merging scores that are not nearly identical is harmful (``make bench-real``).
+Therefore only correlations that clearly exceed ``DUPLICATE`` count. CARE reports, but does not merge, a group that has
+more than half of the judges, or judges that may be better than the others.
 """
 
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def _groups(label: NDArray[np.intp]) -> list[list[int]]:
 
 
 def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Check for each judge whether two judges agree that are unrelated to this judge and to each other, (p, 1)."""
+    """Check for each judge k whether two judges agree that are unrelated to k and to each other; shape (p, 1)."""
     count = int(related.max()) + 1
     return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
 

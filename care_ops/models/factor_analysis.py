@@ -98,7 +98,7 @@ def fit(correlation: Array, factors: int) -> FactorModel:
 
 
 def factor_scores(model: FactorModel, standardised: Array) -> Array:
-    """Compute E[f | scores present] (Thomson's regression scores), shape (n, k); 0 for an item without scores.
+    """Compute E[f | observed scores] (Thomson's regression scores), shape (n, k); 0 for an item without scores.
 
     Parameters
     ----------
@@ -117,10 +117,10 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 
 
 def posterior_sd(model: FactorModel, standardised: Array) -> Array:
-    """Compute the standard deviation (n,) of one common factor given the scores present; 1 without scores.
+    """Compute the posterior standard deviation of one common factor by item, shape (n,); 1 for an item without scores.
 
     The deviation is larger for an item whose scores the factor explains less well than usual. The noise of each item
-    has its own scale, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
+    has its own scale, with an inverse gamma prior that counts as half of the judges (a Gaussian scale mixture; Lange,
     Little and Taylor, JASA 1989). The result covers the judges' noise, but not mistakes that all judges share.
 
     Parameters

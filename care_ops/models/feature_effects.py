@@ -63,7 +63,7 @@ def remove_feature_effects(
 
 
 def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
-    """Estimate the biases (p,) of single judges for a feature w (n,) of unit variance; None if biases are small."""
+    """Estimate the bias of each judge for a feature w (n,) of unit variance, shape (p,); None if biases are small."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -105,7 +105,7 @@ def controlled(standardised: Array, w: Array) -> Array:
 
 
 def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
-    """Find the judges (p,) whose correlation with a feature w (n,) is significant at a familywise level of 1 %."""
+    """Return a mask (p,) of the judges that correlate with a feature w (n,) at a familywise level of 1 %."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     correlation = (w @ z) / np.sqrt(np.maximum((w**2 @ seen) * np.sum(z**2, axis=0), 1e-12))
@@ -129,7 +129,7 @@ def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
 
 
 def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:
-    """Return a low ratio of slope to loading among the families; quality may explain slopes with this ratio."""
+    """Return a low quantile of the families' ratios of slope to loading; CARE attributes this ratio to quality."""
     ratios: list[float] = []
     for family in np.unique(families):
         a, b = loadings[families == family], slopes[families == family]

@@ -2,9 +2,9 @@
 
 Each system gets its own regression estimate (Cochran, Sampling Techniques, 1977, chapter 7; "PPI++" in Angelopoulos,
 Duchi and Zrnic, 2023): the mean label, adjusted to the mean score of all items by the slope of labels on scores. Ten
-labels hardly determine slope and variance. Therefore a prior worth three labels shrinks the slope to 0. A second prior
-shrinks the residual variance to the variance of the labels. Residuals are scaled by their leverage (HC2, MacKinnon and
-White, Journal of Econometrics 1985).
+labels hardly determine slope and variance. Therefore a prior with the weight of three labels shrinks the slope to 0. A
+second prior shrinks the residual variance to the variance of the labels. Residuals are scaled by their leverage (HC2,
+MacKinnon and White, Journal of Econometrics 1985).
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def draw_means(
     system : System
         System with at least two labels of any values.
     of_these_items : bool
-        Whether to estimate the mean over the given items; otherwise, over the population from which they were drawn.
+        Whether to estimate the mean over the system's items; otherwise, over the population from which they were drawn.
     within : float, optional
         Variance of the labels within systems (``variance_within``); the system's variance is shrunk to this value.
     """
@@ -72,7 +72,7 @@ def _line(system: System) -> tuple[float, Array]:
 
 
 def _variance(system: System, residuals: Array, of_these_items: bool) -> float:
-    """Estimate the variance of a system's mean residual, reduced by the labelled share of a finite set."""
+    """Estimate the variance of a system's mean residual, with the finite population correction for these items."""
     share = system.weights / system.weights.sum()
     known = len(system.labels) / len(system.scores) if of_these_items else 0.0
     return float(np.sum((share * residuals) ** 2)) * (1.0 - known)

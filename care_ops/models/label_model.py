@@ -5,8 +5,8 @@ along single judges and features of the texts, and noise. The result is the post
 departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). A few labels therefore
 hardly change the estimate. Many labels turn the estimate into a ridge regression on the judges.
 
-Labels of two values state on which side of a threshold the process lies (probit). As numbers, they would favour
-departures that also have two values, such as a few votes.
+Labels of two values state on which side of a threshold the process lies (probit). If they were modelled as numbers,
+they would favour departures that also have two values, such as the votes of a few judges.
 """
 
 import itertools
@@ -163,7 +163,7 @@ def _compared(
 ) -> tuple[float, float]:
     """Compute the probability that the estimate ranks items at least as well as the plain average, and the mean gain.
 
-    Coefficients of quality are drawn from the posterior. ``columns`` are the regressors, then the plain average.
+    Coefficients of quality are drawn from the posterior. The last of the ``columns`` is the plain average.
     """
     centred = columns - columns.mean(axis=0)
     gram = centred.T @ centred / len(centred)
@@ -186,13 +186,13 @@ def _compared(
 
 
 def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition on labels as numbers, for C = features features' + noise^2 / root^2."""
+    """Condition the process on labels as numbers, with covariance C = features features' + noise^2 / root^2."""
     dual, evidence = _condition(root[:, None] * _with_level(features), noise, root * (y - mean))
     return _Conditioned(root * dual, evidence, root**2 / noise**2)
 
 
 def _on_sides(sides: Array, counts: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition on the sign, -1 or 1, of the noisy process, by Laplace's approximation.
+    """Condition the process on labels -1 and 1, the signs of the noisy process, by Laplace's approximation.
 
     Each step of Newton's method conditions on numbers (Rasmussen and Williams, "Gaussian processes for machine
     learning", 2006, chapter 3).

@@ -48,7 +48,7 @@ class Mixture:
     start: str
 
     def log_joint(self, values: Array) -> Array:
-        """Return log pi_r + log phi(J_i; mu_r, Sigma) over the scores present, shape (n, k)."""
+        """Return log pi_r + log phi(J_i; mu_r, Sigma) over the observed scores, shape (n, k)."""
         return by_rows(self._log_joint, values)
 
     def _log_joint(self, values: Array) -> Array:
@@ -140,9 +140,9 @@ def _step_of(values: Array) -> _Step:
 
 
 def _shares(joint: Array) -> tuple[Array, float]:
-    """Normalise log probabilities (k, n) to P(state | item), and return also the sum of the items' log constants.
+    """Overwrite joint log probabilities (k, n) with P(state | item), their softmax; also return the summed log-sum-exp.
 
-    The array ``joint`` is overwritten. States are rows, because numpy is ten times slower with many short columns.
+    States are rows, because numpy is ten times slower if the short axis comes last.
     """
     top = joint.max(axis=0)
     joint -= top
@@ -210,7 +210,7 @@ def best_of(values: Array, starts: list[tuple[str, Array]], tolerance: float = T
 
 
 def continued(fit: Mixture, values: Array, tolerance: float, max_iterations: int = 500) -> Mixture:
-    """Continue EM on all items from a fit, for example the fit of a sample."""
+    """Continue EM on all items from a fitted mixture, such as the fit of a sample."""
     variance = np.diag(fit.covariance)
     return expectation_maximisation(
         values, fit.weights, fit.means, variance, start=fit.start, tolerance=tolerance, max_iterations=max_iterations

@@ -119,8 +119,8 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
     """Fit loadings a (p,) with a positive sum that minimise the absolute residuals |c_jk - a_j a_k| over ``pairs``.
 
-    The loss of residuals below ``_SMALL`` is quadratic (Huber, 1964). Iteratively reweighted least squares start from
-    the median correlation of each judge.
+    Residuals below ``_SMALL`` have a quadratic loss (Huber, 1964). Iteratively reweighted least squares start from the
+    median correlation of each judge.
     """
     known = np.where(pairs, correlation, np.nan)
     middle = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 0.0 for row in known])

@@ -45,9 +45,9 @@ class System:
     weights : (m,) array
         Weight of each label; ones for a simple random sample.
     chosen : bool
-        Whether some items were more likely to be labelled; labelled items then differ from the other items.
+        Whether some items were more likely to be labelled; labelled items may then differ from the other items.
     alike : float
-        Design effect of the split units on the variance of the mean score; 1 without units.
+        Design effect of the split units on the variance of the mean score; 1 if there are no units.
     """
 
     scores: Array
@@ -66,8 +66,8 @@ def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_thes
     system : System
         System with at least one label.
     of_these_items : bool
-        Whether the share refers to the given items, some of them labelled. Otherwise, the share refers to the
-        population from which the items were drawn at random.
+        Whether to estimate the share among the system's items; otherwise, in the population from which they were drawn
+        at random.
     """
     grid = _grid(system)
     intercepts, slopes = _draw_parameters(_log_posterior(system, grid), grid, draws, rng)
@@ -136,7 +136,7 @@ def _scored(beta: Array, design: Array, y: Array, w: Array) -> tuple[float, Arra
 
 
 def _log_posterior(system: System, grid: _Grid) -> Array:
-    """Return the log posterior of each (intercept, slope) given the labels, shape (C, B), up to a constant."""
+    """Return the log posterior of each (intercept, slope) given the labels, up to a constant; shape (C, B)."""
     x, y, w = system.scores[system.labelled] - grid.centre, system.labels, system.weights
     total = _jeffreys(x, w, grid)
     for at, share, weight in _counted(x, y, w):
@@ -169,7 +169,7 @@ def _jeffreys(x: Array, w: Array, grid: _Grid) -> Array:
 
 
 def _draw_parameters(log_posterior: Array, grid: _Grid, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draw intercepts at score 0 and slopes, both (draws,), spread evenly within the cells of the grid."""
+    """Draw intercepts at score 0, and slopes, from the grid's cells, uniformly within a cell; shape (draws,) each."""
     weight = np.exp(log_posterior - log_posterior.max()).ravel()
     chosen = np.searchsorted(np.cumsum(weight) / weight.sum(), rng.random(draws), side="right")
     level, slope = np.unravel_index(np.minimum(chosen, weight.size - 1), log_posterior.shape)

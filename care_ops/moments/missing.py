@@ -11,7 +11,7 @@ from care_ops.scores import Array
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """Replace missing scores by their conditional means given the scores present, and return the remaining variance.
+    """Replace missing scores by their conditional means given the observed scores, and return the remaining variance.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     -------
     filled : (n, p) array
     variance : (n,) array
-        Variance of ``filled @ direction`` given the scores present; 0 if no score is missing.
+        Variance of ``filled @ direction`` given the observed scores; 0 if no score is missing.
     """
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)

@@ -1,8 +1,8 @@
 """Moments over row ranges of a Parquet file, in this process or on workers.
 
-A shard is a path and a range of rows, so that workers read the file themselves and memory is bounded. A worker without
-the file gets the rows. Moments are added in the order of the shards. The result is therefore the same as in one process
-to the last digit, even if a worker dies.
+A shard is a path and a range of rows. Workers read the file themselves, which bounds memory; a worker without the file
+gets the rows. Moments are added in the order of the shards. The result is therefore the same as in one process to the
+last digit, even if a worker dies.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Shard:
     Attributes
     ----------
     rows, metadata : int, tuple of pairs
-        Number of rows and metadata of the file; with them, a worker detects that the path has another file.
+        Number of rows and metadata of the file; a worker uses them to detect that the file has been replaced.
     part : pyarrow.Buffer, optional
         The rows as an Arrow stream, for a worker without the file.
     """
@@ -107,7 +107,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spread = map) -> Moments:
     """Compute the moments of all rows in a list of shards.
 
-    Each worker reads the file. If a worker cannot read it, this shard and all later shards are sent with their rows.
+    Each worker reads the file. If a worker cannot, the rows of this and all later shards are sent to the workers.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spre
 def _handing_rows(
     task: Callable[[Shard], Moments | UnreadableError], shards: list[Shard], spread: Spread
 ) -> Iterator[Moments]:
-    """Yield the moments of each shard; after the first unreadable shard, send shards with their rows."""
+    """Yield the moments of each shard; after a worker has failed to read the file, send the rows of the shards."""
     for done, result in enumerate(spread(task, shards)):
         if isinstance(result, UnreadableError):
             yield from map(_moments, spread(task, map(with_part, shards[done:])))

@@ -35,7 +35,7 @@ class Moments:
     n : int
         Number of items, with or without scores.
     count1, sum1 : (p,) arrays
-        Number of scores present, and the sum of x - shift.
+        Number of observed scores, and the sum of x - shift.
     count2, sum2 : (p, p) arrays
         Number of items that both judges scored, and the sum of products.
     partial2, square2 : (p, p) arrays
@@ -213,7 +213,7 @@ def default_shift(values: Array) -> Array:
 
 
 def of_panel(values: Array, *, third: bool = True) -> Moments:
-    """Compute the moments of a panel; third moments are included only if ``third`` is true and the panel not sparse."""
+    """Compute the moments of a panel; third moments need ``third`` and a panel that is not sparse."""
     return accumulate(values, third=third and not is_sparse(values))
 
 

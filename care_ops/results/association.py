@@ -21,7 +21,7 @@ def residual_ranks(feature: Array, other: Array) -> Array:
 
 
 def mean_by_unit(values: Array, units: Sequence[str]) -> Array:
-    """Average values (n, c) over the items of each split unit, ignoring NaN, and return the means (units, c)."""
+    """Average values over the items of each split unit, ignoring NaN, from shape (n, c) to shape (units, c)."""
     _, code = np.unique(np.array(units), return_inverse=True)
     present = ~np.isnan(values)
     count = np.column_stack([np.bincount(code, weights=column) for column in present.T.astype(float)])

@@ -5,7 +5,7 @@ minus the old score. If the judge has not changed, the differences are symmetric
 
 If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
 that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). The capital is divided in advance over
-sizes of bets and possible runs of the change; the share that has grown most identifies the run.
+sizes of bets and possible runs of the change; the share that has grown most identifies the run of the change.
 
 Differences with a common score are not jointly symmetric, so they belong to different rounds with separate capitals.
 Round r = 1, 2, ... is tested at the level a / (r (r + 1)), so the level of all rounds together is a.
@@ -73,7 +73,7 @@ def log_capitals(runs: Sequence[Array]) -> Array:
 
 
 def change(differences: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
-    """Find the first change for which there is enough evidence, and estimate its run; return None if there is none.
+    """Detect the first change of a judge and estimate the run in which it happened; return None if there is no change.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Group:
-    """Group of judges that share items only with one another, with the number of these items."""
+    """Group of judges that share no item with other judges, and the number of items that the group scored."""
 
     judges: tuple[str, ...]
     items: int

@@ -134,7 +134,7 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
 
 
 def _about_reversed_judges(facts: FitFacts) -> list[Step]:
-    """Return the step that declares the reversed scale of a judge, if there is such a judge."""
+    """Return the step that declares a judge's reversed scale; an empty list if no judge looks reversed."""
     ask = "If a low score of {0} is good, declare it with `--scale {1}=HIGHEST:LOWEST` (`scales` in Python and in a "
     return [Step(f"{ask}test set), and fit again.".format(x, shlex.quote(x))) for x in facts.reversed_judges[:1]]
 

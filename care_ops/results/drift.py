@@ -1,4 +1,4 @@
-"""Drift between two fits of a test set: changes in the distribution, the ranking and the weights or loadings."""
+"""Drift between two fits of a test set: changes in score distribution, ranking, and weights or loadings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

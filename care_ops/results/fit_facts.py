@@ -96,7 +96,7 @@ class LabelEvidence:
 
     @property
     def settles(self) -> bool:
-        """Whether these labels justify the use of the estimate."""
+        """Whether the labels justify the use of the estimate."""
         return self.labels >= LABELS_TO_SETTLE and self.better >= SETTLED and self.at_random <= UNRELATED
 
 
@@ -127,7 +127,7 @@ class FitFacts(CareSummary):
     not_quality : tuple of features
         Features that were declared not to be part of quality.
     blind : bool
-        Whether no text features are known.
+        Whether the items have no text features.
     followed : tuple of FollowedFeature
         Text features that factors follow, the largest correlation first.
     cautions : tuple of str
@@ -167,7 +167,7 @@ class FitFacts(CareSummary):
 
     @property
     def asks_for_order(self) -> bool:
-        """Whether the estimate follows the position in the file; this is drift if the rows are in random order."""
+        """Whether the estimate follows the position in the file, which means drift if the rows are in random order."""
         return abs(self.trend) >= FOLLOWS_FEATURE
 
     @property

@@ -25,11 +25,11 @@ class Decision:
     Attributes
     ----------
     outcome : {"better", "not worse", "worse", "undecided"}
-        "not worse" means that the interval excludes a loss of the margin or more.
+        "not worse" means that the whole interval lies above minus the margin.
     difference : Difference
         Mean label of the new system minus mean label of the old system.
     margin : float
-        Accepted loss, in units of the labels.
+        Non-inferiority margin: how much worse the new system may be, in units of the labels.
     """
 
     outcome: str
@@ -47,7 +47,7 @@ class Decision:
 
 
 def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0) -> Decision:
-    """Decide between two systems by the interval of ``new`` minus ``old`` and a margin that is fixed in advance.
+    """Decide between two systems by the interval of ``new`` minus ``old`` and a non-inferiority margin, fixed before.
 
     With a 90 % interval, an equally good system is called better in at most 5 % of cases, and worse in at most 5 %. If
     labels have an order, the gate may be evaluated after every label, and the first decision is valid at this level.
@@ -95,11 +95,11 @@ def _check_the_two(new: str, old: str, margin: float, width: float) -> None:
     if new == old:
         raise InputError(f"gate: {new!r} cannot be compared with itself; name another system")
     if margin < 0:
-        raise InputError(f"gate: the margin, which is the accepted loss, must be 0 or more, got {margin:g}")
+        raise InputError(f"gate: the margin (how much worse {new!r} may be) must be 0 or more, got {margin:g}")
     if 0 < width <= margin:
         raise InputError(
-            f"gate: a margin of {margin:g} accepts every loss, because no difference exceeds {width:g}; give a smaller "
-            "margin, such as 0.02 for two per cent"
+            f"gate: a margin of {margin:g} lets every system pass, because no difference exceeds {width:g}; give a "
+            "smaller margin, such as 0.02 for two per cent"
         )
 
 

@@ -41,7 +41,7 @@ COUNTED = ("words", "sentences", "list_items", "numbers")
 
 
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
-    """Compute log(1 + count) of each property in ``COUNTED`` for each response, as arrays (n,) by name.
+    """Compute log(1 + count) of each property in ``COUNTED`` for each response, by name; shape (n,) each.
 
     For pairs, the value of the second response is subtracted from the value of the first. A missing text gives NaN. The
     result is empty if all texts are missing.
@@ -74,7 +74,7 @@ def check_declared(not_quality: Collection[str], features: Collection[str], wher
     """Raise ``InputError`` if ``not_quality`` names an unknown feature."""
     unknown = [name for name in not_quality if name not in features]
     if unknown:
-        known = f"choose from {', '.join(features)}" if features else "give the texts of the items, to count features"
+        known = f"choose from {', '.join(features)}" if features else "add the texts of the items"
         raise InputError(f"{where}: not_quality names {unknown[0]!r}, which is not a feature of these items; {known}")
 
 

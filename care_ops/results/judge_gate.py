@@ -85,7 +85,7 @@ class PeopleAgreement:
     undefined: str = ""
 
     def measure(self, name: Measure) -> Statistic | None:
-        """Return the statistic with this name."""
+        """Return the statistic called ``name``, such as ``kappa``."""
         return getattr(self, name)
 
 
@@ -108,7 +108,7 @@ class GateAdvice:
 
     @property
     def remedy(self) -> str:
-        """Text with the number of labels that would decide, or that no labels would; empty if none are needed."""
+        """Message on how many more labels would decide, or that no labels would; empty if no labels are needed."""
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:
@@ -321,5 +321,5 @@ def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Sta
 
 
 def _above(mass: Array) -> Array:
-    """Return the weight above each value, plus half of the weight at that value."""
+    """Return the total weight of all values above each value, plus half of the weight at that value."""
     return mass[::-1].cumsum()[::-1] - 0.5 * mass

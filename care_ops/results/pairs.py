@@ -25,7 +25,7 @@ Pairs = Sequence[tuple[str, ...] | None]
 class Duels(Labelled):
     """Pairs of systems with estimates and labels; a label is the left system's share of the win, from 0 to 1.
 
-    A high estimate prefers the left answer. Pairs of a system with itself are excluded. See also ``rates_of``.
+    High estimates favour the left answer. Pairs of a system with itself are excluded. See also ``rates_of``.
     """
 
     pairs: Pairs = ()
@@ -39,7 +39,7 @@ class Duels(Labelled):
         return sorted({name for pair in self.pairs if pair and pair[0] != pair[1] for name in pair})
 
     def rates(self) -> Rates:
-        """Estimate each system's share of wins over the others, best first; raise ``FitError`` with too few labels."""
+        """Estimate each system's share of wins over the others, best first; raise ``FitError`` if labels are few."""
         rates, left_out = list[Rate](), dict[str, str]()
         names = self.met
         for name in names[:1] if len(names) == 2 else names:
@@ -59,7 +59,7 @@ class Duels(Labelled):
     def difference(self, first: str, second: str) -> Difference:
         """Return the share of wins of ``first`` minus the share of ``second`` in their common pairs.
 
-        Raises ``InputError`` if no pair has both systems, ``FitError`` with fewer than ``MIN_LABELS`` labels of pairs.
+        Raises ``InputError`` if no pair has both systems, ``FitError`` if fewer than ``MIN_LABELS`` pairs have labels.
         """
         seen = self._seen_by(first, second)
         value, lo, hi = (2.0 * end - 1.0 for end in (seen.rates[0].value, seen.rates[0].lo, seen.rates[0].hi))
@@ -102,7 +102,7 @@ class Duels(Labelled):
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
-    """Return the estimates (m,) in favour of a system, and whether the system was on both sides.
+    """Return the estimates in favour of a system, shape (m,), and whether the system was on both sides.
 
     If so, the judges' preference for a side is subtracted: the average of the mean estimates on the two sides.
     """

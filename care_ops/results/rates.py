@@ -1,4 +1,4 @@
-"""Mean label of each system, estimated from a few labels and a score of every item.
+"""Mean label of each system, estimated from a few labels and the scores of all items.
 
 The mean of the estimates over a system's items has the bias of the judges. Labels of a random sample correct this bias
 if the estimates were fitted without these labels.
@@ -57,7 +57,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Weights (n,) of the items' mean labels relative to a single label, and whether labels are 0 and 1."""
+    """Weights of the items' mean labels relative to a single label, shape (n,), and whether labels are 0 and 1."""
 
     counts: Array
     shares: bool
@@ -205,7 +205,7 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
 def _with_labels(
     by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """Return systems with enough labels, and a reason for each other system; raise ``FitError`` without any system."""
+    """Return systems with enough labels, and a reason for each other system; raise ``FitError`` if none has enough."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in by_name.items():
@@ -239,7 +239,7 @@ def _weights(chance: Array) -> Array:
 
 
 def item_scores(estimate: Array, *, shares: bool) -> Array:
-    """Standardise estimates, with 0 for a missing estimate; for shares, standardise their normal scores instead."""
+    """Standardise estimates, with 0 for a missing one; if labels are shares, use the normal scores of the estimates."""
     if shares:
         estimate = normal_scores(estimate[:, None])[:, 0]
     known = ~np.isnan(estimate)

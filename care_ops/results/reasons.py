@@ -1,4 +1,4 @@
-"""State of a fit, and reasons for it: sentences, with the numbers in the details."""
+"""State of a fit, and the reasons for the state: each reason is a sentence, with numbers in its detail."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
     """Return the state and the first reason of a fit that has an estimate and is up to date."""
     if facts.labels is not None and facts.labels_contradict:
-        message = "Your labels contradict your judges: check that higher labels are better and are at the right items."
+        message = "Your labels contradict your judges: check that higher is better and that each label is at its item."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."
         return "ambiguous", _reason(message, detail)
     state, first = _without_labels(facts)
@@ -250,7 +250,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     state, first = state_of(facts)
     reasons = [first, *_by_labels(facts)]
     if facts.effective_judges is not None and state != "no common signal":
-        message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
+        message = f"This panel is as accurate as about {facts.effective_judges:.1f} independent judges"
         detail = (
             "The mean of that many judges without shared mistakes would be about as accurate as the estimate. This "
             "assumes that shared mistakes are about half of the judges' agreement, as on recorded panels."
@@ -359,7 +359,7 @@ def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
         message += f" ({len(who)} of {len(judges)} judges significantly more often)"
     why = "each system was on both sides" if sides.known else "this is a bias unless better answers are on that side"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
-    detail = f"Shares of the left answer: {shares or 'no single judge differs'}."
+    detail = f"Share of pairs with the left answer chosen: {shares or 'no single judge differs'}."
     return Reason("followed", f"{message}; {why}.", who, detail)
 
 
@@ -382,12 +382,12 @@ def _against_plain_average(facts: FitFacts) -> Reason:
 
 
 def _shifted(facts: FitFacts) -> list[Reason]:
-    """Warn if so many judges look misaligned that the other judges may be the misaligned ones."""
+    """Warn if many judges look misaligned, because the other judges may then be the misaligned ones."""
     shifted = [each.judge for each in facts.judges if str(each.reason).startswith("misaligned: agreement")]
     if 5 * len(shifted) < len(shifted) + len(facts.admitted):
         return []
     message = (
-        f"The scores of {listed(shifted, _NAMED)} look misaligned, but it may be the scores of the other "
-        f"{len(facts.admitted)} judges that are joined to the wrong items: fix the rows first."
+        f"The scores of {listed(shifted, _NAMED)} look misaligned, but the scores of the other "
+        f"{len(facts.admitted)} judges may be at the wrong items instead: check the rows of all judges first."
     )
     return [Reason("condition", message, tuple(shifted))] if shifted else []

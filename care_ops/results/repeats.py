@@ -114,7 +114,7 @@ def variance_split(
 
 
 def _two_way(values: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Estimate effects of judges and answers by least squares, by alternation if scores are missing."""
+    """Estimate effects of judges and answers by least squares; alternate between the two if scores are missing."""
     filled = np.where(present, values, 0.0)
     answers, judges = np.zeros(len(values)), np.zeros(values.shape[1])
     for _ in range(1 if present.all() else 200):

@@ -2,10 +2,10 @@
 
 Method: testing by betting, without replacement (Waudby-Smith and Ramdas, Journal of the Royal Statistical Society B
 2024). A capital of 1 is bet against each possible mean, label by label. Against the true mean the game is fair, and the
-capital ever reaches 1 / (1 - level) with a probability of at most 1 - level (Ville 1939); such means are excluded. The
-bet is on the label minus its prediction by a regression on earlier labels, plus the mean prediction of all unlabelled
-items (prediction-powered inference, Angelopoulos, Duchi and Zrnic 2023). Two systems are compared by the product of
-their capitals.
+capital ever reaches 1 / (1 - level) with a probability of at most 1 - level (Ville 1939). A mean is excluded once its
+capital reaches this value. The bet is on the label minus its prediction by a regression on earlier labels, plus the
+mean prediction of all unlabelled items (prediction-powered inference, Angelopoulos, Duchi and Zrnic 2023). Two systems
+are compared by the product of their capitals.
 
 Labels must have known bounds, and the labelled items must be drawn at random without replacement, in the given order.
 For inference on future items, split units must be independent.
@@ -40,7 +40,7 @@ _PRIOR_VARIANCE = 0.25
 
 @dataclass(frozen=True)
 class Stream:
-    """Labels (m,) of one system in the order of labelling, scaled to [0, 1], with rows (m,) and all scores (N,)."""
+    """Labels of one system in the order of labelling, scaled to [0, 1], with their rows and the scores of all items."""
 
     scores: Array
     rows: Rows
@@ -49,7 +49,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log capital (G,) against each possible mean (G,) of all N labels of a system.
+    """Log capital against each possible mean of all N labels of a system; both arrays have shape (G,).
 
     ``sampling`` bounds the variance of the items' mean around the population mean; it is 0 if the items are the target.
     """
@@ -60,7 +60,7 @@ class Evidence:
 
 
 def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
-    """Yield, after each label, the log capital (G,) against each possible mean of all N labels.
+    """Yield, after each label, the log capital against each possible mean of all N labels, shape (G,).
 
     After every label, the expected capital against the true mean, over random orders of the items, is 1.
     """

@@ -18,7 +18,7 @@ _PLAIN = 0.05
 class Sides:
     """Share of left choices over all judges, and the shares of the judges that significantly prefer a side.
 
-    ``plain`` states whether ``share`` differs significantly from one half, and ``known`` whether systems are known.
+    ``plain`` states whether ``share`` differs significantly from one half, and ``known`` whether pairs name systems.
     """
 
     share: float
@@ -47,7 +47,7 @@ def always_left(systems: Sequence[tuple[str, str] | None]) -> str | None:
 
 
 def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: float) -> tuple[float, bool]:
-    """Return the share of left choices (NaN with too few pairs in both orders), and whether it differs from .5."""
+    """Return the share of left choices (NaN if too few pairs have both orders), and whether it differs from .5."""
     known = any(systems)
     groups: dict[tuple[str, str] | None, list[float]] = {}
     for pair, choice in zip(systems, chosen.tolist(), strict=True):

@@ -126,7 +126,7 @@ def bradley_terry(
 
 
 def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tuple[Array, list[str]]:
-    """Return a row for each pair, with 1 for the left and -1 for the right system, and the names of the systems.
+    """Return a design matrix with 1 for the left and -1 for the right system of each pair, and the systems' names.
 
     A column of ones is added for an effect of the side, if the pairs identify it.
     """

@@ -37,7 +37,7 @@ def weight_intervals(
 ) -> dict[str, Intervals]:
     """Compute 90 % bootstrap intervals for each aggregator that has weights, from ``config.resamples`` refits.
 
-    The intervals cover the weight that the same method would compute from infinitely many items; it may have a bias.
+    The intervals cover the weight that the method would compute from infinitely many items; this weight may be biased.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _item_ids(items: int) -> tuple[str, ...]:
 
 
 def _matched(loadings: Array, reference: Array) -> Array:
-    """Reorder and sign the columns of ``loadings`` like the nearest columns of ``reference``; NaN without a match."""
+    """Match the order and signs of the columns of ``loadings`` to ``reference``; unmatched columns are NaN."""
     cosines = (reference / np.linalg.norm(reference, axis=0)).T @ (loadings / np.linalg.norm(loadings, axis=0))
     out = np.full(reference.shape, np.nan)
     for _ in range(min(cosines.shape)):
@@ -156,7 +156,7 @@ def _matched(loadings: Array, reference: Array) -> Array:
 
 
 def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
-    """Return the ends of an interval that contains ``centre``, with deviations scaled by ``shrink``.
+    """Return the ends of a quantile interval that contains ``centre``; deviations from it are multiplied by ``shrink``.
 
     If few labels have much influence, the fit on all items may lie outside the range of most resamples.
     """

@@ -121,13 +121,13 @@ class Verdict:
 
     @property
     def pill(self) -> Pill:
-        """Advice on the use of the estimates."""
+        """Short advice on whether to use the estimates, such as ``Use`` or ``Check``."""
         cautious = self.state == "clear" and any(reason.topic in _CAUTIONS for reason in self.reasons)
         return "Check" if cautious else _PILLS[self.state]
 
     @property
     def state_in_words(self) -> str:
-        """State of the fit, with the condition or warning under which the estimates are clear."""
+        """State of the fit in words, with its condition, or a mention of a warning."""
         if self.state == "clear if":
             return f"clear if {condition_in(self.sentence)}"
         return "clear, with a warning" if self.state == "clear" and self.pill == "Check" else self.state
@@ -186,7 +186,7 @@ OF_ONE_JUDGE = "JUDGE is one judge, and VALUE is its score above which an item p
 
 
 def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: bool = False) -> str:
-    """Explain labels of two values; for pairs, 1 is for the left answer, or for the right one if ``right``."""
+    """Explain the label values; in pairs, 1 means that the left answer is better (the right one if ``right``)."""
     first, second = ("right", "left") if right else ("left", "right")
     return f"1 if the {first} answer is better, 0 if the {second} one is, and 0.5 for a tie" if pairs else single
 

@@ -10,7 +10,7 @@ from care_ops.scores import Array
 
 @dataclass(frozen=True)
 class Misspecification:
-    """Error of a one-factor model in the direction of quality, and an upper bound (thm:misspecification).
+    """Error of a one-factor model in the direction of quality, and its upper bound (paper, on misspecification).
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
 
 
 def eigengaps(low_rank: Array, factors: int) -> Array:
-    """Compute the eigengaps of L; all are positive if the eigenvectors are unique (prop:ident-stable, thm:exact).
+    """Compute the eigengaps of L; all are positive if the eigenvectors are unique (paper, on exact recovery).
 
     In this case, orthogonal columns of K_JH (Assumption 2) are the eigenvectors of L up to length, sign and order.
 
@@ -69,8 +69,8 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
     Returns
     -------
     (h,) array
-        Full-spectrum eigengaps of thm:approx, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, in falling
-        order of the eigenvalues.
+        Full-spectrum eigengaps of the paper, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, in falling order
+        of the eigenvalues.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
 
 
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
-    """Bound the deviation of a one-factor model's direction from the direction of quality (thm:misspecification).
+    """Bound the deviation of a one-factor model's direction from the direction of quality (paper, on misspecification).
 
     The parameters are as in ``low_rank_of``. Raises ``InputError`` as ``low_rank_of`` does, and if column 0 is zero.
     """

@@ -167,7 +167,7 @@ def posterior(standardised: Array, direction: Array, strength: float, correlatio
 
     With K_HH = I the factor h has K_Jh = -sqrt(strength) * direction, hence
     ``E[h | J] = sqrt(strength) * direction' z`` and conditional variance one (paper, "CARE for Fully Gaussian"). A
-    missing score is replaced by its conditional mean given the scores present, and its conditional variance is added.
+    missing score is replaced by its conditional mean given the observed scores, and its conditional variance is added.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ def test_literal_weights_are_the_papers_weighted_sum(rng):
     found = literal.aggregates["care_svd"]
     np.testing.assert_allclose(found.estimate, x @ (leading / leading.sum()), rtol=1e-9)
     assert (found.sd, found.threshold) == (None, 3.0)
-    assert found.details["scale"] == "raw scores by weights of sum one"
+    assert found.details["scale"] == "weighted mean of raw scores, with weights that sum to one"
     holes = x.copy()
     holes[4, 2], holes[7] = np.nan, np.nan
     again = fit_panel(matrix(holes), FitConfig(aggregators=("care_svd",), placement="weights")).aggregates["care_svd"]

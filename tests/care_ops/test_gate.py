@@ -65,7 +65,7 @@ def test_a_margin_that_no_difference_can_exceed_is_refused():
     """A margin of two per cent, typed as 2, would accept any loss."""
     estimate, labels, names = two_systems(np.random.default_rng(4), -2.0)
     for margin in (1.0, 2.0):
-        with pytest.raises(InputError, match="accepts every loss, because no difference exceeds 1; give a smaller"):
+        with pytest.raises(InputError, match="lets every system pass, because no difference exceeds 1; give a smaller"):
             gate(Labelled(estimate, labels, names), "new", "old", margin=margin)
     assert gate(Labelled(estimate, labels, names), "new", "old", margin=0.02).outcome == "worse"
     grades = 1 + 4 * labels
