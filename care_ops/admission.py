@@ -209,7 +209,7 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
 
 
 def concentration(column: Array) -> tuple[float, float]:
-    """Return the share of the most frequent score and the entropy of the scores in bits; (1, 0) for no scores."""
+    """Return the share of the most frequent score and the entropy of all scores in bits; (1, 0) if all are missing."""
     present = column[~np.isnan(column)]
     if not len(present):
         return 1.0, 0.0

@@ -292,7 +292,7 @@ def upper_label(labels: Array) -> Array:
 
 
 def _check_different_rows(values: Array) -> None:
-    """Raise ``FitError`` if there are fewer distinct rows than states; a state would be a single row."""
+    """Raise ``FitError`` if there are fewer distinct rows than states: some state would have a single row."""
     for rows in (values[:_FIRST_ROWS], values):
         if (different := len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))) >= STATES:
             return

@@ -45,7 +45,7 @@ from care_ops.scores import Array, varies
 class Rules:
     """Limits on how far the label-free estimate departs from the plain average.
 
-    The values were chosen on recorded panels. ``make bench-real`` repeats this choice with leave-one-out.
+    Values were chosen on recorded panels. ``make bench-real`` repeats the choice, leaving out each data set in turn.
 
     Attributes
     ----------

@@ -105,7 +105,7 @@ def controlled(standardised: Array, w: Array) -> Array:
 
 
 def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
-    """Return a mask (p,) of the judges that correlate with a feature w (n,) at a familywise level of 1 %."""
+    """Return a mask (p,) of the judges that follow a feature w (n,) significantly, at a familywise level of 1 %."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     correlation = (w @ z) / np.sqrt(np.maximum((w**2 @ seen) * np.sum(z**2, axis=0), 1e-12))

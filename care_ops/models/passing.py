@@ -169,7 +169,7 @@ def _jeffreys(x: Array, w: Array, grid: _Grid) -> Array:
 
 
 def _draw_parameters(log_posterior: Array, grid: _Grid, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draw intercepts at score 0, and slopes, from the grid's cells, uniformly within a cell; shape (draws,) each."""
+    """Draw intercepts (at score 0) and slopes from cells of the grid, uniformly within a cell; shape (draws,) each."""
     weight = np.exp(log_posterior - log_posterior.max()).ravel()
     chosen = np.searchsorted(np.cumsum(weight) / weight.sum(), rng.random(draws), side="right")
     level, slope = np.unravel_index(np.minimum(chosen, weight.size - 1), log_posterior.shape)

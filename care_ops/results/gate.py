@@ -47,7 +47,7 @@ class Decision:
 
 
 def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0) -> Decision:
-    """Decide between two systems by the interval of ``new`` minus ``old`` and a non-inferiority margin, fixed before.
+    """Compare two systems by the interval of ``new`` minus ``old`` and a non-inferiority margin fixed in advance.
 
     With a 90 % interval, an equally good system is called better in at most 5 % of cases, and worse in at most 5 %. If
     labels have an order, the gate may be evaluated after every label, and the first decision is valid at this level.

@@ -65,7 +65,7 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
     """Return the state and the first reason of a fit that has an estimate and is up to date."""
     if facts.labels is not None and facts.labels_contradict:
-        message = "Your labels contradict your judges: check that higher is better and that each label is at its item."
+        message = "Your labels contradict your judges: check that higher labels are better and belong to their items."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."
         return "ambiguous", _reason(message, detail)
     state, first = _without_labels(facts)

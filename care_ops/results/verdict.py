@@ -127,7 +127,7 @@ class Verdict:
 
     @property
     def state_in_words(self) -> str:
-        """State of the fit in words, with its condition, or a mention of a warning."""
+        """State of the fit in words, with its condition or a note about a warning."""
         if self.state == "clear if":
             return f"clear if {condition_in(self.sentence)}"
         return "clear, with a warning" if self.state == "clear" and self.pill == "Check" else self.state

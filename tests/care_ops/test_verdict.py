@@ -477,4 +477,4 @@ def test_where_many_judges_look_misaligned_it_may_be_the_others(left, judges, pi
     )
     verdict = verdict_on(replace(CLEAR, judges=judges))
     assert verdict.pill == pill
-    assert any("fix the rows first" in reason.sentence for reason in verdict.reasons) == (pill == "Check")
+    assert any("check the rows of all judges first" in reason.sentence for reason in verdict.reasons) == (pill == "Check")
