@@ -71,7 +71,7 @@ def check_panel(
     """Apply the admission rule to every judge.
 
     On a crowd-sourced panel, the limits of ``rule`` apply only to judges with at least ``MIN_SCORES_TO_DESCRIBE``
-    scores, and a judge with a few equal scores is not degenerate.
+    scores. A judge with a few equal scores is then not degenerate.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ BLOCK_ROWS = 16_384
 
 
 def blocks(items: int) -> Iterator[slice]:
-    """Yield the slice of rows of each block, in order."""
+    """Divide the rows into blocks, and yield the slice of each block in order."""
     for start in range(0, items, BLOCK_ROWS):
         yield slice(start, min(start + BLOCK_ROWS, items))
 
@@ -35,7 +35,7 @@ def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
 
 
 def columns(values: Array) -> Iterator[Array]:
-    """Yield a contiguous copy of each column."""
+    """Yield a contiguous copy of each column of a matrix."""
     for j in range(values.shape[1]):
         yield values[:, j].copy()
 

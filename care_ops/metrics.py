@@ -92,7 +92,7 @@ def evaluate(
 
 
 def is_binary(gold: Array) -> bool:
-    """Return whether gold has only the values 0 and 1."""
+    """Return whether all gold labels are 0 or 1."""
     return bool(np.isin(gold[~np.isnan(gold)], (0.0, 1.0)).all())
 
 

@@ -72,7 +72,7 @@ class LabelFree:
     sides : two (n,) arrays or None
         The mean scores of the two groups of judges that a second factor separates.
     without : (n,) array or None
-        The average after regression on the feature that the estimate follows most.
+        The average of the judges' residuals on the feature that the estimate follows most.
     kept : (n,) array or None
         The average before the removal of feature effects from single judges; None if no effect was removed.
     effective_judges : float or None

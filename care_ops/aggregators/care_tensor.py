@@ -223,7 +223,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
     The result is the label-free map, unless labels contradict it significantly. Labels of two values contradict it if
     ``evidence_for`` is negative and another map to {0, 1} makes the labels 1 / ``_BY_CHANCE`` times as likely. Q is
     then the most likely map, with the label-free map as one more label of each state. With more label values, Q is the
-    mean label of a state if these means differ (F test), shrunk to the mean of all labels with the weight of one item.
+    mean label of a state if these means differ (F test). It is shrunk to the overall mean.
     """
     n, k = posterior.shape
     if len(np.unique(labels)) > 2:

@@ -1,10 +1,10 @@
 """The label-free estimate: the plain average of the judges, with adjustments that the scores support.
 
-The adjustments are made in this order: feature effects are removed from single judges' scores
-(``models.feature_effects``), duplicates count as one judge (``models.duplicates``), judges that agree with no other
-judge are left out, and the common factor gets a share if it explains the judges' correlations (``models.one_factor``).
-The last two steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded
-panels, no combination without labels is much better than the plain average, and many are worse (``make bench-real``).
+First, feature effects are removed from single judges' scores (``models.feature_effects``). Second, duplicates count as
+one judge (``models.duplicates``). Third, judges that agree with no other judge are left out. Fourth, the common factor
+gets a share if it explains the judges' correlations (``models.one_factor``). The last two steps are skipped if a
+concern makes the panel ambiguous, or if there is too little data. On recorded panels, no combination without labels is
+much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
 repeated runs of one model from good judges.

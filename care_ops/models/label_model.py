@@ -1,9 +1,9 @@
 """Quality estimated from a few labels by a Gaussian process that starts from the label-free estimate.
 
-A label is modelled as the sum of a slope on that estimate, a departure along the judges' common factors, a departure
-along single judges and features of the texts, and noise. The result is the posterior mean over a grid of scales of the
-departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). A few labels therefore
-hardly change the estimate. Many labels turn the estimate into a ridge regression on the judges.
+A label is modelled as a sum of four terms: a multiple of that estimate, a departure along the judges' common factors, a
+departure along single judges and text features, and noise. The result is the posterior mean over a grid of scales of
+the departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). A few labels
+therefore hardly change the estimate. Many labels turn the estimate into a ridge regression on the judges.
 
 Labels of two values state on which side of a threshold the process lies (probit). If they were modelled as numbers,
 they would favour departures that also have two values, such as the votes of a few judges.

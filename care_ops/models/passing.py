@@ -1,9 +1,9 @@
 """Share of items that people would pass, estimated from a few yes-or-no labels and one score per item.
 
-Each system gets its own logistic regression of the label on the score, P(Y = 1) = expit(a + b x), because pooling would
-shrink the difference of a system that judges favour. Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps the
-estimate finite if all labels agree. The posterior is summed over a grid. Labels of the unlabelled items are drawn from
-this posterior (finite-population inference: Ghosh and Meeden, 1997).
+Each system gets its own logistic regression of the label on the score, P(Y = 1) = expit(a + b x). Pooling would shrink
+the difference of a system that judges favour. Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps the estimate
+finite if all labels agree. The posterior is summed over a grid. Labels of the unlabelled items are drawn from this
+posterior (finite-population inference: Ghosh and Meeden, 1997).
 
 The mean difference between labels and scores is not used: if judges contradict at most one of twenty labels, the
 variance of the differences cannot be estimated, and intervals have much less than their nominal coverage.

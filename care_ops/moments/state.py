@@ -1,7 +1,7 @@
 """Moments of a score matrix up to order three; moments of disjoint sets of items can be added.
 
-The moments are entries of the symmetric third-order moment tensor of ``[1, x - shift]``, as counts and sums over the
-items with all scores of an entry. A common shift, the mean of the first rows, limits rounding errors of large scores.
+The moments are entries of the symmetric third-order moment tensor of ``[1, x - shift]``. Each entry has a count and a
+sum over the items that all of its judges scored. The shift, a mean of the first rows, limits rounding errors.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
         return (remedies.decide if state == "held back" else remedies.again,)
     if facts is None or state == "failed":
         few = facts is not None and len(facts.admitted) < MIN_JUDGES
-        fix = "Add scores of more judges" if few else "Correct the error in the first sentence"
+        fix = "Add scores of more judges" if few else "Correct the reported error"
         return (_after(f"{fix}, then", remedies.again),)
     if state == "clear if" and facts.concerns[:1] != ("feature",):
         use = _after(f"If {condition_in(sentence)},", remedies.use)

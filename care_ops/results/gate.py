@@ -38,7 +38,7 @@ class Decision:
 
     @property
     def passes(self) -> bool | None:
-        """Whether the new system passes; None if the evidence does not decide."""
+        """Whether the new system passes the gate; None if the gate is undecided."""
         return {"better": True, "not worse": True, "worse": False, "undecided": None}[self.outcome]
 
     def __bool__(self) -> bool:

@@ -71,7 +71,7 @@ def _counted(text: str | None) -> list[float]:
 
 
 def check_declared(not_quality: Collection[str], features: Collection[str], where: str) -> None:
-    """Raise ``InputError`` if ``not_quality`` names an unknown feature."""
+    """Raise ``InputError`` if ``not_quality`` names a feature that the items do not have."""
     unknown = [name for name in not_quality if name not in features]
     if unknown:
         known = f"choose from {', '.join(features)}" if features else "add the texts of the items"

@@ -1,6 +1,6 @@
 """Agreement of a judge with people, and the decision whether the judge may gate a release.
 
-Intervals use influence values, which allow unequal weights and split units, on Fisher's scale for kappa and the logit
+Intervals use influence values, which allow unequal weights and split units; the scale is Fisher's z for kappa and logit
 for AUC (Fleiss, Cohen and Everitt, Psychological Bulletin 1969; DeLong, DeLong and Clarke-Pearson, Biometrics 1988).
 """
 

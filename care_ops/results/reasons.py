@@ -129,7 +129,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
         ),
         "no common signal": (
             "The judges hardly agree with one another, so there is nothing to combine.",
-            f"The median judge correlates with their common factor by {facts.signal:+.2f}.",
+            f"The judges' median correlation with their common factor is {facts.signal:+.2f}.",
         ),
         "opposed": (
             "At least a quarter of the judges rank the items in reverse, and scores cannot tell which side is right.",
@@ -359,7 +359,7 @@ def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
         message += f" ({len(who)} of {len(judges)} judges significantly more often)"
     why = "each system was on both sides" if sides.known else "this is a bias unless better answers are on that side"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
-    detail = f"Share of pairs with the left answer chosen: {shares or 'no single judge differs'}."
+    detail = f"Share of choices for the left answer: {shares or 'no single judge differs significantly from 50 %'}."
     return Reason("followed", f"{message}; {why}.", who, detail)
 
 

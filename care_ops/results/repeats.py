@@ -47,7 +47,7 @@ class VarianceSplit:
     noise_of_difference: Mapping[tuple[str, str], float]
 
     def noise_between(self, first: str, second: str) -> float | None:
-        """Return the share of the variance between two systems that is judge noise; None if unknown."""
+        """Return the share of judge noise in the variance of the difference between two systems; None if unknown."""
         return self.noise_of_difference.get((min(first, second), max(first, second)))
 
 

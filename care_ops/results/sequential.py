@@ -143,9 +143,9 @@ def _kept(
 ) -> tuple[float, float]:
     """Return the interval of values that are not excluded, widened by one step; if all are excluded, all values.
 
-    For a population target x, the capital against a value d of these items is multiplied by a mixture of bets on
-    d - x, exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), for a variance v and ``_MIXING`` = tau (Robbins,
-    Annals of Mathematical Statistics 1970). ``endless`` has the possible values for such a target.
+    For a population target x, the capital against a value d of these items is multiplied by a mixture of bets on d - x:
+    exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau). Here v is a variance and tau is ``_MIXING`` (Robbins, Annals
+    of Mathematical Statistics 1970). ``endless`` has the possible values for such a target.
     """
     low, high = (float(values.min()), float(values.max())) if sampling == 0 else endless
     margin = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)

@@ -15,8 +15,8 @@ class Misspecification:
     Attributes
     ----------
     holds : bool
-        Whether the theorem's condition ||E|| <= delta / 2 is met, where E is the sum over the confounders of k k^T / d
-        and delta = ||k_1||^2 / d_1. If not, ``bound`` is invalid.
+        Whether the theorem's condition ||E|| <= delta / 2 is met. E is the sum over the confounders of k k^T / d and
+        delta = ||k_1||^2 / d_1. If not, ``bound`` is invalid.
     bound : float
         2 ||E|| / delta, which bounds ``deviation``.
     deviation : float

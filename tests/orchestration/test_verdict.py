@@ -159,7 +159,7 @@ def test_a_truncated_or_missing_file_of_scores_is_named(clear):
     care(clear, "run", code=1)
     gone = verdict_of(clear)
     assert gone["sentence"].endswith("scores.csv: no such file; correct the path.")
-    assert gone["next_steps"][0]["sentence"].startswith("Correct the error in the first sentence, then bring ")
+    assert gone["next_steps"][0]["sentence"].startswith("Correct the reported error, then bring ")
 
 
 @pytest.mark.slow
