@@ -202,7 +202,7 @@ POSITION = "position"
 
 @dataclass(frozen=True)
 class FitConfig:
-    """Settings that determine a fit of given scores.
+    """Settings of a fit; together with the scores, they determine the result.
 
     Attributes
     ----------

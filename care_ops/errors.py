@@ -64,7 +64,7 @@ def misspelt(names: Collection[str], expected: Iterable[str]) -> list[str]:
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command that installs an extra of this package."""
+    """Return the pip command that installs an optional extra of CARE."""
     return f"pip install '.[{extra}]' in a clone of CARE, or with the path of CARE's wheel instead of the dot"
 
 

@@ -111,7 +111,7 @@ def fit_panel(
 def try_structure(
     moments: Moments, config: StructureConfig, judges: Sequence[str], *, roughly: bool = False
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
-    """Solve the structure of a panel, and return the structure, details and any failure message."""
+    """Estimate the sparse + low-rank structure of a panel; return it with its details and any failure message."""
     try:
         structure, details = fit_structure(moments, config, judges, roughly=roughly)
         return structure, details, {}

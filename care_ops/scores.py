@@ -159,7 +159,7 @@ def varies(values: Array) -> NDArray[np.bool_]:
 
 
 def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
-    """Compute Pearson's correlation over common rows; NaN with fewer than ``at_least`` rows or a constant array."""
+    """Compute Pearson's correlation over common rows; NaN for fewer than ``at_least`` rows or a constant array."""
     both = ~np.isnan(x) & ~np.isnan(y)
     x, y = x[both], y[both]
     if len(x) < at_least or np.ptp(x) == 0 or np.ptp(y) == 0:

@@ -193,7 +193,7 @@ def mixture_by_least_squares(
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
-    """Compute maps from whitened coordinates to each augmented view by pair moments, (1 + p_l, min(k, 1 + p_l))."""
+    """Compute maps from whitened coordinates to each augmented view; shape (1 + p_l, min(k, 1 + p_l)) each."""
     first, singular, second = np.linalg.svd(tensor[:, :, 0])
     third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
     back = [(first, singular), (second.T, singular), (third, third_singular)]

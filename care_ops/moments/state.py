@@ -196,7 +196,7 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = 
 
 
 def default_shift(values: Array) -> Array:
-    """Return the mean of each judge's first 1,024 present scores, shape (p,); 0 for a judge without scores."""
+    """Return the mean of each judge's first 1,024 observed scores, shape (p,); 0 for a judge without scores."""
     rows = 1_024
     shift = np.zeros(values.shape[1])
     for j in range(values.shape[1]):
@@ -247,7 +247,7 @@ def _block(values: Array, shift: Array, *, third: bool) -> Moments:
 
 
 def _triple(y: Array) -> Array:
-    """Sum y_i (x) y_i (x) y_i over the items, (p, p, p)."""
+    """Sum y_i (x) y_i (x) y_i over the items; shape (p, p, p)."""
     p, by_judge = y.shape[1], np.ascontiguousarray(y.T)
     out = np.empty((p, p, p))
     for a in range(p):

@@ -39,7 +39,7 @@ class Duels(Labelled):
         return sorted({name for pair in self.pairs if pair and pair[0] != pair[1] for name in pair})
 
     def rates(self) -> Rates:
-        """Estimate each system's share of wins over the others, best first; raise ``FitError`` if labels are few."""
+        """Estimate each system's share of wins, best first; raise ``FitError`` if there are too few labels."""
         rates, left_out = list[Rate](), dict[str, str]()
         names = self.met
         for name in names[:1] if len(names) == 2 else names:

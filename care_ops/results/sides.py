@@ -47,7 +47,7 @@ def always_left(systems: Sequence[tuple[str, str] | None]) -> str | None:
 
 
 def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: float) -> tuple[float, bool]:
-    """Return the share of left choices (NaN if too few pairs have both orders), and whether it differs from .5."""
+    """Return the share of left choices and whether it differs from .5; NaN if too few pairs appear in both orders."""
     known = any(systems)
     groups: dict[tuple[str, str] | None, list[float]] = {}
     for pair, choice in zip(systems, chosen.tolist(), strict=True):
