@@ -62,7 +62,7 @@ _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 """Assets of each Dagster step that is not named after an asset."""
 
 _UNMADE = " could not be built: "
-_LOST = "the process or the machine of the run ended unexpectedly; `care run` builds the asset again"
+_LOST = "the run's process or machine ended unexpectedly; `care run` builds the asset again"
 
 
 def partition_of(run: dg.DagsterRun) -> str:

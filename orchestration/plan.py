@@ -153,7 +153,7 @@ class Cursor:
     at_work : bool
         Whether this nightly run was unfinished: partitions were in progress, or still had to be requested.
     most : int
-        Largest number of requests for the same version of a partition.
+        Maximum number of requests for the same version of a partition.
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])

@@ -164,9 +164,9 @@ def _steps(
     again: Sequence[Partition],
     outcome: Outcome,
 ) -> Iterator[list[dg.RunRequest]]:
-    """Yield the runs of each step until no partition is stale or all were tried once; complete the outcome.
+    """Yield the runs of each step until no partition is stale, or each was tried once; fill in the outcome.
 
-    Repeat the partitions of killed runs (``lost``), and the fits that a failed run wrote without an event in Dagster.
+    Partitions of killed runs (``lost``) are repeated, and so are fits that a failed run stored without a Dagster event.
     """
     tried, first, repeated = Cursor(most=1), _requested(again, "a command requested it"), set[Partition]()
     left = _requested([key for key in lost if key[1] is not None], "an earlier run of this partition was killed")

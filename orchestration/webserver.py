@@ -6,7 +6,7 @@ from typing import Any
 
 
 def own_pages(app: Any) -> Any:
-    """Wrap an ASGI app to refuse requests from other sites, changes by GET, and display in frames of other sites."""
+    """Wrap an ASGI app in a check that refuses requests from other sites, changes by GET, and display in foreign frames."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 

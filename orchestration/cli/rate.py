@@ -198,7 +198,7 @@ def of_workspace(
     gate: bool = False,
     rates: bool = True,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's scores, labels and settings; exit if a change of judges or labels forbids a comparison."""
+    """Return a test set's scores, labels and settings; exit if judges or labels changed and prevent a comparison."""
     from assets.judging.retests import changed_judges
     from assets.labels import read_labels
     from assets.table.rating import workspace_table

@@ -256,7 +256,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     def printed(row: Forecast) -> dict[str, Any]:
         unmeasured = "" if row.measured or not row.tokens else "about "
         dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
-        nobody = "no requests: recorded, or shared with another test set" if row.items and not row.questions else ""
+        nobody = "scores are recorded, or shared with another test set" if row.items and not row.questions else ""
         notes = [row.message or nobody] if row.message or nobody else []
         if row.given_up:
             notes.append(f"gave up on {row.given_up:,} items; raise `attempts` in the judge's file to ask again")
