@@ -320,7 +320,7 @@ class FitStore:
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:
-    """Convert an estimate to a table with one row for each item; unknown values are null."""
+    """Convert an estimate to a table with one row for each item; missing values are null."""
     columns = {name: nullable(getattr(answer, name), len(item_ids)) for name in ("estimate", "sd", "p_quality")}
     return pa.table({"item_id": pa.array(item_ids, pa.string()), **columns})
 

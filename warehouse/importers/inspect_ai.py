@@ -1,7 +1,7 @@
 """Importer of inspect_ai's logs: ``.json`` files, or ``.eval`` zip archives of JSON documents.
 
-A sample in one epoch with one model is an item, because it has its own answer; the sample is the split unit. A scorer
-is a judge. If a scorer is a panel of models, each model is a judge, and the majority vote is not used.
+Each answer of a model to a sample in an epoch is an item; the sample is the split unit. A scorer is a judge. If
+a scorer is a panel of models, each model is a judge, and the majority vote is not used.
 """
 
 import os

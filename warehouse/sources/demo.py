@@ -65,8 +65,8 @@ def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) 
     """Generate twelve answers per country, with gold labels, and with the style of each answer as metadata.
 
     The gold label is ten times the F1 score of the facts: precision is the share of stated facts that are right, and
-    recall is the share of requested facts that are stated and right. With ``complete``, each answer states all four
-    facts, and its length does not depend on its quality.
+    recall is the share of requested facts that are stated and right. If ``complete`` is true, each answer states all
+    four facts, and its length does not depend on its quality.
     """
     rng = np.random.default_rng(seed)
     lowest = 1.0 if complete else 0.3

@@ -89,7 +89,7 @@ def read_scores(
 ) -> RecordedTable:
     """Read scores from a long table (item, judge, score) or a wide table (item, and one column per judge).
 
-    Columns that ``columns`` does not name are found by their usual names. Raises ``InputError`` with columns and lines
+    Columns that ``columns`` does not name are recognized by common names. Raises ``InputError`` with columns and lines
     if there is no item column, an id is empty, a score is not a finite number, several rows have the same item and
     judge, or all scores are missing.
     """

@@ -1,6 +1,6 @@
 """Conversion of table columns to numbers, including words such as ``pass`` and missing values.
 
-Each distinct value of a column is parsed once. A value is a number, a missing value, a word with a known meaning
+Each distinct value of a column is parsed once. A value is a number, a missing value, a word for a score
 (``pass``), or a grade in the user's order of grades. Any other value is an error.
 """
 
