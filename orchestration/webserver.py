@@ -6,7 +6,7 @@ from typing import Any
 
 
 def own_pages(app: Any) -> Any:
-    """Wrap an ASGI app in a check that refuses requests from other sites, changes by GET, and display in foreign frames."""
+    """Wrap an ASGI app in a check that refuses requests and frames of other sites, and changes by GET."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 
