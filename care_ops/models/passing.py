@@ -156,7 +156,7 @@ def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
 
 
 def _jeffreys(x: Array, w: Array, grid: _Grid) -> Array:
-    """Return half the log determinant of the information, Jeffreys' log prior, of each (intercept, slope), shape (C, B)."""
+    """Return Jeffreys' log prior of each (intercept, slope), half the log determinant of information; shape (C, B)."""
     zeroth, first, second = (np.zeros((len(grid.intercepts), len(grid.slopes))) for _ in range(3))
     for at, _, weight in _counted(x, np.zeros_like(x), w):
         p = expit(grid.intercepts[:, None] + grid.slopes[None, :] * at)
