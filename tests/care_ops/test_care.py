@@ -386,3 +386,24 @@ def test_a_rounded_copy_of_a_judge_has_the_weight_of_an_exact_one(items, stored)
         return fit_panel(matrix(np.column_stack([x, copy])), config, solve="not").aggregates["care"].weights
 
     np.testing.assert_allclose(weights_with(stored(x[:, 4])), weights_with(x[:, 4]), atol=1e-3)
+
+
+def test_order_names_and_scales_of_judges_and_items_change_nothing(rng):
+    _, x = honest(rng, 120, 6)
+    scores = matrix(x)
+    answer = care(scores).estimate
+    rows, columns = rng.permutation(120), rng.permutation(6)
+    moved = ScoreMatrix(
+        x[np.ix_(rows, columns)],
+        tuple(scores.item_ids[i] for i in rows),
+        tuple(scores.judges[j] for j in columns),
+    )
+    np.testing.assert_allclose(care(moved).estimate, answer[rows], atol=1e-8)
+    np.testing.assert_allclose(care(matrix(1e-3 * x + 5)).latent, care(scores).latent, atol=1e-6)
+
+
+def test_labels_that_do_not_differ_change_nothing(rng):
+    _, x = clear_panel(rng, 300)
+    scores = matrix(x)
+    seen_labels = FitLabels({scores.item_ids[i]: 1.0 for i in range(5)})
+    np.testing.assert_array_equal(care(scores, seen_labels).estimate, care(scores).estimate)

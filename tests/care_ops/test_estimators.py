@@ -66,6 +66,11 @@ def test_new_items_get_the_score_that_a_fit_with_them_would_give(name, scores):
     assert fitted.fidelity_ > 0.98
 
 
+def test_an_item_that_nobody_scored_has_no_score(scores):
+    fitted = CareEstimator(aggregator="avg").fit(scores)
+    assert np.isnan(fitted.predict(np.full((1, 6), np.nan))).all()
+
+
 def test_a_fit_that_is_no_function_of_one_items_scores_predicts_nothing(rng):
     votes = (rng.random((200, 5)) < 0.5).astype(float)
     fitted = CareEstimator(aggregator="mv", cut=0.5).fit(votes + rng.normal(scale=3, size=(200, 1)))
@@ -171,3 +176,18 @@ def test_scikit_learns_own_checks_pass(name):
     assert failed == {}
     assert {result["check_name"] for result in results if result["status"] == "xfail"} == set(expected)
     assert sum(result["status"] == "passed" for result in results) >= 29
+
+
+def test_scikit_learn_clones_an_estimator(scores):
+    base = pytest.importorskip("sklearn.base", reason="pip install -e '.[dev]'")
+    fitted = CareEstimator(seed=7).fit(scores)
+    copy = base.clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    assert not copy.__sklearn_is_fitted__()
+
+
+def test_an_estimator_is_a_step_of_a_pipeline(scores):
+    pipeline = pytest.importorskip("sklearn.pipeline", reason="pip install -e '.[dev]'")
+    preprocessing = pytest.importorskip("sklearn.preprocessing", reason="pip install -e '.[dev]'")
+    steps = pipeline.make_pipeline(preprocessing.StandardScaler(), CareEstimator()).fit(scores)
+    assert np.corrcoef(steps.predict(scores), scores.mean(axis=1))[0, 1] > 0.9

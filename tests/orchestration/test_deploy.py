@@ -1,10 +1,12 @@
 """Tests of the deployment files: schemas, Dagster's own parser, and security properties."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import dagster as dg
@@ -75,6 +77,39 @@ def test_the_code_server_listens_only_in_the_network_of_dagster():
     assert (network, alias) == ("dagster", [server["grpc_server"]["host"]])
     assert code["command"][code["command"].index("-h") + 1] == asked[asked.index("-h") + 1] == alias[0]
     assert code["command"][code["command"].index("-p") + 1] == str(server["grpc_server"]["port"])
+
+
+def test_an_upgrade_keeps_the_previous_image():
+    """Each image has a tag, by default the release; the runbook names the files with tags."""
+    services = read("compose.yaml")["services"]
+    images = {s["image"] for s in services.values()} - {"postgres:16"}
+    assert images == {f"{name}:${{CARE_TAG:-{version('care-eval')}}}" for name in ("care", "care-gpu")}
+    upgrade = (ROOT / "docs" / "deployment.md").read_text().partition("\n## Upgrade\n")[2].partition("\n## ")[0]
+    assert "`CARE_TAG`" in upgrade
+    for path in (DEPLOY / "kubernetes").glob("*.yaml"):
+        if re.search(r"registry.example.com/care(-gpu)?\b", path.read_text()):
+            assert f"`{path.name}`" in upgrade
+
+
+def test_backups_of_compose_name_its_services_and_a_folder_outside_of_the_workspace():
+    services = read("compose.yaml")["services"]
+    section = (ROOT / "docs" / "deployment.md").read_text().partition("\n## Back up, restore, move\n")[2]
+    named = re.findall(r"^docker compose -f deploy/compose\.yaml exec -T (\w+) (.+)$", section, re.MULTILINE)
+    assert [(service, shlex.split(words)[0]) for service, words in named] == [("code", "care"), ("postgres", "pg_dump")]
+    (backup, dump) = (shlex.split(words) for _, words in named)
+    folder = backup[3].rpartition("/")[0]
+    assert [v for v in services["code"]["volumes"] if v.endswith(f":{folder}")] == [
+        f"${{CARE_BACKUPS:-backups}}:{folder}"
+    ]
+    assert f"--owner 10001 /workspace /dagster /logs {folder}\n" in (DEPLOY / "Dockerfile").read_text()
+    given = services["postgres"]["environment"]
+    assert dump[dump.index("--username") + 1] == given["POSTGRES_USER"]
+    assert dump[dump.index("custom") + 1] == given["POSTGRES_DB"]
+
+
+def test_the_models_folder_belongs_to_the_user_that_fetches_models():
+    folder = next(v.partition(":")[2] for v in read("compose.yaml")["services"]["ray"]["volumes"] if "models" in v)
+    assert f"mkdir -p {folder} && chown 10001 {folder}" in (DEPLOY / "Dockerfile").read_text()
 
 
 def test_every_variable_of_the_instance_is_set_by_compose():

@@ -243,6 +243,13 @@ def test_the_cluster_uses_the_locked_release_of_ray():
     assert address == f"RAY_ADDRESS=ray://{ray['metadata']['name']}-head-svc.care.svc:10001"
 
 
+def test_the_cluster_image_has_ray_and_the_tools_of_its_probes():
+    lock = (ROOT / "requirements-gpu.lock").read_text()
+    assert f"\nray=={version('ray')} " in lock
+    assert "\naiohttp-cors==" in lock, "of ray[default]: a dashboard agent, which KubeRay's probes ask with wget"
+    assert "wget" in (ROOT / "deploy" / "Dockerfile").read_text().partition("FROM cpu AS gpu")[2]
+
+
 def test_every_pod_that_uses_postgresql_may_reach_it():
     policies = {manifest["metadata"]["name"]: manifest for _, manifest in documents()}
     assert policies["nobody-by-default"]["spec"]["podSelector"] == {}
@@ -381,6 +388,27 @@ def test_every_job_and_run_has_a_deadline_and_a_node_selector():
     assert all(pod["nodeSelector"] for where, pod in pods() if "DaskCluster" not in where)
 
 
+def test_a_drain_waits_for_runs_and_for_the_head_of_ray():
+    budgets = {m["metadata"]["name"]: m["spec"] for _, m in documents() if m["kind"] == "PodDisruptionBudget"}
+    assert selects(budgets["runs"]["selector"], launcher_values()["labels"])
+    assert budgets["runs"]["minAvailable"] >= values()["concurrency"]["runs"]["maxConcurrentRuns"]
+    (ray,) = [manifest for _, manifest in documents() if manifest["kind"] == "RayCluster"]
+    head = {**ray["spec"]["headGroupSpec"]["template"]["metadata"]["labels"], "ray.io/node-type": "head"}
+    assert selects(budgets["head-of-ray"]["selector"], head)
+
+
+def test_the_webserver_can_read_the_output_of_runs(tmp_path):
+    kept = values()["computeLogManager"]["config"]["customComputeLogManager"]
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump({"compute_logs": kept}))
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        path = instance.compute_log_manager.get_captured_local_path(["a run", "compute_logs", "a step"], "out")
+        assert path.startswith(kept["config"]["base_dir"] + "/")
+    for place in (launcher_values(), values()["dagsterWebserver"]):
+        (mount,) = [mount for mount in place["volumeMounts"] if mount["mountPath"] == kept["config"]["base_dir"]]
+        (volume,) = [volume for volume in place["volumes"] if volume["name"] == mount["name"]]
+        assert volume["persistentVolumeClaim"]["claimName"] == "care-logs"
+
+
 def of_kind(kind: str, name: str) -> dict[str, Any]:
     (only,) = [m for _, m in documents() if m["kind"] == kind and m["metadata"]["name"] == name]
     return only
@@ -403,6 +431,14 @@ def test_the_kustomization_sets_what_differs_between_clusters():
             assert policies()[target["select"]["name"]]["egress"][0]["to"][0]["ipBlock"]["cidr"] == literals[key]
 
 
+def test_prometheus_reaches_the_metrics_of_ray():
+    (ray,) = [pod for where, pod in pods() if "RayCluster" in where][:1]
+    ports = {port["name"]: port["containerPort"] for port in ray["containers"][0]["ports"]}
+    (endpoint,) = of_kind("PodMonitor", "care-ray")["spec"]["podMetricsEndpoints"]
+    (rule,) = policies()["prometheus-to-ray"]["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [ports[endpoint["port"]]]
+
+
 def test_browsers_reach_the_webserver_only_through_the_sign_on():
     sign_on = of_kind("Deployment", "care-sign-on")["spec"]["template"]
     (container,) = sign_on["spec"]["containers"]
@@ -419,6 +455,14 @@ def jobs() -> dict[str, dict[str, Any]]:
     """Return the pod templates of the scheduled jobs."""
     manifests = [manifest for _, manifest in documents() if manifest["kind"] == "CronJob"]
     return {m["metadata"]["name"]: m["spec"]["jobTemplate"]["spec"]["template"] for m in manifests}
+
+
+def test_jobs_read_care_yaml_with_the_keys_that_runs_have():
+    keys = [{"secretRef": {"name": secret["name"]}} for secret in launcher_values()["envSecrets"]]
+    for name, template in jobs().items():
+        ours = [c for c in template["spec"]["containers"] if c["image"].startswith("registry.example.com/care:")]
+        assert all(container["envFrom"] == keys for container in ours), name
+    assert {name for name, template in jobs().items() if "care:" in str(template)} == {*jobs()} - {"care-off-site"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Tests of ``examples/quickstart``: generated files, and a simulated length bias that misleads the plain average."""
 
+import html
 import json
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from care_ops.results.verdict import Reason, Step, Verdict
 from orchestration.cli.app import app
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
@@ -54,3 +57,60 @@ def test_repeated_runs_give_pass_k_and_the_noise_of_judges(tables):
     code, (row,) = asked("gate", tables / "scores.csv", "v2", "--against", "v1", "--pass-k", 2)
     assert (row["outcome"], code) in (("better", 0), ("undecided", 4))
     assert row["judge noise"] == once[1]["judge noise"]
+
+
+def _words(text):
+    """Return text without markup, code marks and line breaks."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", re.sub("</?code>", "", text))).replace("`", "").split())
+
+
+@pytest.fixture(scope="module")
+def first_screens(tables):
+    """Return terminal output, page, JSON and Python result of a fit, with and without labels."""
+    screens = {}
+    for labels in ((), ("--labels", str(tables / "labels.csv"))):
+        out = tables / f"screens{len(labels)}"
+        given = [tables / "scores.csv", "--items", tables / "items.csv", "--judges", tables / "judges.csv"]
+        done = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(out), "--intervals", "0", *labels])
+        document = json.loads((out / "fit.json").read_text())["verdict"]
+        page = (out / "report.html").read_text()
+        headline = document.pop("headline")
+        verdict = Verdict(
+            **{
+                **document,
+                "reasons": tuple(Reason(**each) for each in document["reasons"]),
+                "next_steps": tuple(Step(**each) for each in document["next_steps"]),
+            }
+        )
+        first_page = page[: page.index("<!-- end of why -->")]
+        texts = done.output, first_page, json.dumps([headline, document]), str(verdict)
+        screens[bool(labels)] = [_words(each) for each in texts]
+    return screens
+
+
+@pytest.mark.parametrize(
+    ("question", "labels", "answer"),
+    [
+        ("can I use this?", False, "Use these scores only if the number of words is not part of quality."),
+        ("can I use this with my labels?", True, "ranks the items at least as well as the plain average."),
+        ("how many judges is this worth?", False, "This panel is worth about 2.0 independent judges (of 8)."),
+        ("may a judge gate?", False, "Is the panel or a judge good enough to approve releases? Not yet:"),
+        ("how do I find out whether it may gate?", False, "run care judges report "),
+        ("what has CARE changed?", False, "Some judges reward the number of words; CARE has removed that effect"),
+        ("does it differ from the average?", False, "of the top 20 items would not be in the top 20 by the plain"),
+        ("where are the scores?", False, "If the number of words is not part of quality, use the scores: the column"),
+        ("what do I do now?", False, "then fit again with the labels."),
+        ("do my labels agree?", True, "48 labels leave the estimate nearly unchanged."),
+    ],
+)
+def test_every_first_screen_gives_the_same_answers(first_screens, question, labels, answer):
+    for place, text in zip(("terminal", "page", "JSON", "Python"), first_screens[labels], strict=True):
+        assert answer in text, f"{question} ({place})"
+
+
+def test_a_fit_with_too_few_labels_asks_for_more(tables):
+    few = tables / "few.csv"
+    few.write_text("".join((tables / "labels.csv").read_text().splitlines(keepends=True)[:6]))
+    given = [tables / "scores.csv", "--items", tables / "items.csv", "--labels", few, "--intervals", 0]
+    printed = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(tables / "few")]).output
+    assert "for ten to twenty more items" in _words(printed)

@@ -348,3 +348,47 @@ def test_labels_of_a_person_are_never_overwritten(tmp_path):
     assert [row["label"] for row in rows[:12]] == ["0", "1"] * 6
     assert {row["label"] for row in rows[12:]} == {""}
     assert len({row["item_id"] for row in rows}) == len(rows)
+
+
+@pytest.mark.slow
+def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
+    """If its page is lost, the newer fit's page is written, and all places report this fit."""
+    first, page = verdict_of(clear)["fit_version"], clear / "data" / "report" / "testset-one.html"
+
+    def tables() -> str:
+        return page.read_text().partition("<!-- end of the verdict -->")[2].partition("<!-- why -->")[0]
+
+    care(clear, "fits", "promote", first)
+    drawn, columns = tables(), panel("clear")
+    write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
+    places = run_and_read(clear)
+    newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["fit_version"]
+    assert newer != first == places.json["fit_version"]
+    assert f"the newer fit {newer} is not published" in places.run
+    assert "The tables on the page describe another fit" not in places.run + places.page
+    assert tables() == drawn
+
+    page.unlink()
+    places = run_and_read(clear)
+    assert places.json["fit_version"] == first
+    assert "The tables on the page describe another fit" in places.run
+    assert "The tables on the page describe another fit" in places.page
+    assert tables() != drawn
+
+
+@pytest.mark.slow
+def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
+    first, columns = verdict_of(clear)["fit_version"], panel("clear")
+    write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
+    care(clear, "run", code=1)
+    (clear / "data" / "parts" / "fits" / "testset=one" / f"fit={first}.fitfacts.json").unlink()
+    care(clear, "fits", "promote", first)
+    places = run_and_read(clear)
+    assert (
+        assert_same_verdict_everywhere(places, "held back")
+        == f"A person pinned fit {first}, but the verdict on this fit is not stored."
+    )
+    assert f"care fits accept one --workspace {clear}" in places.run
+
+    (clear / "scores.csv").write_text((clear / "scores.csv").read_text() + "i00\n")
+    assert "Recorded scores cannot be read: " in " ".join(care(clear, "status").split())

@@ -1,20 +1,32 @@
 """Tests of whole workflows: each command, and its output.
 
-One workspace is the paper's, with recorded scores.
+The workspaces are the paper's with recorded scores, the demo with a user's recorded scores, and one written by hand
+from two tables.
 """
 
+import csv
 import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.support.workspaces import care, care_json, make, query
+from tests.support.openai_server import Server, answer
+from tests.support.workspaces import QUICK, care, care_json, make, make_programs, query
 
 ROOT = Path(__file__).parents[2]
 ITEMS = 40
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    """Start a server that grades by the length of the question."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with Server(lambda text, _: answer(str(len(text) % 10))) as server:
+        yield server
 
 
 @pytest.mark.data
@@ -54,6 +66,123 @@ def measured(folder: Path, testset: str) -> list[float]:
         f"WHERE f.testset = '{testset}'",
     )
     return [dict(rows)[name] for name in ("care", "mv", "avg", "uws", "care_svd", "care_tensor")]
+
+
+@pytest.mark.slow
+def test_the_demo_and_own_recorded_scores_share_a_workspace(tmp_path):
+    """Recorded judges score one test set and programs both; each test set has a panel."""
+    folder = make_programs(tmp_path / "mixed")
+    write_own(folder)
+    (folder / "testsets" / "own.yaml").write_text(
+        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
+    )
+    assert " fails " not in care(folder, "doctor")
+    printed = care(folder, "run")
+    assert "failed:" not in printed
+    for testset in ("demo", "own"):
+        assert re.search(rf"^{testset}: (USE|CHECK|DON'T USE YET)\.", printed, re.M), printed
+    assert "nothing to do" in care(folder, "run")
+    states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
+    assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
+    assert states["length", "demo"] == "360 / 360"
+    assert ("gpt", "demo") not in states
+    assert states["length", "own"] == f"{ITEMS} / {ITEMS}"
+    assert states["reference_recall", "own"] == f"0 / {ITEMS}", "it abstains where there is no reference"
+
+
+def write_own(folder: Path, *texts: str) -> None:
+    """Write a wide table of three judges, and their items with all texts or with the named texts."""
+    rng = np.random.default_rng(7)
+    quality = rng.uniform(20, 80, ITEMS)
+    judges = {name: np.clip(quality + rng.normal(0, 12, ITEMS), 0, 100) for name in ("gpt", "claude", "llama", "qwen")}
+    with (folder / "scores.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item_id", *judges])
+        writer.writerows([f"q{k}", *(f"{column[k]:.1f}" for column in judges.values())] for k in range(ITEMS))
+    items = [
+        {"item_id": f"q{k}", "prompt": f"What is {k}?", "response": f"It is {'very ' * (k % 7)}{k}.", "source": "web"}
+        for k in range(ITEMS)
+    ]
+    with (folder / "answers.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["item_id", *(texts or ("prompt", "response")), "source"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(items)
+
+
+def own_workspace(folder: Path, endpoint: Server, *texts: str) -> Path:
+    """Create a workspace by hand: two YAML files, and two tables without named columns."""
+    for name in ("judges", "testsets"):
+        (folder / name).mkdir(parents=True)
+    (folder / "care.yaml").write_text(QUICK)
+    (folder / "judges" / "api.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{endpoint.url}', model: judge-1, template: answer_rating, scoring: text, "
+        "retries: 0, price_in: 1.0, price_out: 1.0}\nscale: [0, 9]\nlicense: its own\n"
+    )
+    (folder / "testsets" / "own.yaml").write_text(
+        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
+    )
+    write_own(folder, *texts)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
+    folder = own_workspace(tmp_path / "own", endpoint)
+    forecast = {row["judge"]: row for row in care_json(folder, "run", "--dry-run")}
+    assert (forecast["api"]["items"], forecast["api"]["questions"], forecast["api"]["failure"]) == (ITEMS, ITEMS, "")
+    (as_read,) = [row["what"] for row in care_json(folder, "doctor") if row["check"] == "items of own"]
+    assert "prompt is 'prompt', response is 'response'; kept with the items: 'source'" in as_read
+    printed = care(folder, "run")
+    assert "failed:" not in printed
+    assert len(endpoint.requests) == ITEMS
+    assert {row["state"] for row in care_json(folder, "status")} == {f"{ITEMS} / {ITEMS}"}
+    assert "It is very very 2." in (folder / "data" / "report" / "items-own.html").read_text()
+    assert "nothing to do" in care(folder, "run")
+
+
+@pytest.mark.slow
+def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_it(tmp_path, endpoint):
+    """Doctor and forecast report it; each run reports the failed judge and the reason."""
+    folder = own_workspace(tmp_path / "own", endpoint, "response")
+    needs = "judge 'api': template 'answer_rating' needs prompt, which no item of own has"
+    (failure,) = [row["failure"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"]
+    assert failure.startswith(needs)
+    assert needs in care(folder, "doctor", "--json", code=1)
+    for _ in range(2):
+        printed = care(folder, "run", code=1)
+        assert (
+            "failed: scores api|own: none of its 40 items has a score (40 refused); its most frequent message: "
+            "the item has no prompt for the prompt" in printed
+        )
+        assert re.search(
+            r"^own: DON'T USE YET\. .*\n  - Judge 'api' is left out: it gave no score at all", printed, re.M
+        ), printed
+    assert endpoint.requests == []
+    states = {row["judge"]: row["state"] for row in care_json(folder, "status")}
+    assert (states["api"], states["gpt"]) == ("failed", "40 / 40")
+
+    (folder / "testsets" / "own.yaml").write_text("scale: [0, 100]\nsource: {kind: files, items: answers.csv}\n")
+    printed = care(folder, "run", code=1)  # nobody else is left, and the advice is not that of a crowd
+    assert "CARE left out api: it has no score" in printed
+    assert "not_asked" not in printed
+
+
+@pytest.mark.slow
+def test_a_test_set_without_scores_does_not_affect_other_test_sets(tmp_path):
+    """One of a judge's two test sets has no score file; the other is loaded and fitted."""
+    folder = make(tmp_path / "ws", judges=())
+    write_own(folder)
+    (folder / "testsets" / "own.yaml").write_text(
+        "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
+    )
+    (folder / "judges" / "gpt.yaml").write_text("engine: {kind: recorded, column: gpt}\ntestsets: [one, own]\n")
+    printed = care(folder, "run", code=1)
+    failed = "failed: judge_inference gpt: one: judge 'gpt' has recorded scores, but test set 'one' has no score file"
+    assert failed in printed
+    states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
+    assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
+    assert states["gpt", "one"] == "failed"
+    assert re.search(r"^own: (USE|CHECK|DON'T USE YET)\.", printed, re.M), printed
 
 
 def test_messages_in_a_copied_workspace_name_its_folder(one_run, workspace_after_run):
