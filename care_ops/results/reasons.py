@@ -250,7 +250,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     state, first = state_of(facts)
     reasons = [first, *_by_labels(facts)]
     if facts.effective_judges is not None and state != "no common signal":
-        message = f"This panel is as accurate as about {facts.effective_judges:.1f} independent judges"
+        message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
             "The mean of that many judges without shared mistakes would be about as accurate as the estimate. This "
             "assumes that shared mistakes are about half of the judges' agreement, as on recorded panels."

@@ -100,11 +100,14 @@ def bring_a_testset(folder: Path) -> None:
         write_judge(workspace, name, testsets="[own]")
     settings = (workspace / "care.yaml").read_text()
     assert settings.count("resamples: 60\n") == 1
-    (workspace / "care.yaml").write_text(settings.replace("resamples: 60\n", "resamples: 20\n"))
+    settings = settings.replace("resamples: 60\n", "resamples: 20\n")
+    (workspace / "care.yaml").write_text(f"{settings}labels: {{own: labels.csv}}\n")
     write_items(workspace, n=40, name="own")
     lines = (workspace / "own.csv").read_text().splitlines()
     named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
     (workspace / "own.csv").write_text("\n".join(named) + "\n")
+    labels = [f"{line.partition(',')[0]},{k % 3 % 2},random" for k, line in enumerate(lines[1:])]
+    (workspace / "labels.csv").write_text("\n".join(["item_id,label,drawn", *labels]) + "\n")
     (workspace / "testsets" / "own.yaml").write_text(
         "source:\n  kind: files\n  items: own.csv\n"
         "  columns: {prompt: question, response: answer, gold: label}\nscale: [0, 10]\nsystems: [model]\n"
