@@ -160,18 +160,6 @@ class Pool:
             finally:
                 session.close()
 
-    def run(
-        self,
-        spec: JudgeSpec,
-        items: Questions | Sequence[Item],
-        sink: Sink,
-        context: Context | None = None,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> int:
-        """Score the items of one test set in a new session; see ``Session.run``."""
-        with self.session(spec.engine.gpus) as session:
-            return session.run(spec, items, sink, context, progress)
-
     def _start_ray(self) -> None:
         import ray
 

@@ -33,6 +33,7 @@ from orchestration.alerts import Alert, post
 from orchestration.workspace import AlertSettings
 from tests.support import endpoints
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
+from tests.support.judging import run_judge
 from tests.support.servers import LocalServer, wait_until
 
 KEY = "sk-proj-Zq7vW2xT9/bN4+kLp3=mR8"
@@ -64,7 +65,7 @@ def ask(server, n=20, context=None, **more):
     items = [Item(f"i{k}", "What is it?", f"It is {k}.") for k in range(n)]
     with Pool(PoolConfig()) as pool:
         try:
-            pool.run(judge(server, **more), items, lambda b, v: (scores.extend(b), versions.append(v)), context)
+            run_judge(pool, judge(server, **more), items, lambda b, v: (scores.extend(b), versions.append(v)), context)
         finally:
             ask.kept = scores
     return sorted(scores, key=lambda s: int(s.item_id[1:])), versions[-1]

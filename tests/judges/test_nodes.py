@@ -19,6 +19,7 @@ import pytest
 from judges.items import Item
 from judges.pool import Pool, PoolConfig
 from tests.judges.placement import STUB, judge, loads_in
+from tests.support.judging import run_judge
 from tests.support.servers import accepts, free_port, started, wait_until
 
 RAY = Path(sys.executable).with_name("ray")
@@ -66,7 +67,7 @@ def _score_until_a_node_dies(folder: Path, node: int) -> tuple[list[int], dict[s
             if len(stored["wide"]) >= len(ITEMS) / 4:
                 part.set()
 
-        return pool.run(judge(name, folder), ITEMS, sink)
+        return run_judge(pool, judge(name, folder), ITEMS, sink)
 
     connect()
     wait_until(lambda: ray.cluster_resources().get("GPU", 0) >= 3, lambda: str(ray.cluster_resources()), 120)

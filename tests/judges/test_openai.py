@@ -17,6 +17,7 @@ from judges.engines.factory import build_engine
 from judges.items import Item, Score, Status
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, OpenAIEngine
+from tests.support.judging import run_judge
 from tests.support.openai_server import Server, answer, first_token
 from tests.support.servers import free_port
 
@@ -174,7 +175,7 @@ def test_the_spend_limit_holds_and_what_was_paid_is_kept(serve):
     kept = []
     ledger = Ledger()
     with Pool(PoolConfig()) as pool, pytest.raises(StoppedError, match="are spent"):
-        pool.run(judge(server, **money), items(200), lambda batch, _: kept.extend(batch), Context(ledger=ledger))
+        run_judge(pool, judge(server, **money), items(200), lambda batch, _: kept.extend(batch), Context(ledger=ledger))
     assert 0 < len(kept) == len(server.requests) < 200
     assert all(s.status is Status.OK for s in kept)
     assert ledger.total.dollars == 100.0 * len(kept) <= 5_000.0
@@ -232,7 +233,7 @@ def test_answers_are_stored_while_one_is_late(serve, monkeypatch):
         stored.set()
 
     with Pool(PoolConfig()) as judges:
-        judges.run(judge(serve(say), timeout_s=60.0), items(40), sink)
+        run_judge(judges, judge(serve(say), timeout_s=60.0), items(40), sink)
     assert in_time == [True]
     assert sum(kept) == 40
     assert len(kept) < 20, "not a part for each answer"
@@ -243,14 +244,14 @@ def test_equal_prompts_of_items_that_differ_elsewhere_are_asked_once(serve):
     server = serve(lambda *_: answer("7"))
     alike = [Item(f"i{k}", "What is it?", f"It is {k // 4}.", reference=f"{k}") for k in range(32)]
     with Pool(PoolConfig()) as judges:
-        assert judges.run(judge(server), alike, lambda *_: None) == 32
+        assert run_judge(judges, judge(server), alike, lambda *_: None) == 32
     assert len(server.requests) == 8
 
 
 def test_a_judge_is_stopped_if_too_much_of_a_batch_fails_with_an_early_warning(serve, caplog):
     server, kept = serve(lambda *_: (500, "oops")), []
     with Pool(PoolConfig()) as judges, pytest.raises(JudgeError, match=r"\d+ of \d+ items of a batch failed"):
-        judges.run(judge(server, retries=0, concurrency=2), items(200), lambda scores, _: kept.extend(scores))
+        run_judge(judges, judge(server, retries=0, concurrency=2), items(200), lambda scores, _: kept.extend(scores))
     assert 100 < len(kept) < 110
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert warning.startswith("Judge 'api' gave no answer after all retries (HTTP 500: oops)")

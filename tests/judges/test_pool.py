@@ -11,6 +11,7 @@ from judges.pool import Pool, PoolConfig, Progress
 from judges.programs import registry
 from judges.programs.registry import program_judge
 from judges.spec import JudgeSpec, LocalModel, ProgramEngine
+from tests.support.judging import run_judge
 from tests.support.workspaces import make, ran, run, score_rows
 
 
@@ -36,7 +37,7 @@ def test_equal_texts_are_one_question(asked):
     reported: list[Progress] = []
     judge = JudgeSpec(name="j", engine=ProgramEngine(program="test_remembers"), batch_size=3)
     with Pool(PoolConfig()) as pool:
-        done = pool.run(judge, items, lambda batch, _: scores.extend(batch), progress=reported.append)
+        done = run_judge(pool, judge, items, lambda batch, _: scores.extend(batch), progress=reported.append)
     assert done == 40
     assert len(asked) == 4
     assert sorted(s.item_id for s in scores) == sorted(i.item_id for i in items)
@@ -56,13 +57,13 @@ def test_a_missing_gpu_is_reported_at_once(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     engine = LocalModel(kind="vllm", model=str(tmp_path), template="quality", num_gpus=64)
     with Pool(PoolConfig()) as pool, pytest.raises(JudgeError, match="needs 64 GPU"):
-        pool.run(JudgeSpec(name="big", engine=engine), [Item("a", "q", "r")], lambda *_: None)
+        run_judge(pool, JudgeSpec(name="big", engine=engine), [Item("a", "q", "r")], lambda *_: None)
 
 
 def test_a_repository_without_a_commit_is_refused():
     engine = LocalModel(kind="vllm", model="somebody/model", template="quality", num_gpus=0)
     with Pool(PoolConfig(mode="inline")) as pool, pytest.raises(JudgeError, match="add revision: COMMIT"):
-        pool.run(JudgeSpec(name="j", engine=engine), [Item("a", "q", "r")], lambda *_: None)
+        run_judge(pool, JudgeSpec(name="j", engine=engine), [Item("a", "q", "r")], lambda *_: None)
 
 
 def test_a_dead_engine_ends_its_process():

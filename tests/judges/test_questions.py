@@ -17,6 +17,7 @@ from judges.programs.registry import program_judge
 from judges.questions import ItemsInMemory, Questions
 from judges.spec import JudgeSpec, LocalModel, ProgramEngine
 from orchestration.workspace import load_workspace
+from tests.support.judging import run_judge
 from tests.support.workspaces import make, score_rows
 from warehouse.items import ItemRecord
 
@@ -45,7 +46,7 @@ def test_texts_are_read_when_their_batch_comes(monkeypatch):
     source = Watched(ten())
     read_by_then: list[int] = []
     with Pool(PoolConfig()) as pool:
-        pool.run(PROGRAM, Questions(source, PROGRAM), lambda *_: read_by_then.append(sum(source.reads)))
+        run_judge(pool, PROGRAM, Questions(source, PROGRAM), lambda *_: read_by_then.append(sum(source.reads)))
     assert source.reads == [4, 4, 2]
     assert read_by_then == [4, 8, 10, 10]
 
@@ -149,5 +150,5 @@ def test_a_batch_that_fails_leaves_what_was_stored():
 
     source = Watched(ten())
     with Pool(PoolConfig()) as pool, pytest.raises(JudgeError, match="the disk is full"):
-        pool.run(PROGRAM, Questions(source, PROGRAM), sink)
+        run_judge(pool, PROGRAM, Questions(source, PROGRAM), sink)
     assert stored == [3, 3]

@@ -19,6 +19,7 @@ from judges.items import Item
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, LocalModel
 from tests.models.tiny import build
+from tests.support.judging import run_judge
 
 WORDS = "answer question rating quality whole number correct complete clear style length decoration citations".split()
 
@@ -161,7 +162,7 @@ def pool_rate(setup: Setup, judges: Sequence[JudgeSpec]) -> float:
                 all_have_loaded.wait(1800)
             batches[judge.name].append((time.perf_counter(), sum(score.tokens_in or 0 for score in scores)))
 
-        pool.run(judge, setup.items, sink)
+        run_judge(pool, judge, setup.items, sink)
 
     config = PoolConfig(mode="ray", side_by_side=len(judges))
     with Pool(config) as pool, ThreadPoolExecutor(len(judges)) as threads:
