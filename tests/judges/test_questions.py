@@ -108,10 +108,10 @@ def workspace(tmp_path, monkeypatch):
 
 
 def judged(workspace):
-    with Pool(PoolConfig()) as pool:
+    with Pool(PoolConfig()).session() as session:
         account = Account(workspace, "test_interrupted")
         return score_pending(
-            workspace, "test_interrupted", lambda testset: StoredItems(workspace.parts, testset), pool, account
+            workspace, "test_interrupted", lambda testset: StoredItems(workspace.parts, testset), session, account
         )
 
 
