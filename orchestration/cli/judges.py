@@ -141,7 +141,8 @@ def try_judge(
     try:
         with watching(f"asking {name}") as watch, Pool(loaded.pool, loaded.ray) as pool:
             probes = list(PROBES.values())
-            pool.run(spec, probes, keep, context, lambda now: watch(f"asking {name}", now.done, now.total))
+            with pool.session(spec.engine.gpus) as session:
+                session.run(spec, probes, keep, context, lambda now: watch(f"asking {name}", now.done, now.total))
     finally:
         account.record()
     rows = [
