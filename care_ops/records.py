@@ -217,8 +217,8 @@ class Comparison:
     Attributes
     ----------
     difference, lo, hi : float
-        The difference and the ends of its interval. The unit without labels is a point of the estimate, or for pairwise
-        items the log odds of winning. The unit with labels is a point of the labels, or for pairwise items a win share.
+        The difference and the ends of its interval, on the scale of the estimates or, with labels, of the labels. For
+        pairs the scale is the log odds of winning or, with labels, the share of wins.
     units : int
         Number of split units from which the difference was computed.
     labels_used : int

@@ -1,10 +1,10 @@
-"""Feature effects: biases of single judges for a feature of an item, such as its length.
+"""Biases of individual judges towards a feature of an item, such as its length.
 
-A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a known feature w of the item. If quality itself follows
-the feature, the slopes b_j of all judges are proportional to their loadings a_j on quality. The excess of a slope is
-the judge's own bias. CARE removes only this excess, and only if the slopes differ (``excess``), the biases are not
-negligible (``size``), and the biased judges still follow quality (``sees``). A bias that *all* judges share looks like
-quality; only labels or a declaration distinguish the two.
+A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a known feature w of the item. If quality itself
+correlates with the feature, the slopes b_j are proportional to the loadings a_j on quality. The part of a slope that
+exceeds this proportional value is the judge's own bias. CARE removes only this part, and only if the slopes differ
+(``excess``), the biases are not negligible (``size``), and the biased judges still measure quality (``sees``). A bias
+that *all* judges share looks like quality; only labels or a declaration distinguish the two.
 """
 
 from collections.abc import Mapping

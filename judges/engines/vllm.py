@@ -18,9 +18,10 @@ _TOKENS_AT_ONCE = 128
 
 @contextmanager
 def loading(gpus: str) -> Generator[None]:
-    """Lock GPUs while a model is loaded, because vLLM measures the memory that loading takes.
+    """Lock the GPUs while a model is loading, because vLLM measures memory use during loading.
 
-    If two models are loaded on one GPU at once, each counts the other's weights, and one gets no memory for its cache.
+    If two models load on one GPU at once, each measurement includes the weights of the other model, and one model gets
+    no memory for its cache.
     """
     lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"
     with lock.open("a") as file:

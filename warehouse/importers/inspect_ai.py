@@ -51,7 +51,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return a file, or the log files of a folder without inspect_ai's other JSON files, such as ``logs.json``."""
+    """Return the file itself or, for a folder, its log files, without other JSON files of inspect_ai."""
     if path.is_file():
         return [path]
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
