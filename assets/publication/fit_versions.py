@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from assets.fit.documents import FitDocument
 from assets.fit.stages import recommended
-from assets.judge_keys import keys_of_judges
 from assets.publication.differences import kept_fit, reasons
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
@@ -140,18 +139,6 @@ def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
         return "was held back" if reviewed is not None and reviewed.state == "held back" else ""
 
     return state_of
-
-
-def changed_since(
-    workspace: Workspace, version: FitVersion, labels: Mapping[str, float]
-) -> tuple[list[str], list[str]]:
-    """Return the admitted judges whose key has changed, and the items whose label has changed, since a fit version."""
-    then = version.inputs
-    now = keys_of_judges(workspace, version.testset)
-    return (
-        sorted(judge for judge, key in then.judges.items() if judge in then.admitted and now.get(judge) != key),
-        sorted(item for item, label in then.labels.items() if labels.get(item) != label),
-    )
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:

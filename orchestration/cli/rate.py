@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from assets.table.reading import TableInputs
-from care_ops.errors import InputError, counted
+from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, errors, show, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
     from assets.table.rating import RatingOptions
-    from assets.workspace import Workspace
     from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
     from care_ops.results.rates import Rate
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 OF_TABLES = "applies to tables, but --workspace reads the file of the test set; leave out one of the two options"
 
-REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
+REGRESSION, NOT_ENOUGH, JUDGE_CHANGED = 3, 4, 6
 """Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
 
 ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace, the name of a test set.")]
@@ -138,10 +137,6 @@ def gate(
     system: tables.System = None,
     margin: Annotated[float, typer.Option(help=_MARGIN)] = 0.0,
     workspace: Folder = None,
-    against_fit: Annotated[
-        str | None,
-        typer.Option(help="Fit version (`care fits list TESTSET`); its labels and judges must be unchanged."),
-    ] = None,
     judges: tables.Judges = None,
     scale: tables.Scale = None,
     fit_labels: FitLabels = None,
@@ -153,15 +148,15 @@ def gate(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare two systems; exit codes: 0 passes, 3 worse, 4 undecided, 5 labels changed, 6 a judge changed."""
+    """Compare two systems; exit codes: 0 passes, 3 worse, 4 undecided, 6 a judge changed."""
     from assets.table.rating import gate_table, score_variance
     from care_ops.results.gate import TooFewLabelsError
 
     if workspace is not None:
         tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
-        table, given, config = of_workspace(workspace, str(scores), labels, drawn, system, against_fit, gate=True)
-    elif labels is None or not system or against_fit is not None:
-        raise InputError("without --workspace, give --labels and --system, and leave out --against-fit")
+        table, given, config = of_workspace(workspace, str(scores), labels, drawn, system, gate=True)
+    elif labels is None or not system:
+        raise InputError("a gate on tables needs --labels and --system, or give --workspace and a test set")
     else:
         inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
         table, given, config = read_with_labels(inputs, labels, drawn, system, form)
@@ -193,7 +188,6 @@ def of_workspace(
     labels: Path | None,
     drawn: Drawn,
     system: list[str] | None,
-    fit_version: str | None = None,
     *,
     gate: bool = False,
     rates: bool = True,
@@ -215,29 +209,7 @@ def of_workspace(
     file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no labels in care.yaml; name a table with --labels")
-    given = read_labels(file, report=tables.print_reading, unstated=drawn)
-    if fit_version is not None:
-        _end_where_measured_otherwise(loaded, testset, fit_version, given)
-    return table, given, config
-
-
-def _end_where_measured_otherwise(loaded: Workspace, testset: str, fit_version: str, labels: LabelRecord) -> None:
-    from assets.publication.fit_versions import changed_since, find
-
-    kept = find(loaded, fit_version)
-    if kept.testset != testset:
-        raise InputError(
-            f"fit {kept.fit_version} belongs to test set {kept.testset!r}; name a fit of test set {testset!r}"
-        )
-    judges, items = changed_since(loaded, kept, labels.values)
-    reasons = [
-        f"{counted(len(names), what)} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
-        for names, what in ((judges, "judge"), (items, "label"))
-        if names
-    ]
-    if reasons:
-        console.print(f"not compared with fit {kept.fit_version}: {' and '.join(reasons)}")
-        raise typer.Exit(JUDGE_CHANGED if judges else LABELS_CHANGED)
+    return table, read_labels(file, report=tables.print_reading, unstated=drawn), config
 
 
 def read_with_labels(

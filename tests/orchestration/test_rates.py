@@ -10,10 +10,7 @@ from scipy.special import expit
 from typer.testing import CliRunner
 
 import care_eval
-from assets.judge_keys import keys_of_judges
 from orchestration.cli.app import app
-from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, run
 
 SYSTEMS = ("new", "old")
 
@@ -173,44 +170,6 @@ def test_exit_codes_of_the_gate(folder):
     assert (code, json.loads(printed)[0]["outcome"]) == (4, "undecided")
     code, printed, _ = of_systems(folder, "gate", "old", "--against", "new", "--margin", "0.9", "--json")
     assert (code, json.loads(printed)[0]["outcome"]) == (0, "not worse")
-
-
-@pytest.mark.slow
-def test_a_gate_against_a_stored_fit_reports_changed_labels_and_judges(tmp_path):
-    """There are twenty answers of each of two systems; people pass those of the longer system."""
-    folder = make(
-        tmp_path / "ws", n=120, care="fit: {resamples: 0}\nreview: {hold: false}\nlabels: {one: labels.csv}\n"
-    )
-    header, *rows = (folder / "one.csv").read_text().splitlines()
-    names = ["new" if len(row) % 2 else "old" for row in rows]
-    (folder / "one.csv").write_text(
-        "\n".join([f"{header},model", *(f"{r},{n}" for r, n in zip(rows, names, strict=True))]) + "\n"
-    )
-    spec = folder / "testsets" / "one.yaml"
-    spec.write_text(spec.read_text() + "systems: [model]\n")
-    passed = [f"i{k},{int(name == 'new')},random" for k, name in enumerate(names[:60])]
-
-    def label(rows):
-        (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *rows]) + "\n")
-
-    label(passed)
-    assert not run(folder).failures
-    version = load_workspace(folder).fits.fit_versions("one")[-1].fit_version
-    command = ["gate", "one", "new", "--against", "old", "--workspace", folder, "--against-fit", version]
-    assert care(*command)[0] == 0
-    label([*passed, f"i60,{int(names[60] == 'new')},random"])
-    assert care(*command)[0] == 0
-    label(["i0,0.5,random", *passed[1:]])
-    code, printed, _ = care(*command)
-    assert (code, "1 label changed since (i0)" in printed) == (5, True), printed
-    label(passed)
-    (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: readability}\n")
-    code, printed, _ = care(*command)
-    assert (code, "1 judge changed since (length)" in printed) == (6, True), printed
-    (folder / "judges" / "length.yaml").write_text("engine: {kind: program, program: nonsense}\n")
-    assert "length" not in keys_of_judges(load_workspace(folder), "one")
-    code, _, output = care(*command[:-1], "nothing")
-    assert (code, "the id 'nothing' matches no stored fit" in output) == (2, True), output
 
 
 def test_what_is_wrong_is_named(folder):
