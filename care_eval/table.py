@@ -134,7 +134,7 @@ def as_table(source: T | Columns, what: str) -> T | pa.Table:
     """
     if not isinstance(source, Mapping):
         return source
-    with guard(what, "make all values of a column numbers, or all text"):
+    with guard(what, "use only numbers or only text in each column"):
         lengths = {name: len(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])

@@ -137,7 +137,7 @@ class AdmissionRule:
         in crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores. In a test set
         whose judges CARE asks, ``auto`` means failed.
     max_missing : float
-        Largest share of missing scores (paper: 10 %). A judge that refuses some items still counts on the others.
+        Largest share of missing scores of an admitted judge (paper: 10 %); CARE uses the judge's other scores.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE

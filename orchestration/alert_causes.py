@@ -206,7 +206,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
     """Yield an alert if a nightly run is late; ``last`` is the start of the last nightly run, in seconds since 1970."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
-        yield Alert("night late", f"The nightly run is late: the last began {(time.time() - last) / 3600:.0f} h ago.")
+        yield Alert("night late", f"A nightly run is late: the last one began {(time.time() - last) / 3600:.0f} h ago.")
 
 
 def report_conditions(

@@ -44,8 +44,8 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "fit failed": ("error", "Fix the problem in the message and run `care run`; until then pages show the old fit."),
     "page failed": ("error", "Fix the problem in the message and run `care run`; until then the old page remains."),
     "run failed": ("error", "Fix the problem in the message, then run `care run`."),
-    "held back": ("warning", "See `care fits diff`; accept the new fit, or correct the inputs that its checks name."),
-    "model changed": ("warning", "Change `revision` in the judge's file, or pin the published fit until then."),
+    "held back": ("warning", "See `care fits diff`; accept the new fit, or correct inputs that failed checks name."),
+    "model changed": ("warning", "Change the judge's `revision`, or pin the published fit with `care fits promote`."),
     "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
     "experiment failed": ("warning", "Fix the problem in the message; fits do not depend on experiments."),
 }

@@ -79,6 +79,6 @@ def _rebuild(root: Path, say: Say) -> None:
 
     with locked_workspace(root, "the rebuild of the database") as workspace:
         if needs_rebuild(workspace):  # another run may have rebuilt it meanwhile
-            say("CARE rebuilds the database, which is missing, damaged or from an earlier release")
+            say("CARE rebuilds the database, because it is missing, damaged or from an earlier release")
             for judge, why in rebuild_warehouse(workspace).items():
                 say(f"the scores of judge {judge} are left out of the database: {why}")

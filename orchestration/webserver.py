@@ -43,7 +43,7 @@ def refusal_of(scope: Any) -> str:
     of_graphql = "graphql" in scope["path"].split("/")
     hosts, sites = headers.getlist("host"), headers.getlist("sec-fetch-site")
     if len(hosts) != 1:
-        return "the request must name exactly one host"
+        return "the request must have exactly one Host header"
     if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
         return "the request comes from a page of another origin"
     # A link on another site or in a mail may open a page of this server, because opening a page changes nothing.

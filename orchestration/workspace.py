@@ -81,7 +81,7 @@ class NightlySettings(_Declared):
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
     deadline_hours: float = Field(
-        default=6, gt=0, le=23, description="hours after which an unfinished nightly run is reported"
+        default=6, gt=0, le=23, description="hours after which an unfinished nightly run is reported as late"
     )
 
     @field_validator("zone")
@@ -116,7 +116,7 @@ class AlertSettings(_Declared):
         description="https URL that receives each alert as JSON, or ${NAME} from the environment; slack+https://... "
         "gets it in Slack's format",
     )
-    file: LocalPath | None = Field(default=None, description="file that gets a line of JSON for each alert")
+    file: LocalPath | None = Field(default=None, description="file to which CARE appends a line of JSON for each alert")
     heartbeat: str | None = Field(
         default=None, description="URL, or ${NAME}, that receives a POST request after each successful nightly run"
     )
@@ -151,7 +151,7 @@ class Settings(_Declared):
 
     data: Annotated[str, AfterValidator(lambda path: usable_address(path) if names_an_address(path) else path)] = Field(
         default="data",
-        description="folder of parts, warehouse, fits and reports; or the URL of a store that holds them, like "
+        description="folder of scores, database, fits and reports; or the URL of a store that holds them, like "
         "s3://bucket/path; the folder `data` is then a copy of the store (docs/deployment.md)",
     )
     panel: AdmissionRule = AdmissionRule()
@@ -165,7 +165,7 @@ class Settings(_Declared):
     on_change: bool = Field(
         default=False,
         description="whether a daemon materialises stale assets as soon as files change, and asks judges at any hour; "
-        "by default only at the hour of `nightly`",
+        "by default only at the hour of `nightly`, if it is set",
     )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"

@@ -58,11 +58,11 @@ _FIRST = """\
 Turn the scores of many biased LLM judges into one score per item.
 
   care fit scores.csv --items items.csv     one score per item, and whether you can trust it
-  care label --items items.csv              label a few answers, if scores cannot decide
+  care label --items items.csv              label a few answers, if the scores alone cannot decide
   care rate --help                          pass rates of systems from few labels; care gate decides on a release
   care init panel                           a workspace whose judges run every night: care run
 
-care --help lists all commands; care fit --help lists the options of one command."""
+care --help lists all commands; care COMMAND --help lists the options of a command."""
 
 
 Version = Annotated[

@@ -60,11 +60,11 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     existing = next(p for p in (loaded.data, *loaded.data.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 1e9
     writable = os.access(existing, os.W_OK)
-    denied = f"CARE cannot write to {existing}; give your user write permission"
+    denied = f"CARE cannot write to {existing}; give your user write permission for this folder"
     state, place = ("ok", f"{loaded.data}") if writable else ("fails", denied)
     rows.append(_row("data folder", state, place))
     space = "ok" if free > _LOW_DISK_GB else "warns" if free else "fails"
-    rows.append(_row("disk", space, f"{free:.0f} GB free" if free else "no space is left; free some space"))
+    rows.append(_row("disk", space, f"{free:.0f} GB free" if free else "the disk is full; delete files to free space"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
     texts = dict[str, set[str]]()
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name, texts)]

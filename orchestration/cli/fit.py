@@ -31,19 +31,19 @@ Out = Annotated[
     Path | None,
     typer.Option(help="Output folder; by default named after the table of scores: scores-fit for scores.csv."),
 ]
-Items = Annotated[Path | None, typer.Option(help="Table with item_id and any of response, gold, split_unit.")]
-Labels = Annotated[Path | None, typer.Option(help="Table with item_id and label: people's labels, which the fit uses.")]
+Items = Annotated[Path | None, typer.Option(help="Table of items: item_id and any of response, gold and split_unit.")]
+Labels = Annotated[Path | None, typer.Option(help="Table of human labels (item_id and label) that the fit uses.")]
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Aggregator to run; repeatable. By default, the recommended aggregators.")
 ]
-Calibrate = Annotated[str, typer.Option(help="Scale of the estimates: own (of the scores), or anchors (of --labels).")]
-Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for intervals of weights: 20 or more; 0: none.")]
+Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own (scale of scores), anchors (scale of labels).")]
+Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for weight intervals: at least 20; 0 for none.")]
 Features = Annotated[
     list[str] | None,
     typer.Option("--feature", help="Numeric column of --items that may bias judges, such as a length; repeatable."),
 ]
 Shuffled = Annotated[
-    bool, typer.Option("--shuffled", help="Declare that the rows are in random order, to remove drift along the file.")
+    bool, typer.Option("--shuffled", help="Declare random row order; CARE then removes score drift along the file.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the verdict and the aggregates as JSON.")]
 
@@ -124,7 +124,7 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
     if cut and scales_are_unlike(table.scores.values):
         report, explained = f"{report[:-1]} --of JUDGE`", f"; {OF_ONE_JUDGE}"
     meaning = label_values("1 is good, 0 is bad; or a grade", pairs=has_pairs(table, config))
-    again = Step("Solve the problem in the message, then fit again.", typed_again(context))
+    again = Step("Fix the problem that the message describes, then fit again.", typed_again(context))
     more = "" if context.params["labels"] is None else "more "
     return Remedies(
         label=Step(

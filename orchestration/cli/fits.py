@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 fits = Commands(help="Compare, publish and roll back the stored fits of a test set.", no_args_is_help=True)
 
 Fit = Annotated[str, typer.Argument(help="Fit version, from `care fits list TESTSET`.")]
-ByAggregator = Annotated[str, typer.Option("--aggregator", help="Aggregator whose scores are compared or used.")]
+ByAggregator = Annotated[str, typer.Option("--aggregator", help="Aggregator whose estimates are compared.")]
 Why = Annotated[str, typer.Option(help="Reason, stored with the decision.")]
 
 _JUDGES_SHOWN = 10
@@ -55,7 +55,7 @@ def _end(outcome: Outcome, published: str) -> None:
         errors.print("the pages still show the previous fit; a Dagster run in progress updates them", style="yellow")
     elif pages:
         errors.print(
-            "fails: the fit is published, but its pages still show the previous fit; correct the failure, then run "
+            "fails: the fit is published, but its pages still show the previous fit; fix the failure above, then run "
             "`care run`",
             style="red",
         )
@@ -96,7 +96,7 @@ def list_fits(
 @fits.command()
 def diff(
     before: Annotated[
-        str, typer.Argument(help="Fit version, from `care fits list TESTSET`; or a test set, for its last two fits.")
+        str, typer.Argument(help="Fit version (`care fits list TESTSET`), or a test set, to compare its last two fits.")
     ],
     after: Annotated[
         str | None, typer.Argument(help="A later fit; omit it if the first argument is a test set.")
@@ -119,7 +119,7 @@ def diff(
     summary = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
     console.print(summary)
     show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that changed most", as_json=False)
-    show([asdict(move) for move in changes.items], "items that changed most, in standard deviations", as_json=False)
+    show([asdict(move) for move in changes.items], "largest estimate changes, in standard deviations", as_json=False)
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:

@@ -14,15 +14,15 @@ Kind = Annotated[
         "outputs of the paper's released code)."
     ),
 ]
-Out = Annotated[Path, typer.Option(help="Parquet or CSV file for the table of scores (item_id, judge, score).")]
+Out = Annotated[Path, typer.Option(help="Parquet or CSV file to write: the table of scores (item_id, judge, score).")]
 Items = Annotated[
-    Path | None, typer.Option(help="Parquet or CSV file for texts, gold and systems, for `care fit --items`.")
+    Path | None, typer.Option(help="Parquet or CSV file to write: texts, gold and systems, for `care fit --items`.")
 ]
 
 
 def import_(
     kind: Kind,
-    path: Annotated[Path, typer.Argument(help="File of the tool, or a folder of such files.")],
+    path: Annotated[Path, typer.Argument(help="File that the tool wrote, or a folder of such files.")],
     out: Out,
     items: Items = None,
 ) -> None:

@@ -27,7 +27,7 @@ Cut = Annotated[
 ]
 Bar = Annotated[
     float | None,
-    typer.Option(help="Minimum agreement to approve releases; by default a kappa of 0.6 (substantial)."),
+    typer.Option(help="Agreement that a judge needs to approve releases; by default a kappa of 0.6 (substantial)."),
 ]
 
 
@@ -44,9 +44,9 @@ def judge_report(
     scale: tables.Scale = None,
     fit_labels: rate.FitLabels = None,
     bar: Bar = None,
-    by: Annotated[str, typer.Option(help="Measure for --bar: kappa, weighted_kappa or auc.")] = "kappa",
+    by: Annotated[str, typer.Option(help="Measure of agreement for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 or 4 if the judge or panel may not (yet) approve releases.")
+        bool, typer.Option("--gate", help="Exit with 3 if the judge or panel fails the bar, with 4 if undecided.")
     ] = False,
     level: rate.Level = 0.9,
     json: Json = False,

@@ -27,12 +27,12 @@ def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
     panel: Annotated[str | None, typer.Option(help="Panel preset; write the files of all its judges.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model: a repository, a folder, or a name at an endpoint.")] = None,
-    revision: Annotated[str | None, typer.Option(help="Commit of the repository, 40 hexadecimal digits.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model: hub repository, folder, or name at an endpoint.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Commit of the model repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
     base_url: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible endpoint.")] = None,
     api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that holds the endpoint's key; OPENAI_API_KEY by default.")
+        str | None, typer.Option(help="Environment variable with the endpoint's API key; by default OPENAI_API_KEY.")
     ] = None,
     template: Annotated[str | None, typer.Option(help="Prompt template; by default, the test set's template.")] = None,
     program: Annotated[str | None, typer.Option(help="Name of a built-in program.")] = None,
@@ -40,7 +40,7 @@ def new(
     family: Annotated[str | None, typer.Option(help="Base model, vendor or prompt family.")] = None,
     profile: Annotated[
         Literal["care", "paper", "paper-raw"],
-        typer.Option(help="paper: use the paper's prompts and parsing; a panel scores only the paper's test sets."),
+        typer.Option(help="paper: use the paper's prompts and parsing; panels then score only the paper's test sets."),
     ] = "care",
 ) -> None:
     """Write the YAML file of a judge, or the files of all judges of a panel; existing files stay unchanged."""
@@ -109,7 +109,7 @@ def try_judge(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     workspace: Root = Path(),
     testset: Annotated[
-        str | None, typer.Option(help="Test set with the scale and prompt; by default, the judge's first test set.")
+        str | None, typer.Option(help="Test set whose scale and prompt to use; by default, the judge's first test set.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -158,7 +158,7 @@ def try_judge(
         show(rows, f"{name} on probes", as_json=False)
         show([found], "findings", as_json=False)
     if all(row["score"] is None for row in rows):
-        errors.print("fails: no answer got a score, so this judge cannot be used; see column `raw`", style="red")
+        errors.print("fails: no answer got a score, so this judge cannot be used; see the column `raw`", style="red")
         raise typer.Exit(1)
     _must_prefer_good(spread, length_gain)
 

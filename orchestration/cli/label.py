@@ -49,21 +49,21 @@ def label(
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; omit it with --items.")] = None,
     workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, to label items without a workspace.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Scores of the items; they set the scale of labels.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Table of scores; its scale is the scale of the labels.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
     count: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of items in the file of labels; by default 10, about three minutes."),
+        typer.Option(min=1, help="Number of items to label in total; by default 10 (about three minutes)."),
     ] = None,
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,
-        typer.Option(help="Keys and labels, such as y=1,n=0, or a range, such as 1-5; the scale sets the default."),
+        typer.Option(help="Keys with their labels (y=1,n=0), or a range (1-5); by default, the scale of scores."),
     ] = None,
     rater: Annotated[
-        str | None, typer.Option(help="Name of the rater, unless the table names it; by default, your user name.")
+        str | None, typer.Option(help="Name of the rater, if the table has none; by default, your user name.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and exit.")] = None,
     html: Annotated[
@@ -72,7 +72,7 @@ def label(
     imported: Annotated[
         Path | None, typer.Option("--import", help="Import the labels of this table, and exit.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random draw of items.")] = 0,
 ) -> None:
     """Draw items, and ask a person to label each item with a key or a number; a second call continues."""
     from assets.table.label_file import LabelFile
@@ -207,4 +207,4 @@ def _print_setting(testset: str, path: Path, root: Path) -> None:
     root = root.absolute()
     shown = path.absolute().relative_to(root) if path.absolute().is_relative_to(root) else path.absolute()
     if testset not in read_settings(root).labels:
-        console.print(f"to use these labels in fits, add to care.yaml: labels: {{{testset}: {shown}}}")
+        console.print(f"to use these labels in fits, add this line to care.yaml: labels: {{{testset}: {shown}}}")

@@ -15,7 +15,7 @@ _OF = {"model": "judge", "dataset": "test set"}
 
 
 def pin(
-    names: Annotated[list[str] | None, typer.Argument(help="By default, all judges without a revision.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Judges to pin; by default all without a revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each judge's model from the hub, and write it into the judge's file."""
@@ -31,7 +31,7 @@ def pin(
 
 
 def pin_testsets(
-    names: Annotated[list[str] | None, typer.Argument(help="By default, all test sets without a revision.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Test sets; by default, all without a revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each test set's data set from the hub, and write it into the test set's file."""

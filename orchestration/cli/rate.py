@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from care_ops.results.rates import Rate
     from care_ops.results.repeats import VarianceSplit
 
-OF_TABLES = "applies to tables, but --workspace reads the file of the test set; leave out one of the two options"
+OF_TABLES = "applies only to tables; --workspace reads the test set's file instead. Leave out one of the two options"
 
 REGRESSION, NOT_ENOUGH, JUDGE_CHANGED = 3, 4, 6
 """Exit codes of ``care gate``, in addition to 1 for a failure and 2 for invalid input."""
 
 ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace, the name of a test set.")]
-Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, if no tables are given.")]
+Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml; SCORES is then a test set.")]
 Labels = Annotated[
     Path | None,
     typer.Option(
@@ -37,7 +37,7 @@ Labels = Annotated[
 ]
 Drawn = Annotated[
     Literal["random"] | None,
-    typer.Option(help="How items were drawn, if --labels does not state it; estimates need a random sample."),
+    typer.Option(help="How labelled items were drawn, if --labels does not state it; estimates need a random sample."),
 ]
 Items = Annotated[
     Path | None, typer.Option(help="Table with item_id, the column that names the system, and split_unit.")
@@ -45,11 +45,11 @@ Items = Annotated[
 FitLabels = Annotated[Path | None, typer.Option(help="Table with item_id and label: separate labels for the fit.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Sequential = Annotated[
-    bool, typer.Option("--sequential", help="Compute wider intervals that are valid at every number of labels.")
+    bool, typer.Option("--sequential", help="Compute wider intervals that stay valid if you look after each new label.")
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
-    typer.Option(help="For --sequential and pairs: lowest and highest label, such as 1 5; by default 0 and 1."),
+    typer.Option(help="Lowest and highest possible label, for --sequential and pairs: such as 1 5; by default 0 1."),
 ]
 _MARGIN = (
     "Non-inferiority margin: how much worse the new system may be, in units of the labels (0.02 is 2 points of pass "
@@ -73,7 +73,7 @@ def rate(
     scale: tables.Scale = None,
     fit_labels: FitLabels = None,
     population: Annotated[bool, typer.Option("--population", help="Estimate rates for future items.")] = False,
-    width: Annotated[float | None, typer.Option(help="Also print how many labels give +- this half-width.")] = None,
+    width: Annotated[float | None, typer.Option(help="Also print how many labels this half-width needs.")] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
@@ -208,7 +208,7 @@ def of_workspace(
         raise InputError(f"test set {testset!r} has no systems; name their column (--system, or `systems` in its file)")
     file = labels or loaded.labels_file(testset)
     if file is None:
-        raise InputError(f"test set {testset!r} has no labels in care.yaml; name a table with --labels")
+        raise InputError(f"test set {testset!r} has no labels in care.yaml; name a table of labels with --labels")
     return table, read_labels(file, report=tables.print_reading, unstated=drawn), config
 
 
@@ -233,7 +233,7 @@ def variance_sentence(split: VarianceSplit) -> str:
     """Return a sentence with the shares of judges, tasks, runs and judge noise in the variance of a score."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    noise = "judges' noise: share of this noise in the variance of a system's difference from the best system"
+    noise = "judges' noise: share of the variance of the difference from the best system that this noise causes"
     return f"variance of a score: {parts}. Column {noise}"
 
 

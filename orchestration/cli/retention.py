@@ -15,12 +15,12 @@ from orchestration.cli.output import Root, console, show
 def gc(
     workspace: Root = Path(),
     yes: Annotated[
-        bool, typer.Option("--yes", help="Delete the listed files; without this option nothing is deleted.")
+        bool, typer.Option("--yes", help="Delete the files; without this option, CARE only lists them.")
     ] = False,
     versions: Annotated[
         int, typer.Option("--fit-versions", help="Number of latest fits to keep for each test set.", min=1)
     ] = 30,
-    days: Annotated[float, typer.Option(help="Days for which unused score files are kept.", min=0)] = 90,
+    days: Annotated[float, typer.Option(help="Number of days for which CARE keeps unused score files.", min=0)] = 90,
 ) -> None:
     """Delete old fits, and scores of removed or changed judges; merge small files."""
     from assets.state.retention import merge, removable, remove, scattered
@@ -48,7 +48,7 @@ def gc(
 
 
 def forget(
-    item: Annotated[str, typer.Argument(help="Value of item_id.")],
+    item: Annotated[str, typer.Argument(help="Id of the item, as in the column item_id.")],
     testset: Annotated[str, typer.Option(help="Test set of the item.")],
     workspace: Root = Path(),
 ) -> None:

@@ -143,7 +143,7 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
     if as_json:
         show(rows, "", as_json=True)
     elif rows:
-        show(_by_testset(rows), "Aggregates against gold, by AUC or Kendall's tau", as_json=False)
+        show(_by_testset(rows), "Agreement of aggregates with gold (AUC or Kendall's tau)", as_json=False)
     if wrong := loaded.labels_of_nobody():
         errors.print(f"warning: {wrong}", style="yellow")
     for testset in sorted(name for name in loaded.testsets if not loaded.judges_of(name)):
@@ -300,7 +300,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
     for judge, cost in dollars.items():
         limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
         if limit is not None and cost > limit:
-            limited = f"spend_limit in its file is {limit} US dollars; raise it, or run again"
+            limited = f"spend_limit in the judge's file is {limit} US dollars; raise it, or run again to continue"
             yield f"judge {judge} will not get all questions in one run: {limited}"
 
 

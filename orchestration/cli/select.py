@@ -22,7 +22,7 @@ _NOT_OF_FIT = ("criterion", "share", "seed", "json")
 def select(
     context: typer.Context,
     scores: tables.Scores,
-    items: Annotated[Path, typer.Option(help="Table with item_id and gold; split_unit keeps items together.")],
+    items: Annotated[Path, typer.Option(help="Table with item_id and gold; items of one split_unit stay together.")],
     aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order (AUC, Kendall's tau) or error (accuracy, MAE).")] = "order",
     share: Annotated[float, typer.Option(help="Share of the items whose gold is used to choose the penalties.")] = 0.15,
@@ -72,7 +72,7 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
 
     show(in_words(measured), "evaluation on the items that did not affect the choice", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
-    console.print(f"for this file: {fit} --gamma {gamma} --tau {tau}")
+    console.print(f"to use these penalties for this file: {fit} --gamma {gamma} --tau {tau}")
     added = "" if selection.aggregator in DEFAULT_AGGREGATORS else f"aggregators: [care, {selection.aggregator}], "
-    console.print(f"in care.yaml:  fit: {{{added}gamma: {gamma}, tau: {tau}}}", markup=False)
+    console.print(f"in care.yaml, write: fit: {{{added}gamma: {gamma}, tau: {tau}}}", markup=False)
     console.print("gamma and tau affect care_svd, care_tensor and care_tensor_paper; they do not affect `care`.")

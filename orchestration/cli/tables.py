@@ -41,7 +41,7 @@ System = Annotated[
         "means that the left answer is better.",
     ),
 ]
-Judges = Annotated[Path | None, typer.Option(help="Table with the columns judge and family.")]
+Judges = Annotated[Path | None, typer.Option(help="Table of judges with the columns judge and family.")]
 Scale = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,7 +52,7 @@ Scale = Annotated[
 ]
 OF_FILES = {
     "item": (str, "Column of item ids; by default, CARE recognises its name."),
-    "judge": (list[str], "Column that names each row's judge. If each judge has a column, repeat it for each column."),
+    "judge": (list[str], "Column with the judge's name. If each judge has its own column, give each of these columns."),
     "score": (str, "Column of scores, in a table with one row for each score."),
     "drop": (list[str], "Column that is not a judge, in a table with a column for each judge; repeatable."),
     **{name: (str, f"{words} By default, CARE detects it.") for name, words in explained(ReadingOptions).items()},

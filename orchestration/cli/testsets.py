@@ -19,7 +19,7 @@ testsets = Commands(help="List the catalog of benchmarks, and add test sets to a
 
 @testsets.command("list")
 def list_testsets(json: Json = False) -> None:
-    """List the test sets in the catalog; `verified`: the column names have been compared with the data."""
+    """List the test sets in the catalog; `verified` means that column names were compared with the data."""
     import yaml
 
     rows = []
@@ -46,7 +46,7 @@ def add_testset(
     workspace: Root = Path(),
     every: Annotated[bool, typer.Option("--all", help="Add every catalog entry that the workspace lacks.")] = False,
     released: Annotated[
-        Path | None, typer.Option(help="Clone of the paper's repository, to add the published scores.")
+        Path | None, typer.Option(help="Local clone of the paper's repository, which holds the published scores.")
     ] = None,
     scores: setup.From = None,
     items: setup.Items = None,
@@ -83,7 +83,7 @@ def add_testset(
         if not path.exists():
             path.write_text(text, encoding="utf-8")
             console.print(f"wrote {path}")
-    console.print("next: `care testsets pin` writes the commits of the data sets, which a run needs", style="yellow")
+    console.print("next: run `care testsets pin`, because a run needs the commit of each data set", style="yellow")
 
 
 testsets.command("pin")(pin_testsets)

@@ -211,7 +211,7 @@ def test_columns_are_named_where_their_names_are_unclear(wide):
         (pl.Series("x", [1.0, 2.0]), {}, "cannot read a polars Series"),
         (pd.DataFrame([["a", 1, 2]], columns=["item_id", "x", "x"]), {}, r"have the same name: 'x' \(columns 2, 3\)"),
         (pd.DataFrame({"item_id": ["a"], "x": [1j]}), {}, "complex128.*; convert each column to one type, numbers"),
-        ({"item_id": ["a"], "x": np.array([1j])}, {}, "make all values of a column numbers, or all text"),
+        ({"item_id": ["a"], "x": np.array([1j])}, {}, "use only numbers or only text in each column"),
         ({"item_id": ["a"], "x": [1], "y": [2]}, {"labels": {"a": 1, "b": "c"}}, "; convert each column to one type"),
         ("nowhere.csv", {}, "nowhere.csv: no such file"),
     ],

@@ -81,7 +81,7 @@ def test_an_installed_wheel_runs_the_demo_and_fits_a_file(plain, tmp_path):
     assert python(site, empty, "-c", code).count(str(site)) == 3
     care = ("-m", "orchestration.cli")
     python(site, empty, *care, "init", "demo")
-    assert "Aggregates against gold" in python(site, empty, *care, "run", "--workspace", "demo")
+    assert "Agreement of aggregates with gold" in python(site, empty, *care, "run", "--workspace", "demo")
     assert (empty / "demo" / "data" / "report" / "index.html").exists()
     rows = [f"i{k},{k % 7},{(k * 3) % 7},{(k + k % 3) % 7}" for k in range(60)]
     (empty / "scores.csv").write_text("\n".join(["item_id,a,b,c", *rows]) + "\n")
@@ -130,4 +130,4 @@ def test_a_project_with_its_own_assets_mounts_the_namespaced_distribution(plain,
     for spec in (spec for definition in ASSETS for spec in definition.specs):
         assert report_of_host["codes"][spec.key.to_user_string()] == spec.code_version, spec.key
     ran = python(site, host, "-m", "care_eval.orchestration.cli", "run", "--workspace", str(folder))
-    assert "Aggregates against gold" in ran
+    assert "Agreement of aggregates with gold" in ran
