@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-FROM_A_FILE = "its scores were read from a file, so it cannot be asked again; choose a judge that is not recorded"
+FROM_A_FILE = "its scores were read from a file, so the judge cannot score items; choose a judge with an engine"
 """End of a message about a recorded judge that is asked to score items."""
 
 ONE = "score"

@@ -357,7 +357,7 @@ def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
         return ""
     counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
     return (
-        f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; first "
-        f"reason: {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure "
-        "that its model answers, then run again: CARE asks again about the failed items and continues with the rest"
+        f"CARE stopped judge {spec.name!r}: {len(failed)} of {len(scores)} items of a batch failed ({counts}; first "
+        f"reason: {failed[0].raw!r}); the judge's file allows `most_failing: {spec.most_failing:g}` of a batch. Make "
+        "sure that the model answers, then run again: CARE scores the failed items again, and then the other items"
     )

@@ -75,8 +75,8 @@ def why_unavailable() -> str:
         return ""
     reported = sentence(done.stderr.decode(errors="replace").strip()) or f"it ended with code {done.returncode}"
     return (
-        f"bubblewrap is installed but does not work here ({reported}); if a container forbids namespaces, allow "
-        "namespaces as in docs/deployment.md"
+        f"bubblewrap is installed but does not work here ({reported}); if this container forbids "
+        "namespaces, allow them as docs/deployment.md describes"
     )
 
 

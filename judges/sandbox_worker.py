@@ -105,7 +105,7 @@ def _give_up_rights() -> None:
 def _filter(machine: str) -> bytes:
     """Return the system-call filter (seccomp) as classic BPF instructions of 8 bytes each."""
     if machine not in _MACHINES:
-        raise OSError(f"the sandbox does not support the processor {machine!r}; run it on x86_64 or aarch64")
+        raise OSError(f"the sandbox does not support the processor {machine!r}; run the program on x86_64 or aarch64")
     architecture, column = _MACHINES[machine]
     load, equal, above, has_bits, end = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill = 0x7FFF0000, 0x80000000

@@ -362,7 +362,7 @@ class OpenAIEngine(LanguageModel):
             raise ValueError("prompt: a chat endpoint accepts no raw prompts; remove this setting")
         if self.form and self.reasoning_effort:
             raise ValueError(
-                f"reasoning_effort: the API of {self.form} has another field for this; write that field into extra_body"
+                f"reasoning_effort: the API of {self.form} has its own field for this; write that field into extra_body"
             )
         if self.form and self.batch:
             raise ValueError(f"batch: CARE sends no batch files to the API of {self.form}; remove batch")

@@ -92,7 +92,7 @@ class Warehouse:
 
     def remove(self) -> None:
         """Delete the files of the database; quarantine a folder that has the name of such a file."""
-        _log.info("%s: CARE deletes the database; it can be rebuilt from the parts.", self.path)
+        _log.info("%s: CARE deletes the database, and can rebuild it from the files of scores and fits.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():
                 quarantine(path, "there is a folder in place of the database")
@@ -178,7 +178,7 @@ def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     if version is not None:
         raise WarehouseError(
             f"the database has schema {version}, but this release of CARE needs schema {SCHEMA_VERSION}; run "
-            "`care run` to rebuild the database from the parts"
+            "`care run` to rebuild the database from the files of scores and fits"
         )
     connection.begin()
     connection.execute(resources.files(__name__.rpartition(".")[0]).joinpath("schema.sql").read_text(encoding="utf-8"))
@@ -202,7 +202,7 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
     if row[0] > SCHEMA_VERSION:
         raise WarehouseError(
             f"the database was built by CARE {row[1]} (schema {row[0]}); this is CARE {release()} (schema "
-            f"{SCHEMA_VERSION}). Install CARE {row[1]} or later; or delete the database and run `care run` "
-            "to rebuild what this release can read from the parts"
+            f"{SCHEMA_VERSION}). Install CARE {row[1]} or later. Or delete the database and run `care run`: CARE "
+            "then rebuilds it from all files of scores and fits that this release can read"
         )
     return int(row[0])

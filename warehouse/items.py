@@ -73,8 +73,8 @@ def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
     """Return advice to rename the column that ``unnamed_text_column`` finds; None if it finds no column."""
     if (column := unnamed_text_column(records)) is None:
         return None
-    holds = f"if the column {column!r} holds the texts that were judged"
-    return f"{holds}, rename it to `response`: CARE then checks whether judges reward longer answers"
+    condition = f"if the judged texts are in the column {column!r}"
+    return f"{condition}, rename it to `response`: CARE then checks whether judges reward longer answers"
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:

@@ -245,10 +245,10 @@ class PartStore:
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
             raise DamagedError(
-                f"judge {judge!r} is not asked about {testset!r}, because new scores would cost money: CARE "
-                f"quarantined {counted(len(notes), 'damaged part')} with scores, the latest as {noted(notes[-1])}. "
-                "Restore the parts from a backup if you have one. Then run `care doctor --repair`, and `care run` asks "
-                "the judge for the scores that are still missing"
+                f"CARE did not run judge {judge!r} on {testset!r}, because it would pay again for lost scores: "
+                f"{counted(len(notes), 'damaged score file')} in quarantine (latest: {noted(notes[-1])}). "
+                "Restore the files from a backup if you have one. Then run `care doctor --repair` and `care run`; CARE "
+                "asks the judge only for the scores that are still missing"
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:

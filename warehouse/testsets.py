@@ -92,7 +92,7 @@ class ScoreColumns(_Declared):
     item_id: str = "item_id"
     judge: str = "judge"
     score: str = "score"
-    response: str | None = Field(default=None, description="column of the text that the judge scored")
+    response: str | None = Field(default=None, description="column with the text that the judge scored")
     judge_columns: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
@@ -100,7 +100,7 @@ class ScoreColumns(_Declared):
 class RecordedJudges(_Declared):
     """Settings for judges with recorded scores: names, families and scales."""
 
-    judges: str | None = Field(default=None, description="regular expression; CARE reads only judges that match")
+    judges: str | None = Field(default=None, description="regular expression for the names of the judges to read")
     family_pattern: str | None = Field(
         default=None, description="regular expression for judge names; its first group is the judge's family"
     )
@@ -147,7 +147,7 @@ class FilesSource(_Declared):
     items: str
     columns: ItemColumns = ItemColumns.model_construct()
     where: dict[str, str | int | float] = {}
-    drop: tuple[str, ...] = Field(default=(), description="columns not to read, such as columns that leak gold")
+    drop: tuple[str, ...] = Field(default=(), description="columns not to read, such as columns that reveal gold")
     reading: ReadingOptions = AS_FOUND
     scores: RecordedScores | None = None
 
@@ -384,8 +384,8 @@ class TestsetSpec(_Declared):
     def unverified(self) -> str | None:
         """Return a warning if the source's column names still need verification; otherwise return None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
-            columns, remedy = f"the columns of {self.source.dataset} are not verified", "then set source.verified: true"
-            return f"{columns}; compare them with the data, {remedy} (so far: {self.source.checked or 'not compared'})"
+            remedy = f"compare the column names of {self.source.dataset} with its data, then set source.verified: true"
+            return f"the column names are not verified ({self.source.checked or 'no check is recorded'}); {remedy}"
         return None
 
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:

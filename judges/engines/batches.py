@@ -240,7 +240,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             elif state.get("status") == "failed":
                 self._store.remove(batch)
                 errors = self._hidden(json.dumps(state.get("errors")))
-                self._stop(f"the endpoint refused {batch.batch_id} ({errors}); correct the cause, and run again")
+                self._stop(f"the endpoint refused batch {batch.batch_id} ({errors}); correct the cause, and run again")
             else:
                 self._waiting.update(batch.lines)
                 counts = _objects([state.get("request_counts")])
@@ -266,7 +266,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"the endpoint lists too many batches to find this one; delete {self._place} and run again")
+            self._stop(f"CARE cannot find the batch: the endpoint lists too many; delete {self._place} and run again")
             self.raise_if_stopped()
         return batch
 
@@ -279,7 +279,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                     for line in self._endpoint.lines(f"/files/{_quoted(state[name])}/content", _TRANSFER_S):
                         waiting.discard(self._read(line, batch, bill, waiting))
         except NoAnswerError as error:
-            self._stop(f"CARE cannot read the answers of {batch.batch_id} ({self._hidden(str(error))}); run again")
+            self._stop(f"CARE cannot read answers of batch {batch.batch_id} ({self._hidden(str(error))}); run again")
             self.raise_if_stopped()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)

@@ -20,7 +20,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
     """
     rows = list[tuple[str, str]]()
     if spec.engine.needs.template and spec.license is None:
-        rows.append(("warns", "no license is declared; read the model's terms, then add license: NAME to its file"))
+        rows.append(("warns", "the judge's file declares no license; read the model's terms, then add license: NAME"))
     match spec.engine:
         case ProgramEngine(file=None) | RecordedEngine():
             pass
@@ -31,10 +31,10 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
         case LocalModel() as engine:
             rows += [_engine_installed(), _model_files(engine)]
             if engine.gpus and ray.cluster() is None and shutil.which("nvidia-smi") is None:
-                rows.append(("fails", f"needs {engine.gpus:g} GPU(s), but this machine has none; set num_gpus: 0"))
+                rows.append(("fails", f"this machine has no GPU, but num_gpus is {engine.gpus:g}; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
         rows.append(
-            ("warns", "its prompts have no fence against injection; set fence: true in its engine (rescores all items)")
+            ("warns", "no fence protects prompts from injection; set fence: true (CARE then rescores all items)")
         )
     return rows
 
@@ -42,7 +42,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
 def _sandbox(engine: ProgramEngine, context: Context) -> tuple[str, str]:
     kind = available()
     if engine.unsafe:
-        return "warns", "runs without a sandbox, with all your rights; remove unsafe: true to use a sandbox"
+        return "warns", "the program runs with all your permissions; remove unsafe: true to run it in a sandbox"
     if kind == "none":
         return "fails", why_unavailable()
     try:
@@ -73,10 +73,10 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
     if engine.price is not None:
         return []
-    remedy = "CARE has no price for its model; set price_in and price_out in its file (US dollars per million tokens)"
+    remedy = "CARE has no price for the model; set price_in and price_out in its file (US dollars per million tokens)"
     if engine.spend_limit is not None:
-        return [("fails", f"its spend_limit cannot be enforced: {remedy}")]
-    return [("warns", f"its cost is unknown: {remedy}")]
+        return [("fails", f"CARE cannot enforce the judge's spend_limit: {remedy}")]
+    return [("warns", f"the judge's cost is unknown: {remedy}")]
 
 
 def _engine_installed() -> tuple[str, str]:

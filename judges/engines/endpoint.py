@@ -382,7 +382,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
     headers = dict[str, str]()
     secrets = list[str]()
     if engine.api_key_env is not None:
-        key = secret(engine.api_key_env, "the endpoint's key, or write api_key_env: null if no key is needed")
+        key = secret(engine.api_key_env, "the endpoint's API key, or write api_key_env: null if it needs no key")
         secrets.append(key)
         header, value = FORMS[engine.form].key
         headers[header] = value.format(key=key)

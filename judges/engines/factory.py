@@ -34,7 +34,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is recorded, so it has no engine version; use the version of its score file"
+                f"judge {spec.name!r} is read from a score file, so it has no engine version; use that of the file"
             )
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
@@ -74,8 +74,8 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
             return SandboxedJudgeEngine(engine, context.program(engine), spec.scale)
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is recorded, so it cannot score new items; add the scores of these items to its "
-                "score file, or choose another judge"
+                f"judge {spec.name!r} is read from a score file, so it cannot score new items; add the scores of "
+                "these items to the file, or choose another judge"
             )
         case OpenAIEngine() as engine:
             from judges.engines.openai import OpenAIJudgeEngine
@@ -97,7 +97,7 @@ def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> No
     if not context.path(engine.model).is_dir() and engine.revision is None:
         raise JudgeError(
             f"judge {spec.name!r}: {engine.model!r} is not a folder on this machine; correct the path, or if it is a "
-            "repository, add revision: COMMIT (40 hexadecimal digits) to the judge's engine"
+            "Hugging Face repository, add revision: COMMIT (40 hexadecimal digits) to the judge's engine"
         )
 
 

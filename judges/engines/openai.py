@@ -125,7 +125,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         if self._empty is not None:
             raise StoppedError(
                 f"judge {self._name!r} stopped: {self._empty}, and the next request might exceed the limit. CARE has "
-                "stored all answers so far; raise the limit, or run again later, to continue",
+                "stored all answers so far. Raise the limit or run again later to continue",
                 paid,
             )
 
@@ -210,7 +210,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         code, message = reply.status, str(reply.error["message"])
         full, shown = self._hidden(message), self._hidden(message, body)
         kind = f"{reply.error.get('code')} {reply.error.get('type')}"
-        remedy = "correct base_url, model, the key or another setting in the judge's file"
+        remedy = "correct base_url, model, the API key or another setting in the judge's file"
         pause = seconds(reply.headers.get("retry-after", ""))
         if pause is not None and pause > LONGEST_WAIT_S:
             remedy = f"the endpoint requests a pause; run again after {pause:,.0f} s"

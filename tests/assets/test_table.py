@@ -187,7 +187,7 @@ def test_numbers_of_the_better_answer_are_rejected(rng):
 
 
 @pytest.mark.parametrize("with_items", [False, True])
-@pytest.mark.parametrize(("column", "step"), [("body", "If the column 'body' holds the texts"), ("reply_text", "")])
+@pytest.mark.parametrize(("column", "step"), [("body", "If the judged texts are in"), ("reply_text", "")])
 def test_a_column_of_texts_is_used_or_its_new_name_is_the_next_step(rng, with_items, column, step):
     """Texts whose column has an unusual name were kept in silence."""
     texts = {column: ["word " * int(size) for size in rng.integers(9, 40, 60)]}

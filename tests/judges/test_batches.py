@@ -378,7 +378,7 @@ def test_a_judge_that_no_longer_asks_by_files_waits_for_the_open_one(folder, ser
 def test_a_refused_file_is_reported_and_sent_again(folder, server):
     ask(folder)
     server.batches["batch-0"] |= {"status": "failed", "errors": {"data": [{"message": "too many enqueued tokens"}]}}
-    with pytest.raises(JudgeError, match=r"the endpoint refused batch-0 \(.*too many enqueued tokens"):
+    with pytest.raises(JudgeError, match=r"the endpoint refused batch batch-0 \(.*too many enqueued tokens"):
         ask(folder)
     ask(folder)
     assert sent(folder)[0].batch_id == "batch-1"
@@ -396,7 +396,7 @@ def test_a_damaged_record_of_a_batch_is_not_paid_again(folder, server):
     ask(folder)
     (path,) = (folder / "data/parts/scores").rglob("batch.*.json")
     path.write_text(path.read_text()[:-40])
-    with pytest.raises(JudgeError.__mro__[1], match="would cost money"):
+    with pytest.raises(JudgeError.__mro__[1], match="would pay again for lost scores"):
         ask(folder)
     assert len(server.batches) == 1
 

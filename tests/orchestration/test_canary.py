@@ -175,8 +175,8 @@ def test_an_impossible_retest_is_rejected(workspace):
     loaded = load_workspace(folder)
     (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
     assert "give a number of items" in care(folder, "judges", "retest", "api", code=2)
-    assert "cannot be asked again" in care(folder, "judges", "retest", "read", code=2)
-    with pytest.raises(JudgeError, match="'read': its scores were read from a file, so it cannot be asked again"):
+    assert "cannot score items" in care(folder, "judges", "retest", "read", code=2)
+    with pytest.raises(JudgeError, match="'read': its scores were read from a file, so the judge cannot score items"):
         ask_judge_again(loaded, "read")
 
 

@@ -131,7 +131,7 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
     long = ("--item", "thing", "--judge", "model", "--score", "stars", "--separator", ",", "--intervals", 0)
     result = care("fit", renamed, *long, "--out", out)
     assert result.exit_code == 0, result.output
-    assert "long: item is 'thing', judge is 'model', score is 'stars'" in result.stderr
+    assert "long table: item is 'thing', judge is 'model', score is 'stars'" in result.stderr
     wide = tmp_path / "wide.csv"
     wide.write_text(wide_csv(rng))
     given = ("--item", "thing", "--judge", "a", "--judge", "b", "--judge", "length", "--admit", "all", "--intervals", 0)
@@ -242,9 +242,9 @@ def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_
     forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
     assert len(forecast) == 3
     assert all(row["dollars"] > 0 and row["tokens"] > 0 and not row["failure"] for row in forecast)
-    assert reported.count("its spend_limit cannot be enforced") == 0
+    assert reported.count("CARE cannot enforce the judge's spend_limit") == 0
     for file in (folder / "judges").glob("*.yaml"):
         file.write_text(file.read_text().replace("model: ", "model: unheard-of-"))
     forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
     assert all(row["dollars"] is None for row in forecast)
-    assert care("doctor", "--workspace", folder).output.count("its spend_limit cannot be enforced") == 3
+    assert care("doctor", "--workspace", folder).output.count("CARE cannot enforce the judge's spend_limit") == 3

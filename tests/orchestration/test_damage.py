@@ -128,7 +128,7 @@ def test_a_paid_judge_is_asked_again_only_on_request(paid):
     scored, asked = "SELECT count(*) FROM scores JOIN judges USING (judge_ix) WHERE judge = 'api'", len(server.requests)
     for _ in range(2):
         message = run(folder).failures["judge_inference", "api"]
-        assert "CARE quarantined 1 damaged part" in message
+        assert "1 damaged score file in quarantine" in message
         assert "`care doctor --repair`" in message
     assert len(server.requests) == asked
     assert query(folder, scored) == [(40,)], "the database has them, and fits go on with them"

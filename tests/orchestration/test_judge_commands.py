@@ -175,8 +175,8 @@ def test_the_doctor_checks_judges(folder, tmp_path, monkeypatch):
         "nowhere: http://127.0.0.1:1 cannot",
     ):
         assert words in fails
-    assert any("runs without a sandbox, with all your rights" in what for _, what in state_of)
-    assert any("no license is declared" in what for _, what in state_of)
+    assert any("runs with all your permissions; remove unsafe: true" in what for _, what in state_of)
+    assert any("declares no license" in what for _, what in state_of)
 
 
 def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkeypatch):

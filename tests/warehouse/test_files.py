@@ -290,7 +290,7 @@ def test_readings_of_items_labels_and_families_are_recorded(tmp_path):
     sentences = [sentence for reading in readings for sentence in reading.sentences()]
     for words in (
         "item is 'id', response is 'response', gold is 'gold'",
-        "kept with the items: 'source'",
+        "stored item columns: 'source'",
         "item is 'thing', label is 'gold'",
         "judge is 'rater', family is 'vendor'",
     ):
@@ -335,8 +335,8 @@ def test_texts_of_items_are_found_by_the_names_that_people_give_them(tmp_path):
 def test_the_only_column_of_long_texts_is_named_with_its_remedy(columns, named):
     readings = []
     records = read_items(pa.table({"item_id": ["x"], **{c: [v] for c, v in columns.items()}}), report=readings.append)
-    assert ("'body' holds" in str(unnamed_text(records))) == named
-    kept = next((note for note in readings[0].notes if note.startswith("kept with the items")), "")
+    assert ("column 'body'" in str(unnamed_text(records))) == named
+    kept = next((note for note in readings[0].notes if note.startswith("stored item columns")), "")
     assert kept.endswith("rename it to `response`: CARE then checks whether judges reward longer answers") == named
 
 

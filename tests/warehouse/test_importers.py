@@ -121,7 +121,7 @@ def test_a_panels_single_votes_are_imported_and_not_the_tools_majority():
     imported = read_import("inspect_ai", FILES / "inspect_ai" / "graded.json")
     models = [f"model_graded_qa1:mockllm/judge_{letter}" for letter in "abc"]
     assert imported.judges == ["model_graded_qa", *models, "criteria/helpful", "criteria/harmless"]
-    assert "the 3 models of scorer 'model_graded_qa1' are judges; the majority vote is not used" in imported.notes
+    assert "scorer 'model_graded_qa1': its 3 models are judges; their majority vote is not used" in imported.notes
     log = json.loads((FILES / "inspect_ai" / "graded.json").read_text())
     for sample in log["samples"]:
         epoch = "" if sample["epoch"] == 1 else f"#{sample['epoch']}"

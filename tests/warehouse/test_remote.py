@@ -285,7 +285,7 @@ def test_two_machines_do_not_write_at_once(machine):
         assert not began.is_set()
     assert began.wait(30)
     waits.join()
-    assert reasons == [f"waiting for `care test`, which works on {here.address}"]
+    assert reasons == [f"waiting for `care test`, which is using {here.address}"]
 
 
 def _hold(copy: StoreCopy, report, began: threading.Event) -> None:

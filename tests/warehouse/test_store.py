@@ -397,7 +397,7 @@ def test_a_database_of_an_older_release_is_to_be_rebuilt(store):
     with warehouse.writer() as connection:
         connection.execute("UPDATE schema_version SET version = 0")
     assert not warehouse.usable()
-    with pytest.raises(WarehouseError, match="to rebuild the database from the parts"), warehouse.writer():
+    with pytest.raises(WarehouseError, match="to rebuild the database from the files"), warehouse.writer():
         pass
 
 

@@ -30,6 +30,6 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
     collector.add_item(ItemRecord(item_id, texts[0], texts[1], texts[2], metadata={"left": left, "right": right}))
     preference = number_of(record.get("preference"))
     if preference == 0:
-        collector.note("a preference of 0 is read as a tie; later versions of alpaca_eval write 1.5")
+        collector.note("a preference of 0 is read as a tie; later versions of alpaca_eval write a tie as 1.5")
         preference = _TIE
     collector.add_score(item_id, judge, _FOR_THE_RIGHT - preference if isinstance(preference, float) else preference)

@@ -134,7 +134,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
         votes = ((score.get("metadata") or {}).get("panel") or {}).get("votes")
         models = panels.get(scorer, [])
         if isinstance(votes, list) and len(votes) == len(models):
-            collector.note(f"the {len(models)} models of scorer {scorer!r} are judges; the majority vote is not used")
+            collector.note(f"scorer {scorer!r}: its {len(models)} models are judges; their majority vote is not used")
             for model, vote in zip(numbered(models), votes, strict=True):
                 collector.add_score(item_id, f"{scorer}:{model}", vote)
         else:

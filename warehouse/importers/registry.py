@@ -45,7 +45,7 @@ def read_import(kind: str, path: Path) -> ImportedScores:
     if importer is None:
         raise InputError(f"CARE has no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
     collector = Collector(str(path), [path])
-    remedy = f"give the files as {kind} wrote them, in a version that docs/data.md lists"
+    remedy = f"give unchanged files that a version of {kind} listed in docs/data.md wrote"
     with guard(collector.opened, remedy), within_memory(path):
         importer(path, collector)
         return collector.finished()

@@ -231,7 +231,7 @@ class StoreCopy(Record):
             if patience is not None and now - started >= patience:
                 raise WarehouseError(f"{holder['who']} is at work on {self.address}; wait for this command, or stop it")
             if waited_for is None:
-                report(f"waiting for {holder['who']}, which works on {self.address}")
+                report(f"waiting for {holder['who']}, which is using {self.address}")
             if version != waited_for:
                 waited_for, seen = version, now
             time.sleep(_POLL_S)
@@ -246,14 +246,14 @@ class StoreCopy(Record):
                 elif self._write_lease(who, version):  # otherwise another process of this machine has renewed it
                     self._renewed = began
             except WarehouseError as error:
-                _log.info("CARE could not renew the lease, and tries again: %s", error)
+                _log.info("CARE could not renew its lease of the store, and tries again: %s", error)
 
     def _release_lease(self) -> None:
         try:
             if self.lease()[0].get("machine") == self._machine():
                 self.objects.delete(LEASE)
         except WarehouseError as error:
-            _log.warning("CARE could not release the lease, which expires in %.0f s (%s).", VALID_S, error)
+            _log.warning("CARE could not release its lease of the store (%s); it expires in %.0f s.", error, VALID_S)
 
     def _write_lease(self, who: str, over: Version | None) -> bool:
         """Write the lease if its version in the store is still ``over``; return whether the lease was written."""

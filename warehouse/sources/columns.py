@@ -86,7 +86,7 @@ _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
 """Reason, for messages, why a column of texts is not a judge."""
 
-HOLDS_WORDS = "holds words, but the other judges hold numbers; if it is a judge, name all judges with --judge"
+HOLDS_WORDS = "holds words, but the judges' columns hold numbers; if it is a judge, name all judges with --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """In a table with more rows than this, a column of consecutive whole numbers contains row numbers, not scores."""
@@ -337,19 +337,19 @@ def _why_by_name(name: str) -> str | None:
     if _UNNAMED.match(name):
         return "no name; treated as an index"
     if is_index(name):
-        return "named like an index"
+        return "its name suggests an index"
     for what, names in (
-        ("named like a label; the fit does not use it", LABEL),
-        ("named like an id", ITEM),
-        ("named like a size or a cost", _SIZES),
-        ("named like a date or time", _DATES),
-        ("named like bookkeeping, such as a seed or an epoch", _BOOKKEEPING),
-        ("named like an aggregate, such as a mean", _AGGREGATES),
+        ("its name suggests a label; the fit does not use it", LABEL),
+        ("its name suggests an id", ITEM),
+        ("its name suggests a size or a cost", _SIZES),
+        ("its name suggests a date or time", _DATES),
+        ("its name suggests run metadata, such as a seed or an epoch", _BOOKKEEPING),
+        ("its name suggests an aggregate, such as a mean", _AGGREGATES),
     ):
         if is_called(name, names):
             return what
     if re.search(r"([_\s.\-]id|[a-z]I[dD])$", name, re.ASCII):
-        return "named like an id"
+        return "its name suggests an id"
     return None
 
 

@@ -113,7 +113,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     notes = ()
     if _APOSTROPHE.search(text.content):
         table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
-        notes = ("apostrophes before =, +, - and @ are removed; they protect spreadsheets from formulas",)
+        notes = ("CARE removed apostrophes before =, +, - and @ (used in spreadsheets to prevent formulas)",)
     return InputTable(str(path), table, text.described(), notes, text.locate)
 
 

@@ -103,7 +103,7 @@ def read_scores(
     item_values = values_of_items(input_table, item, judge)
     if kept := next(iter(item_values.values()), {}):
         left_out = tuple(left for left in reading.left_out if left.column not in kept)
-        reading = replace(reading, left_out=left_out).noting([f"kept with the items: {listed([*map(repr, kept)])}"])
+        reading = replace(reading, left_out=left_out).noting([f"stored item columns: {listed([*map(repr, kept)])}"])
     report(reading)
     return replace(recorded, item_values=item_values)
 
@@ -175,7 +175,7 @@ def read_items(
         )
         for k, row in zip(chosen.tolist(), table.filter(pa.array(matches)).to_pylist(), strict=True)
     ]
-    kept = f"kept with the items: {listed([repr(c) for c in metadata], 40)}"
+    kept = f"stored item columns: {listed([repr(c) for c in metadata], 40)}"
     notes += ["; ".join(filter(None, [kept, unnamed_text(records)]))] if metadata else []
     notes += misspelt(metadata, [f for f in ("prompt", "response", "gold", "split_unit") if f not in fields])
     left_out = [LeftOut(column, "as you asked") for column in drop]
@@ -262,7 +262,7 @@ def read_label_cells(
     item = item_or_index(input_table, _item_column(where, names, None, item))
     if item not in names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
-    columns = {"item": item, "label": needed(input_table, LABEL, "a table of labels has columns item_id and label")}
+    columns = {"item": item, "label": needed(input_table, LABEL, "a table of labels needs columns item_id and label")}
     for role, usual in LABEL_COLUMNS.items():
         if (column := find(where, names, usual, "its usual name")) is not None:
             columns[role] = column
@@ -295,7 +295,7 @@ def read_families(
     """Read the family of each judge from a table of judges and families; omit judges without a family."""
     table = of_mapping(source, "families", "judge", "family")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
-    shape = "a table of families has the columns judge and family"
+    shape = "a table of families needs the columns judge and family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, FAMILY, shape)
     judges = identifiers(input_table, judge)
     refuse_repeated_items(input_table, judge, judges)
@@ -341,8 +341,8 @@ def _long(
         "several rows",
         cells,
         lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
-        "keep one row or the mean of the rows, fit each criterion separately, or, if several columns identify an "
-        f"item, name all these columns: --item {item},COLUMN",
+        "keep one row or the mean of the rows. If the rows are different criteria, fit each criterion separately. If "
+        f"several columns identify an item, name all of them: --item {item},COLUMN",
     )
     matrix = np.full(shape, np.nan)
     matrix[items.codes, judges.codes] = values[:, 0]
@@ -371,7 +371,7 @@ def _wide(
         item,
         items,
         "a wide table has one row per item: keep one row, or name all columns that identify an item (--item "
-        "id,COLUMN); for a long table, name the columns of judges and scores (--judge, --score)"
+        "id,COLUMN). If the table is long, name its columns of judges and scores (--judge, --score)"
         + "".join(f"; {question}" for question in misspelt(input_table.names, ("judge", "score"))),
     )
     no_judge = "; exclude a column that is not a judge with --drop"

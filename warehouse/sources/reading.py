@@ -43,9 +43,9 @@ class Reading:
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":
-            lines.append(f"wide: {taken}; the judges are {listed([repr(judge) for judge in self.judges])}")
+            lines.append(f"wide table: {taken}; the judges are {listed([repr(judge) for judge in self.judges])}")
         elif taken:
-            lines.append(f"{self.layout}: {taken}" if self.layout else taken)
+            lines.append(f"{self.layout} table: {taken}" if self.layout else taken)
         if self.left_out:
             lines.append(f"left out: {listed([f'{left.column!r} ({left.why})' for left in self.left_out])}")
         return [*lines, *self.notes]

@@ -31,7 +31,7 @@ _FIRST_BYTES = {
     b"PK\x03\x04": ("an Excel workbook or another zip archive", EXCEL),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
 }
-_REMEDY = "save it in UTF-8, name its encoding with --encoding, or save it as Parquet"
+_REMEDY = "save the file in UTF-8, name its encoding with --encoding, or save the table as Parquet"
 _MIN_CELL_BYTES = 4
 _OF_FRAMES = "convert each column to one type, numbers (pandas.to_numeric) or text"
 
