@@ -12,9 +12,9 @@ from warehouse.sources.tables import TableSource, guarded_reader
 from warehouse.testsets import AS_FOUND, ReadingOptions
 
 _ASSUMED = {
-    "random": "no column states how the items of {} of {} labels were sampled; as you declare, they count as random",
-    "chosen": "no column states how the items of {} of {} labels were sampled; they count as chosen; if the items were "
-    "sampled at random, add a column `drawn` with the value random",
+    "random": "for {} of {} labels, no column states how the item was sampled; as declared, CARE treats it as random",
+    "chosen": "no column states how items were sampled for {} of {} labels; CARE treats these items as chosen, not "
+    "random; if they are a random sample, add a column `drawn` with the value random",
 }
 _UNSTATED = (
     "cannot use these labels: for {} of {} labels, no column states how the item was sampled, and chosen items "

@@ -102,8 +102,8 @@ class FitLabels:
         unknown = [item_id for item_id in self.labels if item_id not in index]
         if unknown:
             raise InputError(
-                f"no scores for {counted(len(unknown), 'labelled item')}, such as {unknown[0]!r}; the items with "
-                f"scores are {item_ids[0]!r} and others; correct the ids, add scores, or leave out these labels"
+                f"no scores for {counted(len(unknown), 'labelled item')}, such as {unknown[0]!r}; the first item with "
+                f"scores is {item_ids[0]!r}; correct the ids, add scores, or leave out these labels"
             )
         rows = np.array(sorted(index[item_id] for item_id in self.labels), dtype=np.intp)
         return rows, np.array([self.labels[item_ids[int(i)]] for i in rows], dtype=np.float64)

@@ -52,7 +52,7 @@ class Outliers:
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
             f"judge {self.judge!r}: {self.count:,} of {self.scores:,} scores count as missing, because they lie far "
-            f"outside the others, {self.lowest:g} to {self.highest:g}: {numbers}; if valid, add --scale {option}"
+            f"outside its other scores ({self.lowest:g} to {self.highest:g}): {numbers}; if valid, add --scale {option}"
         )
 
 
@@ -84,7 +84,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     >>> grades[4] = 99
     >>> scores = ScoreMatrix(grades[:, None], tuple(f"i{k}" for k in range(30)), ("gpt",))
     >>> print(without_outliers(scores, {})[1][0].sentence)  # doctest: +NORMALIZE_WHITESPACE
-    judge 'gpt': 1 of 30 scores count as missing, because they lie far outside the others, 1 to 10: 99;
+    judge 'gpt': 1 of 30 scores count as missing, because they lie far outside its other scores (1 to 10): 99;
     if valid, add --scale gpt=LOW:HIGH
     """
     columns = {

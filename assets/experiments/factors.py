@@ -44,8 +44,8 @@ def run_quality(workspace: Workspace) -> ExperimentFindings:
         return found
     total = ExperimentFindings(
         [
-            f"The leading factor orders the items best on {best.count(1)} of {len(best)} test sets; in the paper, it "
-            "is best on all six."
+            f"The leading factor ranks the items best on {best.count(1)} of {len(best)} test sets; in the paper, it "
+            "has the lowest MAE on all six."
         ]
     )
     return joined([found, total])
@@ -65,7 +65,7 @@ def _orders(panel: ExperimentPanel) -> ExperimentFindings:
     ]
     best = int(np.nanargmax(orders))
     conclusion = f"{panel.testset}: {metric} of the leading factor is {orders[0]:.3f}, " + (
-        f"the highest of {len(rows)}." if best == 0 else f"but factor {best + 1} reaches {orders[best]:.3f}."
+        f"the highest of {len(rows)}." if best == 0 else f"but that of factor {best + 1} is {orders[best]:.3f}."
     )
     measures = {f"{panel.testset}/best factor": float(best + 1)}
     if not panel.binary:
@@ -103,7 +103,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
         largest = max(found, key=lambda pair: abs(found[pair]), default=None)
         conclusion = "no feature varies over enough items"
         if largest is not None:
-            conclusion = f"the strongest correlation is {largest.replace('/', ' with ')}, {found[largest]:+.2f}"
+            conclusion = f"the strongest correlation is of {largest.replace('/', ' with ')}: {found[largest]:+.2f}"
         values = [[None if np.isnan(value) else float(value) for value in row] for row in r]
         parts.append(
             ExperimentFindings(
@@ -219,28 +219,28 @@ QUALITY = Experiment(
     title="Each factor in turn as the quality factor",
     paper="The leading factor has the lowest MAE on all six scoring sets (table, quality-factor selection).",
     protocol=(
-        "Each factor of L is estimated as E[factor | J]; its sign follows the panel's mean. The table compares order, "
-        "because a factor has no location or spread. Choosing a factor by gold is a diagnosis, not a method."
+        "Each factor of L is estimated as E[factor | J]; its sign follows the panel's mean. The table compares "
+        "rankings, because a factor has no location or spread. Choosing a factor by gold only serves diagnosis."
     ),
     run=run_quality,
 )
 
 FEATURES_OF_FACTORS = Experiment(
     key="confounder_features",
-    title="Correlation of the factors with features of the texts",
+    title="Correlation of the factors with features of the items",
     paper="On Review-5K, the factors other than quality correlate with length, lists and other features (heat map).",
     protocol=(
-        "Factors are estimated as E[factor | J], and in rows `as written` as <u, J> of the raw scores. The confounder "
-        "is Pr(C = 1 | J), estimated by care_tensor, and in rows `as written` by care_tensor_paper. The features are "
-        "eight text features and the declared features of the test set. We use Spearman correlations over means of "
-        "split units. The feature `numbers, given words` is the residual of `numbers` on the ranks of `words`."
+        "Each factor is estimated as E[factor | J]. The confounder is Pr(C = 1 | J), estimated by care_tensor. Rows "
+        "`as written` use <u, J> on the raw scores, and care_tensor_paper. The features are eight text features and "
+        "the declared features of the test set. All correlations are Spearman's, over the means of split units. The "
+        "feature `numbers, given words` is the residual of a regression of `numbers` on the ranks of `words`."
     ),
     run=run_features,
 )
 
 DUMMY_JUDGES = Experiment(
     key="dummy_judges",
-    title="Dummy judges and people added to the panel",
+    title="Dummy judges and human raters added to the panel",
     paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
         "The two dummies score every response. We add the dummies and the declared human raters (`raters`) to the "

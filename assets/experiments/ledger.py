@@ -164,7 +164,7 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
         row.startswith("CARE") for row in _best_rows(n, _CLASSES, max)
     ),
     "sets on which CARE-Tensor is most accurate": lambda n: _best_rows(n, _CLASSES, max).count("CARE-Tensor"),
-    "gain of CARE-Tensor on Summarize in percent": _summarize_gain,
+    "gain of accuracy by CARE-Tensor on Summarize in percent": _summarize_gain,
     "biases under which CARE-SVD moves least": lambda n: _best_rows(n, "tab:robustness_to_confounding_factors").count(
         "CARE-SVD"
     ),
@@ -259,7 +259,7 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
         if claim.needs and _is_scored(found, claim.measure):
-            verdict, why = NOT_REPRODUCED, "here, the panel lacks this factor, or the feature does not vary"
+            verdict, why = NOT_REPRODUCED, "the panel lacks this factor, or the feature does not vary"
     elif claim.printed and holds[1]:
         verdict, why = FOLLOWS, "it follows from the printed numbers"
     else:
@@ -288,7 +288,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
         f"written, {counts[BY_OURS]} only by our procedure, {counts[FOLLOWS]} follow from the paper's own tables, "
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
-        f"Reproduced: the difference is at most {numbers.within:.0%} of the number, or two standard deviations.",
+        f"A number is reproduced if the difference is at most {numbers.within:.0%} of it, or two standard deviations.",
         "As written: we keep judges with at most 10 % missing scores, and the items that all these judges scored. "
         "CARE-SVD uses weights on raw scores; CARE-Tensor is Algorithm 2. Labels of 15 % of the items choose penalties "
         "from the paper's grids; errors are measured on the rest (five splits). Each theorem has its own estimator.",
@@ -315,12 +315,12 @@ def _cells(row: LedgerRow) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     key="ledger",
     title="The paper's numbers, one by one",
-    paper="Six tables of numbers, and the claims of the text and figures.",
+    paper="Six tables of numbers, and the claims in the text and figures.",
     protocol=(
         "The file assets/experiments/paper_numbers.yaml lists the paper's numbers, their places in the paper, and "
-        "measurements of the authors' released code. The other experiments measure our numbers, by the paper's "
-        "procedure as written and by this project's procedure. A number is reproduced if the procedure as written "
-        "gives this number. If a test set has no published scores, language models must score it first."
+        "measurements of the authors' released code. The other experiments compute the same numbers, once by the "
+        "paper's procedure as written and once by ours. A number is reproduced if the procedure as written gives it. "
+        "If a test set has no published scores, language models must score it first."
     ),
     run=run,
 )

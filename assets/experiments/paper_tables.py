@@ -30,8 +30,8 @@ _MOST_MISSING = 0.10
 _ALL, _COMPLETE = "all items", "items that all judges scored"
 
 NO_SETS = (
-    "Nothing was run: no panel with gold is a test set of the paper. To add the test sets whose scores the authors "
-    "published, run `care testsets add --released CLONE`."
+    "Nothing was run: no test set with scores and gold is from the paper. To add the test sets whose scores the "
+    "authors published, run `care testsets add --released CLONE`."
 )
 
 
@@ -130,13 +130,13 @@ def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.b
 
 EXPERIMENT = Experiment(
     key="paper_tables",
-    title="The paper's aggregation tables by its own protocol",
-    paper="A table of MAE on six scoring sets, and a table of accuracy on six sets of classes and preferences.",
+    title="The paper's aggregation tables, computed by the paper's protocol",
+    paper="One table has the MAE on six scoring sets; another has the accuracy on six sets of classes or preferences.",
     protocol=(
         "Judges with more than 10 % missing scores are dropped; all others stay. `as written` means Algorithm 1 with "
         "weights on raw scores, and Algorithm 2 (`care_tensor_paper`), on the items that every judge scored. Labels "
         "of a random 15 % of the items choose penalties from the paper's grid; errors are measured on the rest. We "
-        "depart from the paper in these points. Judges are joined by item; the released code joins three judges by "
+        "depart from the paper as follows. Judges are joined by item; the released code joins three judges by "
         "position. Correlations replace covariances. CARE-SVD's tau, which the paper does not specify, is half the "
         "square root of the number of judges. Signs follow the panel's mean. L has no negative eigenvalue. An item is "
         "positive if P(Q = 1) > .5; the released code matches the true share of positives. Other rows use no labels."

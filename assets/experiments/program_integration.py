@@ -26,7 +26,7 @@ _PATIENCE = 4
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Add programs one by one to each panel with graded gold, and measure the errors of the aggregators."""
-    nothing = "Nothing was run: a test set needs graded gold and a new program whose scores vary."
+    nothing = "Nothing was run: no test set has graded gold and a new program whose scores vary; add both."
     return for_each(panels(workspace), partial(_of_panel, workspace), nothing)
 
 
@@ -107,7 +107,7 @@ def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> Experiment
 EXPERIMENT = Experiment(
     key="program_integration",
     title="Adding programs with a few labels",
-    paper="Eight programs are added to FeedbackQA's ten models; MAE is 15.2 % below MV's, 11.1 % below UWS's.",
+    paper="Eight programs are added to FeedbackQA's ten models; the MAE is 15.2 % below that of MV, 11.1 % below UWS.",
     protocol=(
         "Ten percent of the items, drawn by split unit, are used to choose programs. Each step adds the program that "
         "gives care_svd the smallest MAE on these items. The search stops after four steps without improvement and "

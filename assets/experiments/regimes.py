@@ -117,9 +117,9 @@ def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: S
     found = by_seed(workspace, seeds, drawn)
     for name in SUFFICIENT_TABLES:
         draws = {g: found[name, g] for g in strengths}
-        table, chart = swept(draws, "g", f"Means '{name}': accuracy, mean and sd over {seeds} seeds")
+        table, chart = swept(draws, "g", f"Table of means '{name}': mean and sd of the accuracy over {seeds} seeds")
         measures = measures_of(draws)
-        conclusion = f"Means '{name}', lowest mean accuracy over g > 0: {sentence(measures)}."
+        conclusion = f"Table of means '{name}', lowest mean accuracies for g > 0: {sentence(measures)}."
         by_table = {f"{measure}, {name}": value for measure, value in measures.items()}
         parts.append(ExperimentFindings([conclusion], [table], [chart], by_table))
         for measure, value in measures.items():
@@ -130,8 +130,8 @@ def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: S
     worst["tables on which both CAREs stay above .95 and every baseline falls below .85"] = float(described)
     conclusion = (
         f"The paper's figure (both CAREs at .95 or more, every baseline at .85 or less) is reproduced by {described} "
-        f"of {len(SUFFICIENT_TABLES)} tables. A confounder with opposite signs in two views shifts these views more "
-        "than the average. If quality varies most in the first view, the average follows quality, too."
+        f"of {len(SUFFICIENT_TABLES)} tables of means. If the confounder has opposite signs in two views, its effects "
+        "partly cancel in the average. If quality varies most in the first view, the average also follows quality."
     )
     return joined([*parts, ExperimentFindings([conclusion], measures=worst)])
 
@@ -143,11 +143,11 @@ def _insufficient(k: int, c: float, seed: int) -> dict[str, float]:
 def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Measure accuracy at each strength of the confounder; the confounder determines the pairwise structure."""
     draws = by_seed(workspace, seeds, {c: partial(_insufficient, k, c) for k, c in enumerate(strengths)})
-    table, chart = swept(draws, "c", f"Accuracy, mean and sd over {seeds} seeds")
+    table, chart = swept(draws, "c", f"Mean and sd of the accuracy over {seeds} seeds")
     measures = measures_of(draws)
     conclusions = [
-        f"Lowest mean accuracy over c > 0: {sentence(measures)}.",
-        "In the paper, CARE-Tensor stays accurate and the others fall to chance.",
+        f"Lowest mean accuracies for c > 0: {sentence(measures)}.",
+        "In the paper, CARE-Tensor stays accurate; the accuracy of the other aggregators falls to chance.",
         "At c = 0, there are two states instead of four, so the minima exclude this row of the table.",
     ]
     return ExperimentFindings(conclusions, [table], [chart], measures)

@@ -72,7 +72,7 @@ def run_orthogonality(workspace: Workspace, *, seeds: int, items: int) -> Experi
     helps = ", ".join(f"{row['overlap']:g}" for row in rows if row["change"] < 0)
     conclusions = [
         f"Subtracting the confounder changes 1 - R^2 of Q by {rows[0]['change']:+.3f} if loadings are orthogonal.",
-        f"Overlaps at which subtraction lowers 1 - R^2: {helps or 'none'}.",
+        f"Overlaps of the loadings at which subtracting the confounder lowers 1 - R^2: {helps or 'none'}.",
     ]
     curves = [Series(name, list(_OVERLAPS), [row[name] for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)]
     return ExperimentFindings(
@@ -167,7 +167,7 @@ def conditional_mean_errors(connection: Array, latent_precision: Array, scores: 
     return np.abs(length * scores @ turned), bound
 
 
-_DEVIATION, _MEAN = "largest deviation over bound", "largest error of E[Q | o] over bound"
+_DEVIATION, _MEAN = "largest deviation / its bound", "largest error of E[Q | o] / its bound"
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
@@ -222,13 +222,13 @@ def run_rates(
     bounds = misspecified(range(models), (0.05, 0.1, 0.2, 0.3, 0.5, 1.0))
     theorem, corollary = (sum(row[column] > 1 for row in bounds) for column in (_DEVIATION, _MEAN))
     conclusions.append(
-        f"Where the theorem's condition holds, errors exceed the bound on the direction at {theorem} of {len(bounds)} "
-        f"strengths, and the bound on E[Q | o] at {corollary} strengths."
+        f"Where the theorem's condition holds, the direction's error exceeds its bound at {theorem} of {len(bounds)} "
+        f"strengths of the confounders, and the error of E[Q | o] exceeds its bound at {corollary}."
     )
     return ExperimentFindings(
         conclusions,
         [
-            Table(f"Mean errors over {seeds} seeds and fitted slopes", rows),
+            Table(f"Mean errors over {seeds} seeds, and slopes against the number of items", rows),
             Table(f"A one-factor model that omits confounders: {models} models per row, 200 items per model", bounds),
         ],
         [Chart("Error against items", "log10 of items", "log10 of the mean error", curves)],
@@ -251,7 +251,7 @@ ORTHOGONALITY = Experiment(
         "There are thirty judges, quality of strength 2, one confounder of strength 1, a diagonal S, and default "
         "penalties. We compare the weights of the leading factor of L with the weights of `subtract_confounders`. The "
         "paper does not specify the signs of eigenvectors. `subtract_confounders` chooses the sign that makes the "
-        "weights more even. In the variant `as written`, each eigenvector's score rises with the panel's mean."
+        "weights more even. The variant `as written` chooses signs by a positive correlation with the panel's mean."
     ),
     run=run_orthogonality,
     small={"seeds": 6, "items": 10_000},
@@ -261,12 +261,12 @@ ORTHOGONALITY = Experiment(
 RATES = Experiment(
     key="theory_rates",
     title="Convergence rates and error bounds",
-    paper="Theorems on convergence (errors of order n^(-1/2)) and on misspecification, with the corollary.",
+    paper="Theorems on convergence (errors of order n^(-1/2)) and on misspecification, and a corollary of the latter.",
     protocol=(
         "Scores are drawn from known models; the default penalties are of order n^(-1/2). The sample sizes span two "
-        "orders of magnitude, and samples of one seed are nested. Slopes of the log mean error have 95 % intervals, "
-        "by resampling seeds. States are estimated by EM and by the third moment (Algorithm 2, planted views). A panel "
-        "of sixteen judges has the paper's size, and as many edges per judge as the panel of fifty."
+        "orders of magnitude; a seed's larger samples contain its smaller ones. 95 % intervals of the slopes of the "
+        "log mean error resample seeds. States are estimated by EM and by the third moment (Algorithm 2, planted "
+        "views). A panel of sixteen judges has the paper's size, and as many edges per judge as the panel of fifty."
     ),
     run=run_rates,
     small={"seeds": 6, "items": _SIZES, "judges": (9, 18), "models": 200},

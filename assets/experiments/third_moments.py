@@ -85,7 +85,7 @@ def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Expe
         "error with planted views."
         for row in rows
     ]
-    table = Table(f"Relative error of the state means, medians over {seeds} seeds", rows)
+    table = Table(f"Median relative error of the state means over {seeds} seeds", rows)
     measures = {"smallest random over S": min(row["random over S"] for row in rows)}
     return ExperimentFindings(conclusions, [table], measures=measures)
 
@@ -126,10 +126,10 @@ def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     ahead = [row for row in rows if row["bare tensor"] < row["two-way, best rotation"]]
     return ExperimentFindings(
         [
-            f"The tensor method has the smaller error in {len(ahead)} of {len(rows)} settings, although an oracle "
-            "rotates the estimate from second moments towards the truth."
+            f"The tensor method has a smaller error than second moments in {len(ahead)} of {len(rows)} settings, "
+            "although an oracle rotates the estimate from second moments towards the truth."
         ],
-        [Table("Relative error of the centred state means, medians", rows)],
+        [Table("Median relative error of the centred state means", rows)],
         measures={"share of settings in which the tensor is nearer": len(ahead) / len(rows)},
     )
 
@@ -139,9 +139,9 @@ VIEWS = Experiment(
     title="Graph-aware views compared with random views",
     paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
     protocol=(
-        "There are twelve judges in three views, edges of .3 within views at 40 % density, and four states. Views from "
-        "S are the views of Algorithm 2; planted views are an oracle. We match states, and measure the error of the "
-        "centred means."
+        "There are twelve judges in three views, edges of .3 within views at 40 % density, and four states. Views "
+        "from S are the views of Algorithm 2; planted views are an oracle. We match estimated states to true ones, "
+        "and measure the error of the centred means."
     ),
     run=run_views,
     small={"seeds": 5, "items": (10_000,)},

@@ -168,7 +168,7 @@ def accepted(versions: Versions, change: str) -> dict[str, float]:
 BIAS = Experiment(
     key="injected_bias",
     title="Robustness to injected bias",
-    paper="CARE-SVD changes least: MAE .375 (mean: .506) for beauty, .233 (mean: .325) for authority, scale 1 to 10.",
+    paper="On scales 1 to 10, CARE-SVD changes least: .375 for beauty (mean .506), .233 for authority (mean .325).",
     protocol=(
         "Test sets contain restyled versions of answers; the judges' prompt does not mention style. One fit covers "
         "both versions. The change is measured in standard deviations of the aggregate, because scales differ, and in "
@@ -181,9 +181,9 @@ BIAS = Experiment(
 ATTACKS = Experiment(
     key="adversarial_answers",
     title="Adversarial answers",
-    paper="CARE-Tensor lowers false positives on all six openings: .000 to .496; majority vote: .441 to .674.",
+    paper="On six openings, false positive rates are .000 to .496 with CARE-Tensor, .441 to .674 with majority vote.",
     protocol=(
-        "Six openings, such as `Solution`, contain no answer, so they are wrong. The judges' prompt does not mention "
+        "Six bare openings, such as `Solution`, replace answers and are wrong. The judges' prompt does not mention "
         "openings. One fit covers answers and openings, and does not know which items are openings."
     ),
     run=run_attacked,

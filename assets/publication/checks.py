@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from warehouse.fits import FitRecord, FitVersion, FitVersionInputs
 
 CHECKS = {
-    "panel_shrunk": "Judges of the published panel that are still in the workspace were admitted again.",
+    "panel_shrunk": "All judges of the published panel that are still in the workspace are admitted to the new fit.",
     "missing_scores": "The share of the panel's missing scores has not risen.",
     "certificate": "The optimisation of the structure has converged.",
-    "quality": "The recommended aggregate has the same direction as in the published fit.",
-    "drift": "Distribution and order of the recommended aggregate are as in the published fit.",
-    "gold_leakage": "No judge's scores equal the gold label, except for judges in `review.declared` of care.yaml.",
+    "quality": "The weights of the recommended aggregate have the same direction as in the published fit.",
+    "drift": "The distribution and ranking of the estimates are close to those of the published fit.",
+    "gold_leakage": "No judge's scores equal the gold labels, except for judges in `review.declared` of care.yaml.",
     "duplicate_items": "The share of items that repeat another item's texts has not risen.",
 }
 """Description of each check, by name."""

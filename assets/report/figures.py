@@ -40,8 +40,8 @@ def correlation_map(data: ReportData) -> Figure | None:
     return heat_map(
         "correlation",
         "Which judges agree",
-        "Correlation of the judges' scores. Rows have the order of the judge cards, and columns have the judges' "
-        "numbers. Blue is a positive correlation, orange a negative one.",
+        "Correlation of the judges' scores. The rows are in the order of the judges on this page; the columns are "
+        "numbered in the same order. Blue is a positive correlation, orange a negative one.",
         [f"{k + 1} {name}" for k, name in enumerate(data.judges)],
         [str(k + 1) for k in range(len(data.judges))],
         data.correlation[np.ix_(data.judge_order, data.judge_order)].tolist(),

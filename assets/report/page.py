@@ -112,18 +112,18 @@ def _rendered(template: str, **values: Any) -> bytes:
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
     columns = [
-        ("auc", "AUC", "order, higher is better"),
-        ("tau", "Kendall τ", "order, higher is better"),
-        ("accuracy", "accuracy", "at the aggregate's own threshold, higher is better"),
+        ("auc", "AUC", "agreement of the ranking with gold, higher is better"),
+        ("tau", "Kendall τ", "agreement of the ranking with gold, higher is better"),
+        ("accuracy", "accuracy", "share of correct decisions at the aggregate's own threshold, higher is better"),
         ("balanced_accuracy", "balanced acc.", "mean of the accuracy in each class, higher is better"),
         (
             "risk_coverage",
             "sd finds errors",
-            "share of avoidable errors avoided by abstaining if the sd is high, higher is better",
+            "share of the avoidable errors that abstaining on items with a high sd avoids, higher is better",
         ),
-        ("calibration_error", "ECE", "probabilities against gold, lower is better"),
-        ("mae", "MAE", "order and scale together, lower is better"),
-        ("mae_filled", "MAE, one scale", "of ranks spread evenly over the scale, lower is better"),
+        ("calibration_error", "ECE", "error of the probabilities against gold, lower is better"),
+        ("mae", "MAE", "measures errors of order and of scale, lower is better"),
+        ("mae_filled", "MAE, one scale", "error of ranks that are spread evenly over the scale, lower is better"),
     ]
     shown = {field for e in data.evaluations.values() for field, _, _ in columns if getattr(e, field) is not None}
     return [c for c in columns if c[0] in shown and not (c[0] == "tau" and "auc" in shown)]

@@ -157,7 +157,7 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
         )
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(
-            f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale (--scale, or `scale` "
-            "of the test set); its middle must be a tie, and its upper end must prefer the left answer"
+            f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale (--scale, or `scale` of "
+            "the test set); its middle must mean a tie, and its upper end that the left answer is better"
         )
     return scale or (0.0, 1.0)

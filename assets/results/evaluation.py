@@ -18,7 +18,7 @@ BEST_JUDGE = "best_judge"
     deps=["aggregates", "gold"],
     kinds={"duckdb"},
     pool="warehouse_writer",
-    description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
+    description="Agreement of every aggregate with gold, in order (tau, AUC) and in scale (MAE, accuracy).",
 )
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Evaluate each aggregate of a test set against gold, and store the metrics."""

@@ -8,7 +8,7 @@ from assets.workspace import Workspace
 
 @asset_of_testsets(
     deps=["aggregates"],
-    description="Correlations of each factor with text features, and the quality factor by each rule.",
+    description="Correlations of factors with text features, and the factor that each rule takes as quality.",
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Correlate the items' scores on each factor with features of the items' texts."""

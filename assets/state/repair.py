@@ -242,7 +242,7 @@ def _broken_sqlite(path: Path) -> str | None:
             if not tables:
                 verdict = "it is empty"
             elif "alembic_version" in tables and connection.execute("SELECT 1 FROM alembic_version").fetchmany(2)[1:]:
-                verdict = "two processes created it at the same time"
+                verdict = "two processes created this file at the same time"
     except sqlite3.DatabaseError as error:
         if (refused := refusal(error, path)) is not None:
             raise WarehouseError(refused) from error

@@ -54,8 +54,8 @@ IN_PYTHON = Remedies(
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
     again=Step("Solve the problem in the message, and fit again."),
     decide=Step("Look at the fit before you use it."),
-    report="give them as the column `gold` of `items`, not as `labels`, with `cut=VALUE`; "
-    f"{PASS_MARK} (leave out `cut` if scores have only two values)",
+    report=f"give the labels as the column `gold` of `items`, not as `labels`, with `cut=VALUE`; {PASS_MARK} (leave "
+    "out `cut` if scores have only two values)",
     cut=f"`cut=VALUE`; {PASS_MARK}",
 )
 """Next steps that a verdict recommends to users of the Python interface."""
@@ -221,7 +221,7 @@ def _perhaps_judges(table: ScoreTable) -> list[Reason]:
     left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
     used = {unnamed_text_column(table.records)}.union(*(read.columns.values() for read in table.readings[1:]))
     named = [f"{x.column!r} ({x.why.partition(';')[0]})" for x in left_out if x.column not in used]
-    detail = "If such a column is a judge, write its scores as numbers."
+    detail = "If one of these columns contains a judge's scores, write them as numbers."
     return [Reason("no judge", f"Columns left out: {listed(named)}.", detail=detail)] if named else []
 
 

@@ -105,7 +105,7 @@ def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     contains = (low <= cut) & (cut < high)
     fits = contains & ((high - low) * NARROW < (high - low)[contains].min(initial=np.inf))
-    why = "its scores, {:g} to {:g}, are not on the scale of the cut {:g}; report on it with --of {} --cut VALUE"
+    why = "its scores, {:g} to {:g}, do not fit the cut {:g}; report on this judge with --of {} --cut VALUE"
     others = {judges[j]: why.format(low[j], high[j], cut, shlex.quote(judges[j])) for j in np.flatnonzero(~fits)}
     panel = (
         "the judges use different scales, so no cut fits the panel; report on each judge with --of JUDGE --cut VALUE"
@@ -129,7 +129,7 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
         raise InputError(
             f"the labels are grades from {min(grades):g} to {max(grades):g}, and a judge's report needs to know which "
             "grades pass; give the grade above which an answer passes, such as --cut "
-            f"{(min(grades) + max(grades)) / 2:g}, or labels of 0 and 1"
+            f"{(min(grades) + max(grades)) / 2:g}, or give labels of 0 and 1"
         )
     return Labels(tuple(replace(label, value=float(label.value > cut)) for label in labels.given))
 

@@ -96,7 +96,7 @@ class Problem:
         """Common factor of a sparse panel; raises ``FitError`` if there are too few scores, or all scores are equal."""
         check_size(self.scores)
         if not varies(self.standardised.ravel()):
-            raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
+            raise FitError("factor analysis: every judge gives every item the same score; add other judges")
         return fit_sparse_factor(self.standardised)
 
     @cached_property

@@ -3,7 +3,7 @@
 import numpy as np
 
 from care_ops.aggregators.base import Array, Problem
-from care_ops.errors import FitError, counted
+from care_ops.errors import FitError
 from care_ops.metrics import tau
 from care_ops.records import Aggregate
 from care_ops.sparsity import scales_are_unlike
@@ -55,7 +55,7 @@ def best_judge(problem: Problem) -> Aggregate:
     best = int(np.argmax(agreements)) if agreements else 0
     if not agreements or agreements[best] <= 0:
         raise FitError(
-            f"best_judge: no judge correlates positively with {counted(len(labels), 'label')}; add labels that differ"
+            f"best_judge: no judge correlates positively with the labels (n = {len(labels)}); label different items"
         )
     judge = problem.scores.judges[best]
     return Aggregate(

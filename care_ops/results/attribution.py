@@ -106,5 +106,5 @@ def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -
 
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
     """Return a sentence for each judge that has changed."""
-    message = "Judge {} changed: its scores of the same answers {} {}."
+    message = "Judge {} changed: its scores for the same answers {} {}."
     return [message.format(name, point.direction, point) for name, point in changed.items()]

@@ -118,7 +118,7 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
         runs = f"If {listed(pair)} are runs of one model, or of models of one family, fit again without one of them."
         return Step(runs), _after("Otherwise,", remedies.label)
     if state == "no common signal":
-        look = Step("Check that all judges scored the same items and answered one question, or use other judges.")
+        look = Step("Check that all judges scored the same items and answered the same question, or use other judges.")
         return look, _after("Or", remedies.label)
     if state == "too little data":
         more = "Score more items" if facts.concerns[0] == "few items" else "Add judges of other kinds"
@@ -135,7 +135,7 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
 
 def _about_reversed_judges(facts: FitFacts) -> list[Step]:
     """Return the step that declares a judge's reversed scale; an empty list if no judge looks reversed."""
-    ask = "If a low score of {0} is good, declare it with `--scale {1}=HIGHEST:LOWEST` (`scales` in Python and in a "
+    ask = "If a low score by {0} means good, declare it with `--scale {1}=HIGHEST:LOWEST` (`scales` in Python and a "
     return [Step(f"{ask}test set), and fit again.".format(x, shlex.quote(x))) for x in facts.reversed_judges[:1]]
 
 

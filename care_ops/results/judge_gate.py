@@ -191,7 +191,7 @@ def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
     shown = f"{name} is not defined ({found.undefined})" if statistic is None else f"{name} {statistic}"
     more = f"; {advice.remedy}" if advice.remedy else ""
     labels = counted(found.labels, "label")
-    return f"may {advice.judge} gate? {advice.outcome}: {shown}, bar {advice.bar:g}, {labels}{more}"
+    return f"can {advice.judge} approve releases? {advice.outcome}: {shown}, bar {advice.bar:g}, {labels}{more}"
 
 
 def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:

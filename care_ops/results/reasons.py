@@ -65,7 +65,7 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
     """Return the state and the first reason of a fit that has an estimate and is up to date."""
     if facts.labels is not None and facts.labels_contradict:
-        message = "Your labels contradict your judges: check that higher labels are better and belong to their items."
+        message = "Your labels contradict your judges: check that a higher label is better, and belongs to its item."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."
         return "ambiguous", _reason(message, detail)
     state, first = _without_labels(facts)
@@ -151,7 +151,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
         ),
         "feature": (
             f"Use these scores only if {feature} is part of quality: the scores {rise} with it.",
-            f"The estimate follows it (correlation {facts.follows:+.2f}), and scores cannot tell whether it should.",
+            f"The estimate correlates with it ({facts.follows:+.2f}), and scores cannot tell whether it should.",
         ),
         "one family": (
             "Use these scores only if one family of judges may decide: all judges were declared as one family.",
@@ -337,12 +337,12 @@ def _followed(facts: FitFacts) -> list[Reason]:
             continue
         name, own = feature_in_words(feature.feature), feature.of_estimate
         topic: Topic = "followed"
-        message = f"Several judges follow {name}."
+        message = f"Several judges' scores correlate with {name}."
         detail = f"Factor {feature.factor + 1} of the judges follows it (rank correlation {feature.correlation:+.2f})."
         if own is not None:  # unlike in a fit of an earlier release
             detail += f" The estimate and this feature have a rank correlation of {own:+.2f}."
             if abs(own) < FOLLOWS_FEATURE:
-                message = f"Several judges follow {name}, but the estimate hardly does."
+                message = f"Several judges' scores correlate with {name}, but the estimate hardly does."
             elif abs(own) >= FOLLOWS and "feature" not in facts.concerns:
                 topic, message = "condition", f"The estimate follows {name}: use it only if that is part of quality."
                 detail += " If it is not, give it as a column of the items (`--feature NAME --not-quality NAME`)."

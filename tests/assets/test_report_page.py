@@ -40,7 +40,7 @@ def test_a_card_reports_whether_a_judge_may_gate(data):
     judge, scores = data.scores.judges[0], data.scores.values[:, 0]
     graded = replace(data, gold=np.clip(scores + np.sin(np.arange(len(scores))) / 3, scores.min(), scores.max()))
     cards = {card.check.judge: card for card in judge_cards(graded)}
-    assert cards[judge].gate.startswith(f"may {judge} gate? yes: weighted kappa 0.")
+    assert cards[judge].gate.startswith(f"can {judge} approve releases? yes: weighted kappa 0.")
     assert "bias" in cards[judge].people
     elsewhere = replace(graded, gold=graded.gold / 4 + scores.min())
     assert judge not in elsewhere.gates[0], "gold reaches a third of the judge's scale"

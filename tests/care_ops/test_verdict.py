@@ -224,7 +224,7 @@ def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
     ("facts", "steps"),
     [
         (replace(CLEAR, labels=replace(LABELS, labels=60)), ["Use."]),
-        (replace(REVERSED, labels=replace(LABELS, labels=60)), ["If a low score of a is good, declare", "Use."]),
+        (replace(REVERSED, labels=replace(LABELS, labels=60)), ["If a low score by a means good, declare", "Use."]),
         (replace(AMBIGUOUS, labels=LABELS), ["Use."]),
         (replace(CLEAR, judges=JUDGES[:2]), ["Add scores of more judges, then again."]),
         (
@@ -284,9 +284,9 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
         (followed(0.5), "condition", "The estimate follows the number of emoji"),
         (followed(-0.5), "condition", "The estimate follows the number of emoji"),
         (followed(0.49), "condition", None),
-        (followed(0.49), "followed", "Several judges follow the number of emoji."),
+        (followed(0.49), "followed", "Several judges' scores correlate with the number of emoji."),
         (followed(0.24), "followed", "but the estimate hardly does"),
-        (followed(None), "followed", "Several judges follow the number of emoji."),
+        (followed(None), "followed", "Several judges' scores correlate with the number of emoji."),
         (followed(0.5, correlation=-0.5), "condition", "The estimate follows"),
         (followed(0.9, correlation=0.49), "condition", None),
         (replace(followed(0.9), concerns=("feature",), feature="words"), "condition", None),

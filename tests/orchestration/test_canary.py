@@ -91,7 +91,7 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     one = retests(load_workspace(folder), "api").changed
     assert 0.1 < one.shift <= 0.3, "some had been asked a second time before, and had not moved"
     reported = (
-        f"Judge api changed: its scores of the same answers rose by {one.shift:.3f} of the scale on {today} (detected"
+        f"Judge api changed: its scores for the same answers rose by {one.shift:.3f} of the scale on {today} (detected"
     )
     assert reported in (changed.description or "")
     assert "Change `revision`" in (changed.description or "")

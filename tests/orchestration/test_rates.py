@@ -127,7 +127,7 @@ def test_labels_of_unknown_sampling_are_refused(folder):
         assert "use these labels: for 1 of 120 labels" in of_systems(folder, *command, labels="one_empty.csv")[2]
         result = of_systems(folder, *command, "--drawn", "random", labels="plain.csv")
         assert result[:2] == of_systems(folder, *command)[:2]
-        assert "as you declare, they count as random" in result[2]
+        assert "as declared, CARE treats it as random" in result[2]
     report = ["judges", "report", folder / "scores.csv", "--labels", folder / "plain.csv", "--cut", "0.5"]
     assert (care(*report)[0], care(*report, "--drawn", "random")[0]) == (2, 0)
     with pytest.raises(care_eval.InputError, match=r'states how the item .*drawn="random" in Python'):
@@ -230,13 +230,13 @@ def test_a_judge_may_gate_if_its_interval_is_above_the_bar(folder):
     assert all(kappa["value"] > judge["people"]["kappa"]["value"] - 0.1 for judge in judges)
     for bar, code, outcome in ((kappa["lo"] - 0.02, 0, "yes"), (kappa["value"], 4, "not yet"), (0.99, 3, "no")):
         ended, printed, _ = care(*given, "--bar", f"{bar:.4f}", "--gate")
-        assert (ended, f"may panel gate? {outcome}: kappa {kappa['value']:.2f}" in printed) == (code, True), printed
+        assert (ended, f"approve releases? {outcome}: kappa {kappa['value']:.2f}" in printed) == (code, True), printed
         assert care(*given, "--bar", f"{bar:.4f}")[0] == 0, "without --gate a report is no decision"
     near = json.loads(care(*given, "--json", "--bar", f"{(kappa['value'] + kappa['lo']) / 2:.4f}")[1])[0]["gate"]
     assert near["more_labels"] is None, "three times as many labels as there are would decide"
     assert f"{panel['people']['unlabelled']} unlabelled items would probably not decide" in near["remedy"]
     assert care(*given, "--of", "a", "--by", "auc", "--bar", 0.5, "--gate")[0] == 0
-    assert "may panel" not in care(*given, "--of", "a")[1]
+    assert "can panel" not in care(*given, "--of", "a")[1]
 
 
 def test_labels_that_contradict_every_judge_are_reported(folder):

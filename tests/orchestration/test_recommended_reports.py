@@ -41,8 +41,8 @@ def test_one_cut_reports_on_the_judges_of_its_scale(tmp_path, monkeypatch):
     assert "--cut VALUE --of JUDGE`; JUDGE is one judge" in care("fit", "scores.csv", "--intervals", 0)[1]
     report = ("judges", "report", "scores.csv", "--labels", "labels.csv")
     printed = care(*report, "--cut", 3)[1]
-    assert [f"may {name} gate?" in printed for name in ("ann", "bob", "dan", "two words", "panel")] == [1, 1, 0, 0, 0]
+    assert [f"can {name} approve" in printed for name in ("ann", "bob", "dan", "two words", "panel")] == [1, 1, 0, 0, 0]
     assert "no report of panel: the judges use different scales" in printed
-    assert "not on the scale of the cut 3; report on it with --of 'two words' --cut VALUE" in printed
+    assert "do not fit the cut 3; report on this judge with --of 'two words' --cut VALUE" in printed
     code, printed = care(*report, "--of", "two words", "--cut", 60)
-    assert (code, "may two words gate?" in printed) == (0, True), printed
+    assert (code, "can two words approve" in printed) == (0, True), printed

@@ -164,8 +164,8 @@ def test_labels_without_a_draw_are_taken_as_declared(tmp_path):
     path = tmp_path / "old.csv"
     path.write_text("item_id,label\na,1\nb,0\n")
     for unstated, usable, taken in (
-        ("chosen", {}, "they count as chosen"),
-        ("random", {"a": 1.0, "b": 1.0}, "as you declare, they count as random"),
+        ("chosen", {}, "CARE treats these items as chosen"),
+        ("random", {"a": 1.0, "b": 1.0}, "as declared, CARE treats it as random"),
     ):
         readings = []
         assert read_labels(path, report=readings.append, unstated=unstated).sample == usable
