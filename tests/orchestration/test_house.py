@@ -150,14 +150,11 @@ def test_no_function_has_more_than_sixty_lines():
 
 
 def test_the_product_grows_no_more():
-    """It is on its way to 45,000 lines: who lowers it lowers this number, who must raise it says what was retired.
-
-    The history of what came and went is in the log of this file.
-    """
+    """Lower the limit after lines were removed; the goal is 45,000."""
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 45_495
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 45_400
 
 
 NOT_A_NAME = set(
