@@ -1,4 +1,4 @@
-"""Outliers in a table of scores: codes for missing values, and typing errors."""
+"""Outliers in a table of scores: codes for missing values, such as -99, and typos."""
 
 import shlex
 from collections.abc import Mapping

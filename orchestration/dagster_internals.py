@@ -45,7 +45,7 @@ def sqlite_storages() -> tuple[Any, Any, Any]:
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
     """Return the function that an asset's decorator wraps.
 
-    ``mounted`` builds a renamed asset from this function, for workspaces with a key prefix. There is no upstream issue.
+    ``mounted`` builds a renamed asset from this function, for workspaces with a key prefix. No public API does this.
     """
     compute: Any = asset.op.compute_fn
     return compute.decorated_fn
@@ -92,7 +92,7 @@ def materialisations(
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """Return whether a daemon of this instance, perhaps in another container, has sent a heartbeat recently.
 
-    There is no upstream issue.
+    Dagster has no public function for this.
     """
     heartbeats = instance.get_daemon_heartbeats().values()
     return any(time.time() - heartbeat.timestamp < _DAEMON_SILENCE_S for heartbeat in heartbeats)
@@ -102,7 +102,7 @@ def run_health(run: dg.DagsterRun) -> RunHealth:
     """Return the health of a run for Dagster's run monitoring: running, or unknown to its code server.
 
     A code server that does not answer may be slow or restarting, so its runs count as running. Dagster's default
-    launcher has no such check, and the classes that a check returns are not exported. There is no upstream issue.
+    launcher has no such check, and the classes that a check returns are not exported.
     """
     from dagster._core.errors import DagsterUserCodeUnreachableError
     from dagster._core.launcher import CheckRunHealthResult, WorkerStatus

@@ -87,7 +87,7 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return each item's values in the metadata columns ``names`` as texts; None for an item that lacks a value.
+    """Return each item's values in the metadata columns ``names`` as strings, or None for an item without a value.
 
     Raises ``InputError`` if no item has a value in one of the columns; the message begins with ``where``.
     """

@@ -127,7 +127,7 @@ def judge_inference(
 
 @contextmanager
 def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
-    """Open threads for judges, and close the remaining accounts at the end, even after an error or a signal."""
+    """Start the threads of the judges; at the end, close all open accounts, even after an error or a signal."""
     try:
         with ThreadPoolExecutor(max(1, count)) as threads:
             try:

@@ -67,7 +67,7 @@ def unpack(path: Path, folder: Path) -> int:
         raise InputError(f"{folder} is not empty; choose a folder that does not exist yet")
     # A compressed file could expand to a thousand times its size.
     with (
-        guard(path, "name a backup of a workspace, which is an uncompressed tar file"),
+        guard(path, "give the path of a backup of a workspace, an uncompressed tar file"),
         tarfile.open(path, "r:") as archive,
     ):
         folder.mkdir(parents=True, exist_ok=True)

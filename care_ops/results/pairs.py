@@ -102,9 +102,9 @@ class Duels(Labelled):
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
-    """Return the estimates in favour of a system, shape (m,), and whether the system was on both sides.
+    """Return the estimates in favour of a system, shape (m,), and whether the system appears in both positions.
 
-    If so, the judges' preference for a side is subtracted: the average of the mean estimates on the two sides.
+    If it does, the judges' position bias is subtracted: the average of the mean estimates in the two positions.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]

@@ -233,7 +233,7 @@ def variance_sentence(split: VarianceSplit) -> str:
     """Return a sentence with the shares of judges, tasks, runs and judge noise in the variance of a score."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    noise = "judges' noise: share of the variance of the difference from the best system that this noise causes"
+    noise = "judges' noise: share of the variance of the difference from the best system that is judge noise"
     return f"variance of a score: {parts}. Column {noise}"
 
 

@@ -288,7 +288,7 @@ def test_a_run_that_fails_without_a_failed_step_is_shown_in_the_verdict_until_re
     daemon.hear("alert_on_failure", run.run_id)
     assert assets_of(daemon.look()) == ["report_index"]
     assert daemon.run("report_index").success
-    assert daemon.reported().startswith("`panel` could not be built: the process of its run was killed")
+    assert daemon.reported().startswith("`panel` could not be built: the run's process or machine ended unexpectedly")
     assert daemon.look() == []
 
     assert daemon.run_together({"panel"}, {"dagster/partition": "one"}).success
@@ -317,7 +317,7 @@ def test_a_killed_run_is_alerted(daemon):
     daemon.hear("alert_on_failure", record.dagster_run.run_id)
     assert assets_of(daemon.look()) == ["items", "gold"], "it is made again"
     assert daemon.run("report_index").success
-    assert daemon.reported().startswith("`items` could not be built: the process of its run was killed")
+    assert daemon.reported().startswith("`items` could not be built: the run's process or machine ended unexpectedly")
 
 
 def _materialise_elsewhere(daemon: Daemon) -> subprocess.Popen[bytes]:

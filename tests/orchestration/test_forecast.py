@@ -104,7 +104,10 @@ def test_a_missing_price_is_reported(workspace_after_run, endpoint):
     path.write_text(path.read_text().replace("price_in: 2.0", "spend_limit: 0.0002, price_in: 2.0"))
     printed = " ".join(care(workspace_after_run, "run", "--dry-run").split())
     assert "before all questions are asked: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in printed
-    assert "judge api will not get all questions in one run: spend_limit in its file is 0.0002 US dollars" in printed
+    assert (
+        "judge api will not get all questions in one run: spend_limit in the judge's file is 0.0002 US dollars"
+        in printed
+    )
     assert "plus the cost of unpriced (set price_in and price_out" in printed
 
 
