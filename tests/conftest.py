@@ -19,10 +19,10 @@ sys.dont_write_bytecode = False
 import numpy as np
 import pytest
 
-LONGEST = ("test_readme.py", "test_workspace_workflows.py", "test_experiments.py", "test_nights.py")
+LONGEST = ("test_readme.py", "test_workspace_workflows.py", "test_experiments.py", "test_demo.py", "test_nights.py")
 """Modules with tests of a minute and more, which start first."""
 WORKFLOWS = ("test_readme.py", "test_workspace_workflows.py", "test_user_tables.py")
-WORKFLOWS += ("test_printed_commands.py", "test_documentation.py", "test_light_core.py")
+WORKFLOWS += ("test_demo.py", "test_typed_commands.py", "test_documentation.py", "test_light_core.py")
 WORKFLOWS += ("test_installed.py", "test_pairs.py")
 """Modules whose slow tests follow the documentation as a user does; they run in every share."""
 

@@ -1,4 +1,4 @@
-"""Tests that every command in code and documents exists, and that those of a verdict work in order."""
+"""Tests that every command in code and documents exists; ``test_typed_commands.py`` runs them."""
 
 import ast
 import re
@@ -11,12 +11,8 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from typer.testing import CliRunner
 
-from assets.report.verdicts import remedies
 from orchestration.cli.app import app
-from orchestration.workspace import load_workspace
-from tests.support.workspaces import JUDGES, run
 
 CARE = typer.main.get_command(app)
 ROOT = Path(__file__).parents[2]
@@ -194,25 +190,3 @@ def test_commands_are_found_where_they_are_printed():
     assert what_is_wrong("care judges tset one") == "there is no command 'tset'"
     assert what_is_wrong("care run --worksapce x") == "run has no option --worksapce"
     assert what_is_wrong("care fits accept") == "lacks testset"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("quiet_again")
-def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatch):
-    """They work in each state of the test set, from another folder, and with a space in the folder's name."""
-    monkeypatch.setattr("webbrowser.open", lambda _: True)
-    folder = workspace_after_run.rename(workspace_after_run.with_name("a workspace"))
-
-    def in_this_process(command: str) -> None:
-        done = CliRunner().invoke(app, shlex.split(command)[1:])
-        assert done.exit_code == 0, f"{command}:\n{done.output}"
-
-    advised = remedies(load_workspace(folder), "one")
-    for step in (advised.again, advised.use):
-        in_this_process(str(step.command))
-    assert f"care label one --workspace '{folder}'" in str(advised.label.command)
-    (folder / "judges" / f"{JUDGES[0]}.yaml").unlink()
-    run(folder)  # whose fit waits for a person, or is published: both are two fits to compare
-    named, _ = re.findall(r"`(care [^`]*)`", advised.decide.sentence)
-    for command in (named, str(advised.decide.command)):
-        in_this_process(command)
