@@ -1,4 +1,4 @@
-"""Functions that complete the data of a page with correlations, rival estimates and provenance."""
+"""Functions that add correlations, two plausible estimates and provenance to the data of a report page."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from care_ops.threads import one_blas_thread
 
 
 def completed(data: ReportData, moments: Moments, config: FitConfig, provenance: Mapping[str, Any]) -> ReportData:
-    """Add correlations, rival estimates and provenance to a page's data; the judges of ``moments`` are sorted."""
+    """Add correlations, two plausible estimates and provenance to a page's data; ``moments`` has sorted judges."""
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
     return replace(
@@ -31,9 +31,9 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Return the two rival estimates of ``care``; with labels, return the estimate and the plain average.
+    """Return two plausible but different estimates by name, or, with labels, the estimate and the plain average.
 
-    The values are in the order of ``data.drawn.scores``; the result is empty if ``care`` gave no estimate.
+    The estimates are in the order of ``data.drawn.scores``; the result is empty if ``care`` gave no estimate.
     """
     if data.care is None:
         return {}

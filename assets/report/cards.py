@@ -12,8 +12,8 @@ from care_ops.results.judge_gate import gate_sentence, people_sentences
 class JudgeCard:
     """Facts about one judge: admission, family, and weight in the recommended aggregate.
 
-    ``number`` is the judge's place on the page by decreasing weight. ``follows`` is the most correlated text
-    feature, with the Spearman correlation; None if the correlation is small. ``gate`` is advice on gating a release.
+    ``number`` is the place on the page, by decreasing weight. ``follows`` is the text feature that correlates most with
+    the scores, with the Spearman correlation; None if it is small. ``gate`` is advice on gating a release.
     """
 
     check: JudgeCheck

@@ -124,7 +124,7 @@ def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) 
 
 
 def domain(rows: Sequence[Ranked]) -> Ends:
-    """Return the ends of an axis that covers all values and intervals, and zero if the values are near zero."""
+    """Return the ends of an axis that covers all values and intervals; a low end just above zero becomes zero."""
     values = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if 0 < low < high - low:
@@ -151,7 +151,7 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Return round numbers between two ends as ticks of an axis; ``about`` is the approximate number of ticks."""
+    """Return round numbers from ``low`` to ``high`` as axis ticks; ``about`` is the approximate number of ticks."""
     if high <= low:
         return [low]
     raw = (high - low) / about

@@ -30,10 +30,10 @@ class FitVersionShown:
 
 @dataclass(frozen=True)
 class Changes:
-    """Differences between a page's fit and the previous fit, which was built at ``made_at``.
+    """Differences between a page's fit and the previously published fit, which was built at ``made_at``.
 
-    ``why`` lists changed inputs; ``moves`` describes how far the estimates moved. ``moved`` is None if the
-    previous fit was deleted.
+    ``why`` lists changed inputs; ``moves`` describes in sentences how much the estimates changed. ``moved`` measures
+    these changes; None if the estimates of the previous fit are missing.
     """
 
     fit_version: str
@@ -47,7 +47,7 @@ class Changes:
 class Retest:
     """Result of a judge's retest: number of items, mean absolute change as a share of the scale, time, and model.
 
-    ``moved`` is None if the judge scored no item. ``passed`` is False if another model seems to answer.
+    ``moved`` is None if the judge scored no item. ``passed`` is False if a different model seems to have answered.
     """
 
     items: int
@@ -82,9 +82,9 @@ class ReportData:
     Attributes
     ----------
     aggregates : dict name -> Aggregate
-        Aggregates by name; only the recommended aggregate needs estimates.
+        Aggregates by name; all except the recommended one may lack their estimates.
     gold : (n,) array
-        Gold of each item; NaN if unknown or held out.
+        Gold of each item; NaN if it is unknown, or if the fit has used a label of its split unit.
     labels_seen : int
         Number of labels that the fit has used.
     fit_version, changes : records, or None
@@ -92,14 +92,14 @@ class ReportData:
     correlation : (p, p) array or None
         Correlation of the judges' scores; None if it is undefined.
     rivals : dict name -> (m,) array
-        The two rival estimates in the order of ``drawn.scores``; empty if ``care`` gave no estimate. Labels can decide
-        between the two.
+        Two plausible but different estimates in the order of ``drawn.scores``; empty if ``care`` gave no estimate.
+        Labels can decide between the two estimates.
     retests : dict judge -> Retest
         The last retest of each judge that was retested.
     flips : dict judge -> str
-        Sentence on how often the scores differ, for each judge that scores each item repeatedly.
+        Sentence on how often repeated scores of an item differ, for each judge with ``repeats``.
     not_asked : bool
-        Whether missing scores were never requested, in contrast to requests that failed.
+        Whether missing scores were never requested; False if requests for them failed.
     cut : float or None
         Score above which an item passes.
     """
@@ -166,14 +166,14 @@ class ReportData:
 
     @property
     def items_to_label(self) -> Sequence[str]:
-        """Items whose ranks differ most between the two rival estimates."""
+        """Items whose ranks differ most between two plausible estimates (``rivals``)."""
         return () if self.care is None else self.care.items_to_label
 
     @cached_property
     def drawn(self) -> "ReportData":
         """Data of the page for a sample of the items, or for all items if there are few.
 
-        The sample includes the items to label and, if there are few enough, all items with gold. Counts, weights,
+        The sample includes the items to label, and all items with gold unless these are too many. Counts, weights,
         intervals, evaluations and systems still cover all items.
         """
         n, first = len(self.scores.item_ids), {*self.items_to_label}
@@ -207,7 +207,7 @@ class ReportData:
 
     @property
     def ordered_checks(self) -> list[JudgeCheck]:
-        """Checks of the judges by decreasing weight; judges that were not admitted are last."""
+        """Admission checks of the judges by decreasing weight; judges that were not admitted are last."""
         place = {judge: k for k, judge in enumerate(self.judges)}
         return sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
 

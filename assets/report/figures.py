@@ -18,7 +18,7 @@ _JUDGES_SHOWN = 12
 def system_list(data: ReportData) -> tuple[str, Markup] | None:
     """Return a heading and a ranked list of the systems, best first; None if there are no systems.
 
-    Systems are shown by value if labels give intervals of the values, otherwise by the difference from the best system.
+    The list shows each system's value if labels provide intervals; otherwise its difference from the best system.
     """
     rows, kind = data.system_rows(), data.systems.kind
     if any(row.lo is not None for row in rows):
@@ -66,7 +66,7 @@ def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
 
 
 def judge_weights(cards: Sequence[JudgeCard]) -> Markup:
-    """Render the largest judge weights, each with its interval and the feature that the judge follows."""
+    """Render the largest judge weights, each with its interval and the feature most correlated with the scores."""
     ranks = [
         Ranked(card.check.judge, card.weight.weight, card.weight.lo, card.weight.hi, _moved_by(card))
         for card in cards

@@ -33,7 +33,7 @@ class ItemRow:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """Scores of an item on which two estimates differ, and the item's rank by each estimate, from 0 to 1."""
+    """Item whose rank differs between two estimates: its scores, and its rank from 0 to 1 by each estimate."""
 
     item_id: str
     ranks: Sequence[float]
@@ -43,7 +43,7 @@ class LabelRow:
 
 
 def item_rows(data: ReportData) -> list[ItemRow]:
-    """Return rows of the items with an estimate, best first: at most ``MOST_ROWS``, half from each end."""
+    """Return rows of items with an estimate, best first; if there are too many, only the best and the worst items."""
     if not data.lead:
         return []
     aggregate = data.aggregates[data.lead]
@@ -78,7 +78,7 @@ def item_count(data: ReportData) -> int:
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
-    """Return rows of the items whose ranks differ most between the two rival estimates."""
+    """Return rows of the items whose ranks differ most between the two estimates in ``data.rivals``."""
     if not data.rivals:
         return []
     shares = [_share_below(estimate) for estimate in data.rivals.values()]

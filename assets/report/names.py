@@ -31,7 +31,7 @@ def items_name(page: str) -> str:
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
     """Raise ``InputError`` if names are too long for a file, or differ only in case or in Unicode form.
 
-    The message names the ``kind`` of thing, such as ``judge``, and the file or folder (``where``).
+    ``kind`` is what the names denote, such as ``judge``; the message starts with ``where``, a file or folder.
     """
     seen: dict[str, str] = {}
     for name in names:

@@ -32,8 +32,8 @@ _OF_THE_VERDICT = {
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     """Write the page of a test set, with the verdict at the top, and the page of the test set's items.
 
-    With many items, cards and figures use a sample (``care_ops.samples``), and the page of items lists the best and the
-    worst. Both pages state this.
+    If there are many items, judge cards and figures use a sample (``care_ops.samples``), and the page of items lists
+    only the best and the worst. Both pages state this.
     """
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
@@ -104,7 +104,7 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    """Render a page; the nonce of its scripts is a hash of the page, which no text on the page can predict."""
+    """Render a page; its script nonce is a hash of the page, so an injected text cannot contain the right nonce."""
     key = uuid4().hex
     page = _environment().get_template(template).render(key=key, **values)
     return page.replace(key, sha256(page.replace(key, "").encode()).hexdigest()[:32]).encode()
@@ -119,11 +119,11 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
         (
             "risk_coverage",
             "sd finds errors",
-            "share of the avoidable errors that abstaining on items with a high sd avoids, higher is better",
+            "how well the distance to the threshold, in units of sd, predicts errors: 0 is random, 1 is perfect",
         ),
-        ("calibration_error", "ECE", "error of the probabilities against gold, lower is better"),
+        ("calibration_error", "ECE", "expected calibration error of the probabilities, lower is better"),
         ("mae", "MAE", "measures errors of order and of scale, lower is better"),
-        ("mae_filled", "MAE, one scale", "error of ranks that are spread evenly over the scale, lower is better"),
+        ("mae_filled", "MAE, one scale", "mean absolute error of ranks spread evenly over the scale, lower is better"),
     ]
     shown = {field for e in data.evaluations.values() for field, _, _ in columns if getattr(e, field) is not None}
     return [c for c in columns if c[0] in shown and not (c[0] == "tau" and "auc" in shown)]

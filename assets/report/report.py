@@ -19,7 +19,7 @@ from assets.workspace import Workspace
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Write the page of a test set with its verdict, and the table of items to label.
 
-    If a person has pinned another fit, the pinned fit's page stays; only the verdict names the newer fit.
+    If a person has pinned an older fit, its page is kept, and only the verdict on that page mentions the newer fit.
     """
     from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import FactsDocument

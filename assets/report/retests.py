@@ -1,7 +1,7 @@
 """Retests of judges: how far scores move when a judge scores the same items again.
 
 The canary retests models behind an API daily; ``care judges retest`` retests any judge. CARE stores the
-results in Dagster's record of runs.
+results in Dagster's event log.
 """
 
 import json
@@ -36,7 +36,7 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNT
 
 
 def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
-    """Describe how often the scores of a judge with ``repeats`` differ; return an empty text for other judges."""
+    """Describe how often repeated scores of an item differ; return an empty string for a judge without ``repeats``."""
     engine = workspace.judge(judge).engine
     if not isinstance(engine, OpenAIEngine) or engine.repeats == 1:
         return ""

@@ -50,7 +50,7 @@ class StalePartition:
     Attributes
     ----------
     version : str
-        Hash of the partition's current inputs. A failed partition is not tried again under the same version.
+        Hash of the partition's current inputs. A failed partition is retried only after this hash has changed.
     changed : tuple of str
         Names of changed inputs; empty if the partition is missing.
     reason : str
@@ -100,7 +100,7 @@ class State:
 
 
 def states(workspace: Workspace) -> dict[str, State]:
-    """Read the state of each test set; if the database is unusable, only ``items`` and ``gold`` can be stale."""
+    """Read the state of each test set; without a usable database, check only the assets ``items`` and ``gold``."""
     names = sorted(workspace.testsets)
     if not workspace.warehouse.usable():
         return {testset: State(tuple(_stale_items(workspace, testset, None))) for testset in names}
@@ -189,7 +189,7 @@ def _stale_judge(
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield the partitions of ``scores`` that contain no score; loading these partitions again reports the reason."""
+    """Yield the partitions of ``scores`` without any score; loading them again reports why they have none."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()
@@ -309,7 +309,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
 def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
 ) -> set[str]:
-    """Return the results (evaluation, intervals) that are in the database but have no files."""
+    """Return the results (evaluation, intervals) that are in the database but whose files are missing."""
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",

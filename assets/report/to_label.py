@@ -1,4 +1,4 @@
-"""Table of items to label, drawn at random; the next fit uses the labels that a person fills in."""
+"""Table of randomly drawn items to label; the next fit uses the labels that a person enters in it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TO_LABEL = 20
 def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
     """Draw items to label; return, for each item, whether it was drawn at random or chosen.
 
-    The new items are the next ones in the order of hashed ids. The labels of all fits together are therefore a simple
-    random sample of the items. A labelled item belongs to the sample if it comes before the last drawn item in that
-    order. A sample with unequal probabilities cannot be extended; then every item counts as chosen.
+    Each fit draws the next items in the order of hashed ids, so the labels of all fits form one simple random sample. A
+    labelled item belongs to this sample if it comes before the last drawn item in that order. If earlier labels have
+    unequal sampling probabilities, the sample cannot be extended, and all drawn items are marked ``chosen``.
     """
     sample = labels.labels if labels.sample is None else labels.sample
     how: dict[str, Drawn] = {}

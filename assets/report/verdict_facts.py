@@ -44,7 +44,7 @@ def fit_facts(
     made_at: str,
     declared: Collection[str] = (),
 ) -> FitFacts:
-    """Collect the facts about a fit for its verdict; scores of ``declared`` judges may equal the gold label."""
+    """Collect the facts for a fit's verdict; the scores of ``declared`` judges are allowed to equal the gold labels."""
     caution = data.unconverged()
     facts = FitFacts(
         fit_version,
@@ -77,7 +77,7 @@ def fit_facts(
 
 
 def _care(data: ReportData, config: FitConfig, labels: FitLabels) -> Aggregate:
-    """Return the estimate of ``care``, and fit ``care`` if necessary; raise ``FitError`` if there is none."""
+    """Return the aggregate of ``care``, fitted now if necessary; raise ``FitError`` if ``care`` gives no estimate."""
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
@@ -118,7 +118,7 @@ def _sizes(data: ReportData) -> dict[str, Array]:
 
 
 def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
-    """Return a description of a column of ids or text lengths; return None for a column of scores."""
+    """Describe a column that looks like ids, counts or text lengths instead of scores; otherwise return None."""
     present = column[~np.isnan(column)]
     if len(present) >= MIN_SCORES_TO_DESCRIBE and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
@@ -144,7 +144,7 @@ def _followed_features(data: ReportData, estimate: Array) -> list[FollowedFeatur
 
 
 def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
-    """Collect and store the facts about a fit, and the changes if another fit is published; return the facts."""
+    """Store and return the facts about a fit; if it is unpublished, also store the changes from the published fit."""
     testset, shown, changes = data.title, data.fit_version, data.changes
     assert shown is not None  # a page of a workspace
     of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))

@@ -170,7 +170,7 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return next steps with commands. ``first``: no fit is published yet; ``texts``: the items' texts are stored."""
+    """Return the next steps with commands; ``first``: no fit is published yet, ``texts``: CARE has the items' texts."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
@@ -215,7 +215,7 @@ def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
 
 
 def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
-    """Read the stored verdicts as plain values; return an empty dict if the file is missing or damaged."""
+    """Read the stored verdicts as JSON values; return an empty dict if the file is missing or damaged."""
     try:
         verdicts = json.loads((workspace.report_folder / FILE).read_bytes())
     except (OSError, ValueError):
@@ -226,7 +226,7 @@ def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
 
 
 def write_to_pages(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Write every verdict as JSON next to the index, and to the test set's page."""
+    """Write all verdicts to one JSON file next to the index, and each verdict to the page of its test set."""
     from assets.report.page import replace_verdict
 
     for testset, verdict in verdicts.items():
@@ -241,7 +241,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """Return the current verdict on each test set in ``shown``; return none if there is no database."""
+    """Compute the current verdict on each test set in ``shown``; return an empty dict if there is no database."""
     known = states(workspace) if known is None else known
     if not any(state.items_hash for state in known.values()) and not workspace.warehouse.usable():
         return {}
@@ -249,7 +249,7 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Return whether the index is missing or stale; ``steps`` states whether changed next steps count."""
+    """Return whether the index is missing or stale; with ``steps``, changed next steps also make it stale."""
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):
