@@ -1,7 +1,7 @@
 """Causes of alerts: failed runs, fits that await review, changed judges and late nightly runs.
 
-``care run`` reports all causes when it ends. The daemon's runs end at different times, so sensors report the failures
-of these runs and the state of the workspace.
+``care run`` reports all causes when it ends. Runs of Dagster's daemon end at different times, so sensors report their
+failures and the state of the workspace.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _LOST = "the run's process or machine ended unexpectedly; `care run` builds the 
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """Return a Dagster run's partition key, or the first key of its range; an empty string if it has no partition."""
+    """Return the partition key of a Dagster run, or the first key of a range; an empty string without partitions."""
     return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
 
 
@@ -114,8 +114,8 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
     """Record an alert for each failure, unless it is a consequence of a failure that already has an open alert.
 
-    A failure to load scores is omitted if the judge failed. A judge's failure is added to an open alert with the same
-    reason.
+    If a judge failed, the failure to load its scores gets no alert. If judges fail for the same reason, they share one
+    alert.
     """
     causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
     for cause in _grouped_by_reason(causes):
@@ -151,7 +151,7 @@ def failures_of_run(
 ) -> list[Alert]:
     """Return an alert for each failed partition of a run, with the reason for the failure.
 
-    If a run failed without a failed step, its process was killed; the alert then names its first unfinished asset.
+    If a failed run has no failed step, its process was killed; the only alert then names the first unfinished asset.
     """
     found: list[Alert] = []
     for event in failures:
@@ -204,7 +204,7 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 
 
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
-    """Yield an alert if a nightly run is late; ``last`` is the start of the last nightly run, in seconds since 1970."""
+    """Yield an alert if a nightly run is late; the last one began at ``last``, in seconds since 1970."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
         yield Alert("night late", f"A nightly run is late: the last one began {(time.time() - last) / 3600:.0f} h ago.")
 

@@ -44,7 +44,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "fit failed": ("error", "Fix the problem in the message and run `care run`; until then pages show the old fit."),
     "page failed": ("error", "Fix the problem in the message and run `care run`; until then the old page remains."),
     "run failed": ("error", "Fix the problem in the message, then run `care run`."),
-    "held back": ("warning", "See `care fits diff`; accept the new fit, or correct inputs that failed checks name."),
+    "held back": ("warning", "See `care fits diff`; accept the new fit, or correct the inputs that failed a check."),
     "model changed": ("warning", "Change the judge's `revision`, or pin the published fit with `care fits promote`."),
     "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
     "experiment failed": ("warning", "Fix the problem in the message; fits do not depend on experiments."),
@@ -60,16 +60,16 @@ class AlertError(CareError):
 
 @dataclass(frozen=True)
 class Alert:
-    """Alert to a person; its JSON document has the same fields, and ``text`` for a chat.
+    """Alert to a person; CARE sends these attributes and ``text`` as a JSON document.
 
     Attributes
     ----------
     kind : str
-        Key of ``KINDS``.
+        Kind of the cause, a key of ``KINDS``.
     what, what_to_do : str
         Sentences that describe the cause, and sentences with advice.
     testset, judge : str or None
-        Names of the test set and the judge that the alert concerns.
+        Names of the affected test set and judge.
     link : str or None
         URL of the test set's report page.
     asset, partition : str or None
@@ -77,8 +77,8 @@ class Alert:
     shared_by : tuple of str
         Other judges that failed for the same reason.
     workspace, severity, since, key : str
-        Name of the workspace's folder; critical, error or warning; time of the first report in ISO 8601; identifier of
-        the cause.
+        Name of the workspace's folder; severity (critical, error or warning); time of the first report in ISO 8601;
+        identifier of the cause.
     state : {"open", "resolved"}
         Whether the cause still exists.
     """
@@ -146,15 +146,15 @@ class Notifier:
 
     @property
     def open(self) -> Mapping[str, Alert]:
-        """Open alerts by key."""
+        """Unresolved alerts, as a mapping from each alert's key to the alert."""
         unsent = self._log.unsent
         return {key: alert for key, alert in self._log.open.items() if unsent.get(key) != "resolved"}
 
     def report(self, cause: Alert) -> bool:
-        """Record an alert unless it is already open, and return whether the alert must be sent.
+        """Record an alert, and return whether the alert must be sent.
 
-        An alert that is already open gets the new reason. An alert about a failure must be sent again if its reason
-        differs in more than numbers.
+        If the alert is already open, only its reason is updated. It must then be sent again if the new reason differs
+        in more than numbers; warnings are not sent again.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self.has_recipient:
@@ -206,7 +206,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve the open alerts for which ``is_over`` returns True; send nothing about alerts that were not sent."""
+        """Resolve the open alerts for which ``is_over`` returns True; alerts that were never sent are not announced."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -215,7 +215,7 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a run must still send its heartbeat; open alerts about failures or blocked fits prevent it."""
+        """Return whether a run must still send its heartbeat; False while an error or a blocked fit has an alert."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 

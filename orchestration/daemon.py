@@ -1,7 +1,7 @@
 """Process of ``care admin daemon`` and ``care ui``, started by ``python -m orchestration.daemon``.
 
 This process becomes Dagster's daemon. A child process starts a code server and, if arguments are given, a webserver.
-Dagster documents these three commands for deployments.
+Dagster's deployment guide describes these three processes.
 """
 
 import os

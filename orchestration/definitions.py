@@ -1,6 +1,6 @@
 """Dagster definitions of a workspace.
 
-``defs`` is for the workspace in ``CARE_WORKSPACE``, by default the current folder. Other projects call ``build_defs``.
+``defs`` is for the workspace in ``CARE_WORKSPACE`` (default: the current folder); other projects call ``build_defs``.
 """
 
 import os
@@ -73,13 +73,13 @@ def build_defs(
     Parameters
     ----------
     root : str or Path, optional
-        Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads the
+        Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and sensor tick reads the
         folder again, so a new judge needs no restart; changes of `nightly`, `on_change` or `owners` need a reload.
     workspace : Workspace or WorkspaceResource, optional
         Workspace that the assets use, instead of one read from the folder.
     key_prefix : str or sequence of str
-        Prefix of all asset keys, and of the names of sensors, schedules, jobs, resources, pools and partitions, for
-        several workspaces in one code location.
+        Prefix of asset keys and of the names of sensors, schedules, jobs, resources, pools and partitions. Different
+        prefixes allow several workspaces in one code location.
     watch : bool
         Whether to start the sensors for partitions and alerts even without `nightly` or `on_change`. These sensors ask
         no judge.

@@ -62,7 +62,7 @@ _logger = logging.getLogger(__name__)
 def deployed_home(workspace: Workspace) -> Path | None:
     """Return ``DAGSTER_HOME`` of the deployment that runs this process; None if there is no deployment.
 
-    A deployment also sets ``CARE_WORKSPACE``. Otherwise, ``DAGSTER_HOME`` may belong to another project.
+    A deployment also sets ``CARE_WORKSPACE``. Without this variable, ``DAGSTER_HOME`` may belong to another project.
     """
     home, served = os.environ.get("DAGSTER_HOME"), os.environ.get("CARE_WORKSPACE")
     if not home or not served or Path(served).resolve() != workspace.root.resolve():
@@ -71,7 +71,7 @@ def deployed_home(workspace: Workspace) -> Path | None:
 
 
 def instance_home(workspace: Workspace) -> Path:
-    """Return the folder of the dagster.yaml that applies to the workspace."""
+    """Return the folder of the deployment's dagster.yaml or, without a deployment, of the workspace's dagster.yaml."""
     return deployed_home(workspace) or dagster_home(workspace)
 
 
@@ -177,14 +177,14 @@ def _unusable(home: Path, reason: str, *, deployed: bool = False) -> str:
 def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> set[tuple[str, str | None]]:
     """Mark runs as failed if their process was killed.
 
-    Otherwise, these runs count as in progress, block dependent assets, and keep their slots in pools. The caller
-    holds the workspace's lock, so an unfinished run of another ``care run`` was killed. Runs of the daemon are
-    abandoned if no daemon is alive, unless they wait for the caller or have just started.
+    Such runs would count as in progress, block dependent assets, and keep their slots in pools. The caller holds the
+    workspace's lock, so any unfinished run of another ``care run`` was killed. If no daemon is alive, unfinished runs
+    of the daemon were killed too, except for runs that wait for the caller or have just started.
 
     Returns
     -------
     set of (asset, partition)
-        Partitions that the runs did not report. They are still stale, or were written without an event.
+        Partitions that these runs did not report to Dagster; they may have been written nevertheless.
     """
     unreported: set[tuple[str, str | None]] = set()
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
@@ -207,7 +207,7 @@ def unreported_by(
 ) -> set[tuple[str, str | None]]:
     """Return the ``planned`` partitions that a run has not reported to Dagster as materialised.
 
-    SQLite first stores an event in the run's own log. After a kill or with a full disk, Dagster's index may lack it.
+    Dagster writes an event to the run's log, then to an index. After a kill or on a full disk, the index may lack it.
     """
     unreported: set[tuple[str, str | None]] = set()
     for asset, partition in planned:
@@ -218,10 +218,10 @@ def unreported_by(
 
 
 def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
-    """Return the name of a launcher whose health check would end runs of ``care run``, or an empty string.
+    """Return the launcher's name if its health check would end runs of ``care run``; otherwise an empty string.
 
-    A deployment's run monitoring asks its launcher for the process of each run. ``K8sRunLauncher`` finds no pod for a
-    run of a command, so the run is marked as failed; ``WatchedRunLauncher`` lets it continue.
+    A deployment's run monitoring asks the launcher for the process of each run. ``K8sRunLauncher`` finds no pod for a
+    run of ``care run``, so the run is marked as failed; ``WatchedRunLauncher`` lets the run continue.
     """
     launcher = instance.run_launcher
     if not instance.run_monitoring_enabled or not launcher.supports_check_run_worker_health:

@@ -2,11 +2,11 @@
 
 The operating system releases the locks of a process that dies. A command holds ``workspace.lock`` exclusively, and
 Dagster's runs share this lock. Each process acquires ``turnstile.lock`` first, and a waiting command keeps that lock:
-later runs wait behind the command, so a busy daemon cannot block the command forever. Each process that holds the
-workspace or waits for it keeps a note, which is a file with the name of the process.
+later runs wait behind the command, so a busy daemon cannot block the command forever. Each process that holds
+``workspace.lock`` or waits for the lock keeps a note: a JSON file with the name of the process.
 
 A process holds ``opening.lock`` while it opens Dagster's storage. If the data are in a remote store, the process that
-holds the workspace also holds the store's write lease (``stores``), which excludes other machines.
+holds ``workspace.lock`` also holds the store's write lease (``stores``), which excludes other machines.
 """
 
 import fcntl
@@ -68,7 +68,7 @@ def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
 def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
     """Share the workspace's lock with other Dagster runs, after waiting for a command that holds the lock exclusively.
 
-    ``say`` gets one message if this run must wait. ``run_id`` may be empty.
+    If this run must wait, ``say`` is called once with a message. ``run_id`` may be empty.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _held(workspace, fcntl.LOCK_SH, who, say, run_id):
@@ -84,7 +84,7 @@ def hold_daemon_lock(workspace: Workspace) -> int:
     """Acquire the lock of the workspace's daemon for the lifetime of this process.
 
     Returns the lock's file descriptor; a program that replaces this process inherits the lock. Raises
-    ``WarehouseError`` if there is a daemon.
+    ``WarehouseError`` if another daemon holds the lock.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not locks_at_once(descriptor, fcntl.LOCK_EX):
@@ -159,7 +159,7 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
 
 
 def _living(folder: Path) -> list[dict[str, Any]]:
-    """Return the notes of living processes, oldest first, and delete notes of processes that have ended."""
+    """Return the notes in ``folder`` that running processes keep, oldest first; delete notes of ended processes."""
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
         with suppress(FileNotFoundError), path.open("r+") as file:  # the process may delete its note meanwhile

@@ -1,4 +1,4 @@
-"""Names of CARE's loggers: commands print their records, and Dagster stores the records with the run."""
+"""Names of CARE's loggers; commands print the log records, and Dagster stores them with the run."""
 
 PACKAGES = tuple(
     f"{__name__.removesuffix('orchestration.logs')}{package}"

@@ -33,7 +33,7 @@ def mounted(
 ) -> dg.AssetsDefinition:
     """Return a copy of an asset for the workspace at ``root``, with the mount's key prefix and the given owners.
 
-    If ``in_pool`` is False, steps do not wait for a slot in the asset's pool, because DuckDB's lock separates writers.
+    If ``in_pool`` is False, steps do not wait for a slot in the asset's pool; DuckDB's lock excludes other writers.
     """
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.getargs(body.__code__).args

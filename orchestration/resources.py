@@ -27,8 +27,8 @@ _PUBLISHED = (
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
     """Dagster resource that reads the ``Workspace`` in a folder for each run.
 
-    A run waits while a command changes the workspace. The first run rebuilds a database that is missing, damaged or of
-    an earlier release.
+    A run waits while a command changes the workspace. If the database is missing, damaged or from an earlier release,
+    the run first rebuilds it.
     """
 
     folder: str = Field(description="Absolute path of the folder of care.yaml.")

@@ -44,8 +44,8 @@ def store_lease(
 ) -> Generator[None]:
     """Hold the write lease of the workspace's store, if the workspace has a store.
 
-    Only one machine may write at a time. Messages on other machines call this process ``who``. If it must wait, ``say``
-    gets one message that names the holder of the lease. The wait fails after ``patience`` seconds, if given.
+    Only one machine may write at a time. Messages on other machines name this process ``who``. If this process must
+    wait, ``say`` is called once with the lease holder's name. The wait fails after ``patience`` seconds, if given.
     """
     copy = workspace.copy
     if copy is None:

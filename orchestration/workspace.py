@@ -76,12 +76,12 @@ class _Declared(BaseModel):
 
 
 class NightlySettings(_Declared):
-    """Settings of ``nightly``: the time at which the daemon begins its nightly run, and the deadline for its end."""
+    """Settings of ``nightly``: the time at which the daemon begins its nightly run, and the deadline for this start."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
     deadline_hours: float = Field(
-        default=6, gt=0, le=23, description="hours after which an unfinished nightly run is reported as late"
+        default=6, gt=0, le=23, description="hours after which a nightly run that has not begun is reported as late"
     )
 
     @field_validator("zone")
@@ -96,7 +96,7 @@ class NightlySettings(_Declared):
         return f"{begins.minute} {begins.hour} * * *"
 
     def deadline_after(self, last: float) -> float:
-        """Return the deadline of the first nightly run that starts after ``last``, both in seconds since 1970."""
+        """Return the deadline of the first nightly run scheduled after ``last``, both in seconds since 1970."""
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
             start = datetime.combine(day, time.fromisoformat(self.at), ZoneInfo(self.zone)).timestamp()
@@ -113,12 +113,12 @@ class AlertSettings(_Declared):
 
     webhook: str | None = Field(
         default=None,
-        description="https URL that receives each alert as JSON, or ${NAME} from the environment; slack+https://... "
-        "gets it in Slack's format",
+        description="https URL to which CARE posts each alert as JSON, or ${NAME} of an environment variable; "
+        "slack+https://... posts in Slack's format",
     )
     file: LocalPath | None = Field(default=None, description="file to which CARE appends a line of JSON for each alert")
     heartbeat: str | None = Field(
-        default=None, description="URL, or ${NAME}, that receives a POST request after each successful nightly run"
+        default=None, description="URL, or ${NAME}, to which CARE sends a POST after each successful nightly run"
     )
 
     @field_validator("webhook", "heartbeat")
@@ -129,7 +129,7 @@ class AlertSettings(_Declared):
         return address
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return an alert setting's URL, empty if unset; raise ``InputError`` if its variable contains no URL."""
+        """Return a setting's URL, or an empty string; raise ``InputError`` if its environment variable has no URL."""
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
             return given
@@ -165,7 +165,7 @@ class Settings(_Declared):
     on_change: bool = Field(
         default=False,
         description="whether a daemon materialises stale assets as soon as files change, and asks judges at any hour; "
-        "by default only at the hour of `nightly`, if it is set",
+        "by default, only in nightly runs, if `nightly` is set",
     )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
@@ -303,7 +303,7 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
 
 
 def _judges_of_last_panel(root: Path, settings: Settings, testset: TestsetSpec) -> list[str]:
-    """Return the judges of a test set's last panel, for display while the file of scores is unreadable."""
+    """Return the judges of a test set's last panel, to show them while the file of scores is unreadable."""
     from assets.fit.documents import PanelDocument
     from warehouse.artifacts import FitFolder
 
@@ -331,7 +331,7 @@ def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
-    """Add a recorded judge under a valid name; the same name in several test sets denotes one judge."""
+    """Add a judge with recorded scores to ``judges``; the same name in several test sets denotes one judge."""
     spec, column = JudgeSpec.recorded(judge, family, testset), judge
     known = judges.setdefault(judge := spec.name, spec)
     if known is spec:

@@ -25,7 +25,7 @@ def testset_files() -> dict[str, str]:
 def judge_files(seed: int = 0) -> dict[str, str]:
     """Return the YAML files and programs of the simulated judges, keyed by file name.
 
-    The ``seed`` determines the judges' random beliefs and the noise in their scores.
+    The ``seed`` determines which facts each judge believes, and the noise in the scores.
     """
     files: dict[str, str] = {}
     for name, judge in JUDGES.items():
