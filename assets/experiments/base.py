@@ -1,6 +1,6 @@
 """Records of the experiments that reproduce the paper, and of their findings.
 
-CARE stores findings as JSON and renders pages from the JSON. Findings are stale if code, size or inputs have changed.
+Findings are stored as JSON. They are stale if the code or the inputs have changed, or a larger size is configured.
 """
 
 import json
@@ -79,7 +79,7 @@ class ExperimentFindings:
 
 
 def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
-    """Join several findings into one; ``otherwise`` is the conclusion if no part has a conclusion."""
+    """Join several findings into one; ``otherwise`` is the conclusion if none of them has one."""
     parts = [*parts]
     return ExperimentFindings(
         [line for part in parts for line in part.conclusions] or [otherwise],
@@ -125,7 +125,7 @@ class StoredExperiment:
 
 
 def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
-    """Read the stored findings of an experiment; return None if there are none or another release wrote them."""
+    """Read the stored findings of an experiment; return None if there are none, or in another release's format."""
     document = find_sound(workspace.experiment_file(key), read_document)
     try:
         return None if document is None else record_of(StoredExperiment, document)
@@ -155,7 +155,7 @@ class Experiment:
         return self.full if size == "full" else self.small
 
     def is_current(self, workspace: Workspace, version: Mapping[str, str]) -> bool:
-        """Return whether the stored findings have this ``version``, and the configured size or the full size."""
+        """Return whether findings of this ``version`` are stored, at the configured size or at full size."""
         stored = read_stored(workspace, self.key)
         return stored is not None and stored.version == version and stored.size in ("full", _size(workspace))
 

@@ -103,7 +103,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
         largest = max(found, key=lambda pair: abs(found[pair]), default=None)
         conclusion = "no feature varies over enough items"
         if largest is not None:
-            conclusion = f"the strongest correlation is of {largest.replace('/', ' with ')}: {found[largest]:+.2f}"
+            conclusion = f"the strongest correlation is between {largest.replace('/', ' and ')}: {found[largest]:+.2f}"
         values = [[None if np.isnan(value) else float(value) for value in row] for row in r]
         parts.append(
             ExperimentFindings(
@@ -117,7 +117,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield the names, estimates and procedure of CARE-SVD's factors, then of CARE-Tensor's confounder."""
+    """Yield CARE-SVD's factors and CARE-Tensor's confounder: names, estimates, and suffix of the paper's procedure."""
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -141,10 +141,10 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Estimate Pr(C = 1 | J) with a mixture model, shape (n,); return None if there is no estimate or no confounder.
+    """Estimate Pr(C = 1 | J) of each item with a mixture model; return None if there is no estimate or no confounder.
 
-    In the first class of Q, C = 1 is the state with the higher mean score. In the other class, C = 1 is chosen such
-    that C shifts the scores in a similar direction.
+    The result has shape (n,). In the first class of Q, C = 1 is the state with the higher mean score. In the other
+    class, C = 1 is chosen such that C shifts the scores in a similar direction.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))

@@ -48,7 +48,7 @@ class PrintedTable:
                     yield row, column, float(number), float(spread or 0.0)
 
     def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
-        """Return the names of a cell's measures by this project's procedure and by the paper's procedure."""
+        """Return the names of a cell's two measures: by this project's procedure, and by the paper's procedure."""
         row, column = self.rows[row], self.columns[column]
         literal = {"row": written.get(row, row), "column": written.get(column, column)}
         return self.ours.format(row=row, column=column), self.as_written.format(**literal)
@@ -56,7 +56,7 @@ class PrintedTable:
 
 @dataclass(frozen=True)
 class Claim:
-    """Claim of the paper's text or of a figure; ``paper_numbers.yaml`` describes the fields."""
+    """Claim in the paper's text or in a figure; ``paper_numbers.yaml`` describes the fields."""
 
     place: str
     claim: str
@@ -96,7 +96,7 @@ def paper_numbers() -> PaperNumbers:
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Look up a measure by name; in ``SET/NAME``, ``SET`` may also be only a part of a test set's name."""
+    """Look up a measure by name; in ``SET/NAME``, ``SET`` may be part of a test set's name."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)
@@ -133,7 +133,7 @@ def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
 
 
 def _best_rows(numbers: PaperNumbers, label: str, choose: Callable[..., str] = min) -> list[str]:
-    """Name, for each column, the row with the lowest number or, if ``choose`` is ``max``, with the highest."""
+    """Return, for each column, the name of the row with the lowest number, or the highest if ``choose`` is ``max``."""
     table = numbers.table(label)
     columns = next(iter(table.values()))
     return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
@@ -288,7 +288,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
         f"written, {counts[BY_OURS]} only by our procedure, {counts[FOLLOWS]} follow from the paper's own tables, "
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
-        f"A number is reproduced if the difference is at most {numbers.within:.0%} of it, or two standard deviations.",
+        f"A number counts as reproduced within {numbers.within:.0%} or two standard deviations of the printed number.",
         "As written: we keep judges with at most 10 % missing scores, and the items that all these judges scored. "
         "CARE-SVD uses weights on raw scores; CARE-Tensor is Algorithm 2. Labels of 15 % of the items choose penalties "
         "from the paper's grids; errors are measured on the rest (five splits). Each theorem has its own estimator.",

@@ -58,7 +58,7 @@ class ExperimentPanel:
         return float("nan") if statistic is None else statistic
 
     def filled(self) -> Array:
-        """Return the sorted judges' raw scores, with missing scores replaced by the judge's mean; shape (n, p)."""
+        """Return raw scores, with judges sorted by name and missing scores set to the judge's mean; shape (n, p)."""
         ordered = self.scores.select_judges(sorted(self.scores.judges)).values
         return np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
 
@@ -68,7 +68,7 @@ class ExperimentPanel:
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return the panels that have gold for at least fifty items, except panels of changed answers."""
+    """Return the panels with gold for at least fifty items; leave out test sets of deliberately changed answers."""
     declared = workspace.testsets
     return [
         panel
@@ -125,7 +125,7 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate E[factor | J] for L's strongest factors, shape (items, factors); raise ``FitError`` if there is none."""
+    """Estimate E[factor | J] for the strongest factors of the low-rank part L; raise ``FitError`` if there is none."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)

@@ -30,13 +30,13 @@ _MOST_MISSING = 0.10
 _ALL, _COMPLETE = "all items", "items that all judges scored"
 
 NO_SETS = (
-    "Nothing was run: no test set with scores and gold is from the paper. To add the test sets whose scores the "
-    "authors published, run `care testsets add --released CLONE`."
+    "Nothing was run: no test set with scores and gold is from the paper. To add the authors' published scores, clone "
+    "their repository into a folder CLONE and run `care testsets add --released CLONE`."
 )
 
 
 def run(workspace: Workspace, *, splits: int) -> ExperimentFindings:
-    """Measure the aggregators on each available test set of the paper."""
+    """Measure the accuracy or the error of the aggregators on each available test set of the paper."""
     found = (p for p in panels(workspace) if any(name in p.testset.lower() for name in names()))
     return for_each(found, partial(_of_panel, workspace, splits), NO_SETS)
 
@@ -92,7 +92,7 @@ def complete(scores: ScoreMatrix) -> ScoreMatrix:
 
 
 def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict[str, float]:
-    """Fit the aggregators without labels; return the accuracy of each for binary gold, otherwise the error."""
+    """Fit the aggregators without labels; return the accuracy of each (binary gold) or the mean absolute error."""
     aggregates = fit_panel(scores, replace(panel.config, aggregators=_LABEL_FREE)).aggregates
     decided = {n: a for n, a in aggregates.items() if not panel.binary or a.threshold is not None}
     everything = np.ones(len(gold), dtype=bool)
@@ -100,7 +100,7 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 
 
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
-    """Return an algorithm's held-out errors on random splits; empty if no penalties give an estimate.
+    """Return an algorithm's held-out ``error_of`` on each random split; empty if no penalties give an estimate.
 
     Penalties from the paper's grid are chosen on 15 % of the items, and errors are measured on the others. A judge with
     one score for all items has no correlation and is left out.

@@ -62,7 +62,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
 
 
 def measures_of(draws: Draws) -> dict[str, float]:
-    """Compute the lowest mean accuracy and the refusal rate of each aggregator over positive confounder strengths."""
+    """Compute each aggregator's lowest mean accuracy, and share of draws without an estimate, at strengths above 0."""
     confounded = [found for c, found in draws.items() if c > 0]
     measures: dict[str, float] = {}
     for name in COMPARED:
@@ -77,7 +77,7 @@ def _available(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
 
 
 def sentence(measures: Mapping[str, float]) -> str:
-    """Format the lowest mean accuracy and the refusal rate of each aggregator as text."""
+    """Format each aggregator's lowest mean accuracy, and share of draws without an estimate, as text."""
     parts = list[str]()
     for name in COMPARED:
         lowest, refused = measures.get(f"{name}, lowest mean"), measures[f"{name}, refused"]
@@ -107,7 +107,7 @@ def _sufficient(k: int, g: float, means: TableOfMeans, items: int, seed: int) ->
 
 
 def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Measure accuracy at each strength of the confounder; quality determines the pairwise structure."""
+    """Measure accuracy by confounder strength in the regime where quality determines the pairwise structure."""
     parts, worst, described = list[ExperimentFindings](), dict[str, float](), 0
     drawn = {
         (name, g): partial(_sufficient, k, g, means, items)
@@ -129,9 +129,9 @@ def run_sufficient(workspace: Workspace, *, seeds: int, items: int, strengths: S
         described += min(ours) >= 0.95 and all(measures[f"{a}, lowest mean"] <= 0.85 for a in BASELINES)
     worst["tables on which both CAREs stay above .95 and every baseline falls below .85"] = float(described)
     conclusion = (
-        f"The paper's figure (both CAREs at .95 or more, every baseline at .85 or less) is reproduced by {described} "
-        f"of {len(SUFFICIENT_TABLES)} tables of means. If the confounder has opposite signs in two views, its effects "
-        "partly cancel in the average. If quality varies most in the first view, the average also follows quality."
+        f"The paper's figure (CARE methods at .95 or more, baselines at .85 or less) is reproduced by {described} of "
+        f"{len(SUFFICIENT_TABLES)} tables of means. If the confounder has opposite signs in two views, its effects "
+        "partly cancel in the average. If quality varies most in the first view, it also drives the average."
     )
     return joined([*parts, ExperimentFindings([conclusion], measures=worst)])
 
@@ -141,7 +141,7 @@ def _insufficient(k: int, c: float, seed: int) -> dict[str, float]:
 
 
 def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
-    """Measure accuracy at each strength of the confounder; the confounder determines the pairwise structure."""
+    """Measure accuracy by confounder strength in the regime where the confounder determines the pairwise structure."""
     draws = by_seed(workspace, seeds, {c: partial(_insufficient, k, c) for k, c in enumerate(strengths)})
     table, chart = swept(draws, "c", f"Mean and sd of the accuracy over {seeds} seeds")
     measures = measures_of(draws)
@@ -160,7 +160,7 @@ SUFFICIENT = Experiment(
     protocol=(
         "There are three views of five judges, P(C, Q) = (.2, .3, .3, .2), and noise .1. The paper prints no table of "
         "means, so care_ops.simulate.SUFFICIENT_TABLES declares three tables, which were not chosen by their results. "
-        "Views, thresholds, labels and refusals are as in `regime_insufficient`."
+        "Views, thresholds, labels and missing estimates are treated as in `regime_insufficient`."
     ),
     run=run_sufficient,
     small={"seeds": 1, "items": 5_000, "strengths": (0.0, 0.5, 1.0)},
@@ -172,7 +172,7 @@ INSUFFICIENT = Experiment(
     title="Synthetic: pairwise structure follows the confounder",
     paper="Baselines and CARE-SVD approach chance as c grows; CARE-Tensor stays accurate (second-order-insufficient).",
     protocol=(
-        "There are three views of twelve features: three follow Q, eight follow C, and one follows both with an "
+        "There are three views of twelve features: three depend on Q, eight on C, and one on both with an "
         "interaction. Shifts are drawn from (.4, .8), noise is .1, and there are 3,000 items. Algorithm 2 runs with "
         "oracle views, as in the paper, and with views estimated from S. 150 labels map states to Q; other "
         "aggregators use the mean of all scores as threshold. Aggregators without an estimate (refused) are left "

@@ -33,9 +33,9 @@ _LITERAL = "subtracted as written"
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
     """Simulate scores, and return 1 - R^2 of predicting Q for each choice of weights.
 
-    ``overlap`` is the inner product of the confounder's unit loadings and quality's unit loadings u. Given the scores,
-    Q is Gaussian with mean sqrt(strength) u'J and variance one for every overlap, so the best weights are u. 1 - R^2
-    does not depend on the scale of the weights.
+    ``overlap`` is the inner product of two unit vectors: the confounder's loadings, and quality's loadings u. At every
+    overlap, Q given the scores J is Gaussian with mean sqrt(strength) u'J and variance one, so u is the best vector of
+    weights. Rescaling the weights does not change 1 - R^2.
     """
     rng = np.random.default_rng([seed, 14])
     basis, _ = np.linalg.qr(np.column_stack([rng.uniform(0.5, 1.0, _JUDGES), rng.standard_normal(_JUDGES)]))
@@ -61,7 +61,7 @@ def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
 
 
 def run_orthogonality(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
-    """Measure the error of Q with and without subtracting the confounder, at each overlap of the loadings."""
+    """Measure the error of predicting Q with and without subtracting the confounder, by overlap of the loadings."""
     rows, measures = list[dict[str, float]](), dict[str, float]()
     drawn = by_seed(workspace, seeds, {overlap: partial(errors_at, overlap, items) for overlap in _OVERLAPS})
     for overlap, found in drawn.items():
@@ -88,7 +88,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Regress log mean error on log sample size; return slope and 95 % interval; ``errors`` has shape (seeds, m)."""
+    """Regress log mean error on log sample size; return slope and 95 % interval; ``errors`` has one row per seed."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:
@@ -101,7 +101,7 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
 
 
 def direction_errors(sizes: Sequence[int], p: int, density: float, seed: int) -> Array:
-    """Simulate scores with one confounder, and measure the error of L's leading direction at each sample size."""
+    """Simulate scores with one confounder; measure the error of the leading eigenvector of L at each sample size."""
     rng, errors = np.random.default_rng([seed, 11]), list[float]()
     draw = joint_gaussian(rng, n=max(sizes), p=p, confounders=1, edge_density=density)
     covariance = np.linalg.inv(draw.sparse - draw.low_rank)
@@ -119,9 +119,9 @@ Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 
 
 def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
-    """Simulate a mixture; return the errors of the matched states' means and weights, shape (2, sizes).
+    """Simulate a mixture; return the errors of the estimated state means and state weights at each sample size.
 
-    An error is infinite if the mixture has no estimate at that sample size.
+    The result has shape (2, sizes). Both errors are infinite at a sample size without an estimate.
     """
     errors = np.full((2, len(sizes)), np.inf)
     draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
@@ -154,9 +154,9 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 
 
 def conditional_mean_errors(connection: Array, latent_precision: Array, scores: Array) -> tuple[Array, Array]:
-    """Return each item's error of E[Q | o] in a misspecified model, and the corollary's bound; shapes (n,).
+    """Return each item's error of E[Q | scores] in a misspecified model, and the bound of the paper's corollary.
 
-    The misspecified model replaces quality's loadings with the leading direction of all latents, at equal norm.
+    The misspecified model replaces quality's loadings with the leading eigenvector of L, rescaled to the same norm.
     """
     low_rank = (connection / latent_precision) @ connection.T
     leading, norm = np.linalg.eigh(low_rank)[1][:, -1], float(np.linalg.norm(connection[:, 0]))
@@ -264,8 +264,8 @@ RATES = Experiment(
     paper="Theorems on convergence (errors of order n^(-1/2)) and on misspecification, and a corollary of the latter.",
     protocol=(
         "Scores are drawn from known models; the default penalties are of order n^(-1/2). The sample sizes span two "
-        "orders of magnitude; a seed's larger samples contain its smaller ones. 95 % intervals of the slopes of the "
-        "log mean error resample seeds. States are estimated by EM and by the third moment (Algorithm 2, planted "
+        "orders of magnitude; a seed's larger samples contain its smaller ones. The 95 % intervals of the slopes "
+        "are from a bootstrap over seeds. States are estimated by EM and by the third moment (Algorithm 2, planted "
         "views). A panel of sixteen judges has the paper's size, and as many edges per judge as the panel of fifty."
     ),
     run=run_rates,

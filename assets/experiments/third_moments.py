@@ -1,4 +1,4 @@
-"""Experiments on simulated mixtures that compare graph-aware with random views, and third with second moments."""
+"""Experiments on simulated mixtures: graph-aware and random views, estimates from third and from second moments."""
 
 import itertools
 from collections.abc import Sequence
@@ -139,9 +139,9 @@ VIEWS = Experiment(
     title="Graph-aware views compared with random views",
     paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
     protocol=(
-        "There are twelve judges in three views, edges of .3 within views at 40 % density, and four states. Views "
-        "from S are the views of Algorithm 2; planted views are an oracle. We match estimated states to true ones, "
-        "and measure the error of the centred means."
+        "There are twelve judges in three views, within-view edges of weight .3 at 40 % density, and four states. "
+        "Views from S are the views of Algorithm 2; planted views are an oracle. We match estimated states to true "
+        "ones, and measure the error of the centred means."
     ),
     run=run_views,
     small={"seeds": 5, "items": (10_000,)},

@@ -32,7 +32,7 @@ NO_VERSIONS = (
 class Versions:
     """Scores of original answers, and of changed versions of these answers, by the same judges.
 
-    ``changed`` maps each kind of change to the versions' original rows, shape (m,), and scores, shape (m, p).
+    ``changed`` maps each kind of change to row numbers in ``originals``, shape (m,), and scores, shape (m, p).
     """
 
     testset: str
@@ -118,7 +118,7 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Measure how far each aggregator moves: change in standard deviations, rank correlation, and MAE in points.
+    """Measure how far each aggregator's estimates move: mean change in sd, rank correlation, mean change in points.
 
     The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the
     paper's weights on raw scores.
@@ -159,7 +159,7 @@ def _of_openings(versions: Versions) -> ExperimentFindings:
 
 
 def accepted(versions: Versions, change: str) -> dict[str, float]:
-    """Compute, for each aggregator with a threshold, the share of accepted responses that contain no answer."""
+    """Return, for each aggregator with a threshold, the false positive rate on responses that contain no answer."""
     n, fitted = len(versions.originals), versions.fitted(change, _ATTACKED)
     decided = {name: a.estimate[n:] > a.threshold for name, a in fitted.items() if a.threshold is not None}
     return {name: float(calls.mean()) for name, calls in decided.items()}
@@ -168,7 +168,7 @@ def accepted(versions: Versions, change: str) -> dict[str, float]:
 BIAS = Experiment(
     key="injected_bias",
     title="Robustness to injected bias",
-    paper="On scales 1 to 10, CARE-SVD changes least: .375 for beauty (mean .506), .233 for authority (mean .325).",
+    paper="On scales 1 to 10, CARE-SVD changes least: .375 for beauty (AVG .506), .233 for authority (AVG .325).",
     protocol=(
         "Test sets contain restyled versions of answers; the judges' prompt does not mention style. One fit covers "
         "both versions. The change is measured in standard deviations of the aggregate, because scales differ, and in "
