@@ -46,8 +46,8 @@ _TIMES_AS_MANY = 2.0
 class _Alignment:
     """Agreement of a judge with the other judges: in file order, and after the best circular shift or reversal of rows.
 
-    ``best`` is minus infinity if chance explains the gain. ``certain`` states whether the evidence is enough to exclude
-    the judge, and ``how`` describes the transform of the rows.
+    ``best`` is the agreement after the shift or reversal, or minus infinity if chance explains it. ``certain`` states
+    whether the evidence is enough to exclude the judge, and ``how`` describes the shift or reversal in words.
     """
 
     agreement: float
@@ -57,7 +57,7 @@ class _Alignment:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether a reversed scale explains the scores at least about as well as misaligned rows do."""
+        """Whether a reversed scale explains the scores at least as well as misaligned rows do, within a tolerance."""
         return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
@@ -71,7 +71,7 @@ def check_panel(
     """Apply the admission rule to every judge.
 
     On a crowd-sourced panel, the limits of ``rule`` apply only to judges with at least ``MIN_SCORES_TO_DESCRIBE``
-    scores. A judge with a few equal scores is then not degenerate.
+    scores. A judge with fewer scores is admitted even if all of them are equal.
 
     Parameters
     ----------
@@ -138,8 +138,8 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
     """Return whether an absent score means that the judge was not asked.
 
-    If the rule does not declare the meaning, the result is true on a crowd-sourced panel. It is also true if most
-    judges lack more than a tenth of the scores, provided that ``outside``, the number of scores outside a scale, is 0.
+    If the rule does not declare the meaning, the result is true in two cases: the panel is crowd-sourced, or most
+    judges lack more than a tenth of the scores and no score lies outside the scale (``outside`` counts such scores).
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"

@@ -22,8 +22,8 @@ def to_panel_scale(
 ) -> tuple[Array, float, float]:
     """Shift and rescale ``latent`` to the location and spread of the panel's mean score.
 
-    The map assumes that the panel's mean has the correct level and spread over all items. The spread is reduced if
-    items would otherwise lie beyond the ends of the panel's scale.
+    This assumes that the panel's mean score has the correct location and spread over all items. The spread is reduced
+    if items would otherwise lie beyond the ends of the panel's scale.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def to_panel_scale(
     -------
     placed : (n,) array
     offset, unit : float
-        ``placed = offset + unit * latent``; ``unit`` converts standard deviations of ``latent`` to points.
+        ``placed = offset + unit * latent``, clipped to ``ends``.
     """
     scored = ~np.isnan(latent) & ~np.isnan(panel_mean)
     if not varies(latent[scored]):
@@ -63,10 +63,10 @@ def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
 def to_labels(
     estimate: Array, labels: Array, weights: Array | None = None, *, declared: bool = False
 ) -> tuple[float, float] | None:
-    """Estimate the offset and slope (unit) that map estimates to the labels' scale; None if there are no labels.
+    """Estimate the offset and slope that map estimates to the labels' scale; None if there are no labels.
 
-    In ``offset + unit * estimate``, the unit is a posterior mean under a uniform prior on [0, 1] for the correlation of
-    estimates and labels. With too few labels or equal labels, the unit is 1, and the shift is shrunk by m / (m + 3).
+    The slope is a posterior mean under a uniform prior on [0, 1] for the correlation of estimates and labels. If the
+    m labels are too few or all equal, the slope is 1, and the offset is the difference of the means times m / (m + 3).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def to_labels(
     weights : (m,) array, optional
         Weight of each label (``FitLabels.weights``); ones by default.
     declared : bool
-        Whether a scale is declared. If so, a unit of 1 is a good guess, and changing the unit requires more labels.
+        Whether a scale is declared. If so, a slope of 1 is a good guess, and a different slope requires more labels.
     """
     if len(labels) == 0:
         return None
@@ -93,7 +93,7 @@ def to_labels(
 
 
 def prevalence_threshold(estimate: Array, prevalence: float) -> float:
-    """Return the threshold that a share ``prevalence`` of the estimates exceeds; NaN is ignored."""
+    """Return a threshold such that a share ``prevalence`` of the estimates lies above it; NaN is ignored."""
     ordered = np.sort(estimate[~np.isnan(estimate)])
     above = round(prevalence * len(ordered))
     low, high = ordered[max(len(ordered) - above - 1, 0)], ordered[min(len(ordered) - above, len(ordered) - 1)]

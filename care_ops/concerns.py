@@ -1,6 +1,6 @@
-"""Concerns about an estimate without labels, and the limits that raise the concerns.
+"""Concerns about an estimate without labels, and the thresholds at which CARE reports them.
 
-A limit is an effect size: how far the ranking could change. The limits were chosen on
+A threshold is an effect size: how much the ranking could change. The thresholds were chosen on
 recorded panels (``make bench-real``) and checked on simulated panels (``make bench-panels``).
 """
 
@@ -39,7 +39,7 @@ FOLLOWS_FEATURE = 0.25
 
 @dataclass(frozen=True)
 class Changed:
-    """Comparison of two rankings: rank correlation, items that switch halves, and items new in the top tenth."""
+    """Comparison of two rankings: correlation, and numbers of items that change halves or enter the top tenth."""
 
     correlation: float
     halves_changed: int
@@ -49,7 +49,7 @@ class Changed:
 
 @dataclass(frozen=True, kw_only=True)
 class CareSummary:
-    """Summary of a ``care`` estimate: the adjustments of the plain average, and the concerns.
+    """Summary of a ``care`` estimate: the adjustments to the plain average, and the concerns.
 
     Attributes
     ----------
@@ -57,9 +57,9 @@ class CareSummary:
         Concerns, the most severe first.
     second_factor : float
         Strength of the second shared factor: the largest eigenvalue of the residual correlation after one common
-        factor, over the sum of squared loadings.
+        factor, divided by the sum of squared loadings.
     misfit : float
-        Root mean square of the correlations that one common factor leaves unexplained, sampling error removed.
+        Root mean square of the residual correlations after one common factor, corrected for sampling error.
     signal : float
         Median correlation of the judges with the common factor.
     factor_share : float
@@ -81,8 +81,8 @@ class CareSummary:
     differing_feature : str or None
         The text feature by which the alternative differs most from the estimate.
     kept, without, plain_average : Changed or None
-        Differences between two rankings: the averages before and after the removal of feature effects; the estimate and
-        the average without the feature that the estimate follows most; the estimate and the plain average.
+        Comparisons of rankings: of the averages before and after the removal of feature effects; of the estimate and
+        the average without the feature that correlates most with it; of the estimate and the plain average.
     """
 
     concerns: tuple[Concern, ...] = ()

@@ -137,7 +137,7 @@ class AdmissionRule:
         in crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores. In a test set
         whose judges CARE asks, ``auto`` means failed.
     max_missing : float
-        Largest share of missing scores of an admitted judge (paper: 10 %); CARE uses the judge's other scores.
+        Maximum share of missing scores of an admitted judge (paper: 10 %); CARE uses the scores that exist.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -220,7 +220,7 @@ class FitConfig:
     resamples : int
         Number of bootstrap resamples for intervals of weights: at least 20, or 0 for no intervals.
     seed : int
-        Seed of the random starts, which is combined with a hash of the scores.
+        Seed of the random starts; CARE combines the seed with a hash of the scores.
     not_quality : tuple of str
         Text features that are declared not to be part of quality; ``care`` removes everything that they explain.
     """

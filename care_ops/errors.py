@@ -104,7 +104,7 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that applies ``guard`` and names the first argument if it is a path, else ``what``."""
+    """Return a decorator that applies ``guard``; messages name the first argument if it is a path, else ``what``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -121,7 +121,7 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 def sentence(text: str) -> str:
     """Convert a text to one line of limited length, without control characters.
 
-    Dots replace the middle of a long text. The end, which states the remedy, is kept and starts a clause if possible.
+    In a long text, dots replace the middle; the end, which states the remedy, starts at a clause if possible.
     """
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:

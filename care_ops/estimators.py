@@ -1,7 +1,7 @@
 """Estimator for arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
 
 Rows are items, columns are judges, and NaN marks a missing score. The optional ``y`` contains labels that the fit may
-use, and NaN for items without a label. ``predict`` scores new items by a function of one item's scores (``frozen``).
+use, and NaN for items without a label. ``predict`` estimates each new item from its own scores (``care_ops.frozen``).
 """
 
 from collections.abc import Sequence
@@ -68,8 +68,7 @@ class CareEstimator:
     threshold_ : float or None
         ``estimate > threshold_`` decides Q = 1.
     fidelity_ : float
-        Held-out R^2 of the function of one item's scores that ``predict`` uses to approximate the estimates. If it is
-        low, ``predict`` raises ``FitError``.
+        Held-out R^2 of ``predict`` as an approximation of the estimates. If it is low, ``predict`` raises ``FitError``.
     n_features_in_ : int
         Number of judges.
 
@@ -135,7 +134,7 @@ class CareEstimator:
         ArrayError
             ``X`` and the fit differ in the number of columns.
         FitError
-            The scores of one item do not determine the estimate of this item closely enough.
+            An item's own scores do not approximate the fit's estimates closely enough (``fidelity_``).
         """
         if not hasattr(self, "_frozen"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call `fit` first")

@@ -78,7 +78,7 @@ def fit_panel(
     labels : FitLabels
         Labels that the fit may use.
     solve : {"exactly", "roughly", "not"}
-        Precision of the structure: until the certificate holds; roughly, for a resample; or no structure at all.
+        Whether to solve the structure to the tolerance of its certificate, less precisely (for a resample), or not.
     weights_only : bool
         Whether the caller reads only weights and loadings (``Problem.weights_only``).
 

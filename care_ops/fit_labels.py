@@ -69,14 +69,14 @@ class FitLabels:
         return [(i, self.labels[i], self.counts.get(i, 1.0), self.chance_of(i)) for i in sorted(self.labels)]
 
     def chance_of(self, item_id: str) -> float | None:
-        """Return the probability with which a labelled item was drawn; None if estimates must not use its label."""
+        """Return the probability with which a labelled item was drawn; None outside the probability sample."""
         return 1.0 if self.sample is None else self.sample.get(item_id)
 
     def weights(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
         """Return the weight of each item's label in an estimate for all items, shape (m,).
 
         The weights are inverse probabilities that sum to the effective number of labels (Kish, Survey Sampling, 1965),
-        times ``counts``. They are 0 for labels that estimates must not use.
+        times ``counts``. They are 0 for labels outside the probability sample.
         """
         import numpy as np
 

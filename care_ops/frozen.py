@@ -53,7 +53,7 @@ class Frozen:
         """Estimate each item from its scores; NaN if no judge of the fit scored the item.
 
         A missing score counts as the judge's mean. Raises ``FitError`` if the function explains too little of the
-        fit's variance, or if ``scores`` lacks a judge of the fit.
+        variance of the fit's estimates, or if ``scores`` lacks a judge of the fit.
         """
         if self.fidelity < FAITHFUL:
             raise FitError(

@@ -1,4 +1,4 @@
-"""Detection of prompt injections in texts, such as a score in the judge's form, an instruction or a role marker.
+"""Detection of prompt injections in texts, such as a score in the judge's format, an instruction or a role marker.
 
 The rules are regular expressions, not a model. They detect plain text in fourteen languages, and spellings that evade
 word filters. They do not detect paraphrases.
@@ -147,7 +147,7 @@ _PATTERNS = {
 
 @cache
 def _compiled() -> dict[str, re.Pattern[str]]:
-    """Compile the rules at the first check, because this takes a tenth of a second."""
+    """Compile the rules, at the first check and not at import, because compilation takes a tenth of a second."""
     return {
         name: re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) for name, patterns in _PATTERNS.items()
     }

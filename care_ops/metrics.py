@@ -1,4 +1,4 @@
-"""Metrics that compare an aggregate with gold labels: some for the ranking, others for the scale."""
+"""Metrics of estimates against gold labels, by their ranking or by their values."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
 
 
 def changed(scores: Array, other: Array) -> Changed:
-    """Compare the rankings that two arrays (n,) give the same items; among ties, the first item ranks higher.
+    """Compare the rankings of the same items by two arrays, shape (n,); among ties, the first item ranks higher.
 
     Values that differ only by rounding errors are ties. Items at the median are in neither half.
     """
@@ -54,7 +54,7 @@ def evaluate(
     scale : (low, high), optional
         Scale of the scores; needed only for ``mae_filled``.
     sd, p_quality : (n,) arrays, optional
-        Standard deviation and P(Q = 1) of the estimates. By default, uncertainty is the closeness to the threshold.
+        Standard deviation and P(Q = 1) of each estimate; without them, uncertainty is closeness to the threshold.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def auc(estimate: Array, gold: Array) -> float | None:
 
 
 def tau(estimate: Array, gold: Array) -> float | None:
-    """Compute Kendall's tau-b, which rewards ties if gold has few values; None if an input is constant."""
+    """Compute Kendall's tau-b, which favours tied estimates if gold has few values; None if an input is constant."""
     coefficient = float(np.asarray(scipy.stats.kendalltau(estimate, gold))[0])
     return None if np.isnan(coefficient) else coefficient
 

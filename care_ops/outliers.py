@@ -72,10 +72,10 @@ def on_one_scale(
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
     """Set outliers to missing, and return the scores and the outliers of each judge.
 
-    An outlier lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent) it exceeds
-    five times the end of the scale or, among whole grades, is a negative code for a missing answer. On other scales,
-    the distance of an outlier from the middle nine tenths is more than fifty times their width. Frequent values are not
-    outliers. A 100 of a judge that otherwise gives 0 is no outlier if other judges use the scale from 0 to 100.
+    An outlier lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent), it exceeds
+    five times the upper end or, among whole grades, is a negative code for a missing answer. Otherwise, its distance
+    from the range of the middle 90 % of the scores exceeds fifty times the width of this range. Frequent values are no
+    outliers. If other judges use the scale from 0 to 100, a 100 of a judge that otherwise gives 0 is no outlier either.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the upper end of the smallest usual scale of a judge's scores without outliers; None if there is none."""
+    """Return the upper end of the smallest usual scale that fits a judge's scores, except outliers; else None."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond

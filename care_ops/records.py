@@ -115,7 +115,7 @@ class Aggregate:
     p_quality : (n,) array, optional
         P(Q = 1), only if it is calibrated.
     weights : (p,) array, optional
-        Weight of each judge, summing to one in absolute value.
+        Weight of each judge; the absolute values sum to one.
     loadings : (p, h) array, optional
         Loading of each judge on each factor.
     latent : (n,) array, optional
@@ -124,7 +124,7 @@ class Aggregate:
     labels_used : int
         Number of labels that the estimate uses.
     details : dict
-        JSON-able provenance: penalties, rule, certificate, views, warnings.
+        JSON-serialisable record of the computation, such as penalties, certificate and warnings.
     """
 
     name: str
@@ -141,7 +141,7 @@ class Aggregate:
     def mapped(
         self, items: Callable[[Array], Array], judges: Callable[[Array], Array] = lambda same: same
     ) -> Aggregate:
-        """Return a copy with ``items`` applied to each array over items, and ``judges`` to each array over judges."""
+        """Return a copy, with ``items`` applied to the per-item arrays and ``judges`` to the per-judge arrays."""
         maps = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
         arrays = {name: values for name in maps if (values := getattr(self, name)) is not None}
         return replace(self, **{name: maps[name](values) for name, values in arrays.items()})
@@ -157,7 +157,7 @@ class Intervals:
     lo, hi : (p,) arrays
         Ends of the intervals of the weights.
     loadings_lo, loadings_hi : (p, h) arrays, optional
-        Ends of the intervals of the loadings. The factors of each resample are matched to the columns by direction.
+        Ends of the intervals of the loadings. The factors of a resample are matched to those of the fit by direction.
     resamples : int
         Number of resamples for which the aggregator returned an estimate.
     """
@@ -177,9 +177,9 @@ class Evaluation:
     Attributes
     ----------
     n : int
-        Items with both an estimate and gold.
+        Number of items with an estimate and a gold label.
     tau : float
-        Kendall's tau-b, a metric of the order. With two gold values, ``order`` is the AUC, because tau-b rewards ties.
+        Kendall's tau-b, a metric of the order. With two gold values, ``order`` is the AUC, because tau-b favours ties.
     auc : float
         Area under the ROC curve, a metric of the order; only for gold with two values.
     mae : float

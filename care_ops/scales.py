@@ -169,10 +169,10 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """Infer a judge's own scale from its range; None unless it clearly ends elsewhere than the panel's scale.
+    """Infer a judge's own scale from the range of the scores; None unless its end clearly differs from the panel's.
 
-    A scale smaller than the panel's needs ``MIN_SCORES_TO_DESCRIBE`` scores. Whole numbers mostly on the declared scale
-    do not suffice, because a severe judge also gives such scores.
+    Inferring a smaller scale than the panel's requires at least ``MIN_SCORES_TO_DESCRIBE`` scores. They must not be
+    whole numbers that mostly lie on a declared panel scale, because a severe judge also gives such scores.
     """
     size = _kind(column)
     of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)

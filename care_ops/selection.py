@@ -104,7 +104,7 @@ def forward(names: Sequence[str], error: Callable[[list[str]], float], patience:
     Parameters
     ----------
     error : callable
-        Function that returns the error of a panel of the given names, or ``inf`` if the panel has no estimate.
+        Function that returns the error of a panel, given the names of its judges; ``inf`` if it has no estimate.
     """
     path, errors = list[str](), [error([])]
     best, waited = errors[0], 0
@@ -126,7 +126,7 @@ def fit_grid(
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> list[Candidate]:
-    """Fit the aggregator without labels at each pair of penalties of a grid; the criterion stays empty.
+    """Fit the aggregator without labels at each pair of penalties of a grid; ``Candidate.value`` stays None.
 
     Parameters
     ----------

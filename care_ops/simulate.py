@@ -88,7 +88,7 @@ _DENSITY = 0.4
 def four_state_mixture(
     rng: np.random.Generator, *, n: int, p: int, noise: float = 1.0, root: Array | None = None
 ) -> MixtureDraw:
-    """Draw scores from four Gaussian states, with means uniform on (1, 4) and covariance ``noise**2 root root'``."""
+    """Draw scores from four Gaussian states with means uniform on (1, 4) and covariance ``noise**2 root root.T``."""
     means = rng.uniform(1.0, 4.0, (4, p))
     states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
     errors = rng.standard_normal((n, p))
@@ -97,13 +97,13 @@ def four_state_mixture(
 
 
 def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
-    """Draw scores from four states, with dependent judges in each third (paper, "graph-aware" experiment).
+    """Draw scores from four states; judges in the same third are dependent (paper, "graph-aware" experiment).
 
     Returns
     -------
     draw : MixtureDraw
     edges : (p, p) array of bool
-        Whether the within-state precision of a pair of judges is nonzero; it is zero between thirds.
+        Whether a pair of judges has a nonzero entry in the precision matrix of a state; zero between thirds.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
     upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < _DENSITY), 1)
@@ -178,10 +178,10 @@ def second_order_insufficient(
 ) -> ConfoundedDraw:
     """Draw scores from the paper's second-order-insufficient regime, with three views of twelve features, noise .1.
 
-    All four states are equally likely. In each view, three features follow Q, eight follow C, and one follows both. The
-    paper does not specify shifts; here they come from (.4, .8). The mixed feature has an additional shift if Q and
-    C are both 1; otherwise the four means of a view would have rank 3, but the paper assumes rank 4. At ``strength`` 0
-    the confounder has no effect, and only two states remain.
+    All four states are equally likely. In each view, Q shifts three features, C shifts eight, and both shift one. The
+    paper does not specify shifts; here they are uniform on (.4, .8). The feature that both shift has an additional
+    shift if Q = C = 1; without it, the four means of a view would have rank 3, but the paper assumes rank 4. At
+    ``strength`` 0 the confounder has no effect, and only two states remain.
 
     Parameters as in ``second_order_sufficient``; ``strength`` is the paper's c.
     """

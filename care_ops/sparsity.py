@@ -18,7 +18,7 @@ FIT_GROUPS_REMEDY = "fit the scores of each group separately, or let judges of a
 
 @dataclass(frozen=True)
 class Component:
-    """Group of judges and items connected by scores, as sorted positions."""
+    """Group of judges and items that are connected by scores; ``judges`` and ``items`` are sorted positions."""
 
     judges: NDArray[np.intp]
     items: NDArray[np.intp]
