@@ -75,7 +75,7 @@ class FitFolder:
         return self.path / "panel.parquet"
 
     def write_panel(self, scores: ScoreMatrix) -> None:
-        """Store the score matrix, including the families of the judges."""
+        """Store the score matrix of the fit, with the judges' families and the items' features."""
         columns: dict[str, Any] = {_ITEM_ID: pa.array(scores.item_ids, pa.string())}
         for j, judge in enumerate(scores.judges):
             columns[judge] = pa.array(scores.values[:, j], pa.float64(), from_pandas=True)
@@ -112,7 +112,7 @@ class FitFolder:
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
-        """Read a fit stage's record of the class ``kind``; raise ``WarehouseError`` if the stage has not run."""
+        """Read the record of class ``kind`` of a fit stage; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self._document(kind), partial(read_record, kind=kind))
 
     def find(self, kind: type[T], name: str = "") -> T | None:
@@ -127,7 +127,7 @@ class FitFolder:
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of the fit exist, including the arrays of ``structure`` if ``solved`` is true."""
+        """Return whether all files of the fit exist; ``structure.arrays`` is required only if ``solved`` is true."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 

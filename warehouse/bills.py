@@ -55,7 +55,7 @@ class Bills:
         return self._rows(files)
 
     def load(self, connection: duckdb.DuckDBPyConnection, run_date: str = "9999") -> None:
-        """Reload cost records into the database, from ``run_date`` or the database's latest date if that is earlier."""
+        """Reload cost records since the earlier of two dates: ``run_date`` and the latest date in the database."""
         found = connection.execute("SELECT coalesce(max(run_date)::VARCHAR, '') FROM askings").fetchone()
         first = min(run_date, found[0]) if found else ""
         rows = self.read(first)
@@ -65,7 +65,7 @@ class Bills:
         connection.unregister("bills_read")
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
-        """Read cost records without repeated rows; if a merge was interrupted, two files may contain the same row."""
+        """Read cost records from files; if several files contain the same row, return the row once."""
         tables = [table for file in files if (table := find_sound(file, _read_bill)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}

@@ -2,8 +2,8 @@
 
 DuckDB allows one writing process or several reading processes, and refuses any other process without waiting.
 Connections are therefore short, and this module waits until another process releases its lock. Ray and Dask workers
-never open the database. CARE can rebuild it from the parts. If DuckDB finds the file damaged, CARE writes a marker
-file, and no process uses the database until it has been rebuilt.
+never open the database. CARE can rebuild the database from the files of items, scores and fits. If DuckDB reports
+damage, CARE writes a marker file, and no process uses the database until it has been rebuilt.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Warehouse:
 
     @contextmanager
     def _reporting_damage(self) -> Generator[None]:
-        """Convert DuckDB's errors about a damaged file to ``DamagedError``, and write the marker file."""
+        """Convert DuckDB's errors about a damaged file to ``DamagedError``, and mark the database as damaged."""
         if self._mark.exists() and self.path.exists():
             raise DamagedError(f"{self.path}: the database is damaged; run `care run` to rebuild it from the parts")
         try:
@@ -170,7 +170,7 @@ class Warehouse:
 def prepare(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables in an empty database.
 
-    Raises ``WarehouseError`` if the schema has another version: CARE never alters a database, but rebuilds it.
+    Raises ``WarehouseError`` if the database has an older schema: CARE rebuilds a database instead of migrating it.
     """
     version = version_of(connection)
     if version == SCHEMA_VERSION:

@@ -68,7 +68,7 @@ def _null_for_nan(value: Any) -> Any:
 
 
 def stored(record: DataclassInstance) -> dict[str, Any]:
-    """Convert a record to a JSON document for storage; add the format version if its class has renamed fields."""
+    """Convert a record to a JSON document; add the format version if the record's class has renamed fields."""
     known = type(record).__name__ in _RENAMED
     return ({"format": FORMAT} if known else {}) | document_of(record)
 

@@ -72,7 +72,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Hide all test sets except ``testsets`` from the database's views; loading a set's items shows it again."""
+    """Hide all test sets except ``testsets`` from the database's views; loading its items makes a set visible again."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 
@@ -93,7 +93,7 @@ class _ItemNumbers:
         self._joined = pa.table({})
 
     def of(self, item_ids: tuple[str, ...]) -> pa.Table:
-        """Look up items in the database; return a table of positions in ``item_ids`` (``row``) and of ``item_ix``."""
+        """Look up items in the database; return the columns ``row`` (position in ``item_ids``) and ``item_ix``."""
         if item_ids != self._item_ids:
             ids = pa.table({"item_id": pa.array(item_ids, pa.string()), "row": np.arange(len(item_ids))})
             sql = "SELECT n.row, i.item_ix FROM ids n JOIN items i USING (item_id) WHERE i.testset = ? ORDER BY n.row"

@@ -1,7 +1,7 @@
 """Storage of fits, fit versions and publications in files; the database can be rebuilt from these files.
 
-A fit version (``FitVersion``) consists of all fits that one run built for a test set, and their inputs. One fit version
-is published. A damaged file is quarantined (see ``storage``) and then counts as missing.
+A fit version (``FitVersion``) consists of all fits that one run built for a test set, and their inputs. At most
+one fit version of a test set is published. A damaged file is quarantined (see ``storage``) and then counts as missing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class FitRecord:
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """Reorder the estimate to ``item_ids`` and ``judges``; items and judges that were not fitted get NaN."""
+        """Return the estimate in the order of ``item_ids`` and ``judges``, with NaN for any that were not fitted."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
         reordered = self.answer.mapped(partial(_take_rows, places=items), partial(_take_rows, places=columns))
         return replace(reordered, sd=_if_any(reordered.sd), p_quality=_if_any(reordered.p_quality))

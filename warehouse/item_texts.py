@@ -1,4 +1,4 @@
-"""Reader of a test set's item texts that holds only a few texts in memory."""
+"""Streaming reader of a test set's item texts, with only a few texts in memory at a time."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -48,7 +48,7 @@ class ItemTexts:
         """Yield row groups with the number of their first row; start with the group that contains the row ``since``."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; run `care run` to read the items from their source again"
-        missing = "the file of items does not exist; run `care run` to read the items again"
+        missing = "the item file does not exist; run `care run` to read the items again"
         while (table := read_sound(self._path, lambda _: next(tables, None), then, missing)) is not None:
             yield table
 

@@ -59,7 +59,7 @@ _NOT_JUDGED = re.compile("gold|ideal|target|expect|refer|truth|correct|label|pro
 
 
 def unnamed_text_column(records: Sequence[ItemRecord]) -> str | None:
-    """If no item has a response, return the only metadata column that could contain the scored texts; else None."""
+    """Return the only metadata column that may contain the scored texts; None if any item has a response."""
     words: dict[str, list[int]] = {}
     for record in () if any(record.response for record in records) else records[:1000]:
         for name, value in record.metadata.items():
@@ -87,7 +87,7 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return each item's values in the metadata columns ``names`` as strings, or None for an item without a value.
+    """Return each item's values in the metadata columns ``names`` as strings, or None if an item lacks a value.
 
     Raises ``InputError`` if no item has a value in one of the columns; the message begins with ``where``.
     """
@@ -117,7 +117,7 @@ def systems_in(
     """Return the names of the systems that wrote each item's answers, from one column, or from two columns for pairs.
 
     ``answers`` contains the response and response_2 of each item. Raises ``InputError`` like ``named_in``, and also if
-    there are three columns, a column is named twice, or the number of columns does not match the number of answers.
+    there are more than two columns, a column is repeated, or the numbers of columns and answers differ.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(

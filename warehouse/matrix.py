@@ -52,7 +52,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
-    """Count each judge's scores outside the scale, and its scores of texts that differ from the item's text."""
+    """Count, for each judge, the scores outside the scale and the scores of texts that differ from the item's text."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(

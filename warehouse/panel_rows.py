@@ -36,7 +36,7 @@ class Slice:
 
 
 class LongWrite:
-    """Counter of written score rows that commits the transaction after every ``ROWS_A_TRANSACTION`` rows.
+    """Counter of score rows; after every ``ROWS_A_TRANSACTION`` rows, it commits the database transaction.
 
     ``Warehouse.writer`` commits the last rows. No other process can read between two commits, because the writer locks
     the file. If the process is killed, the committed rows remain.
@@ -129,8 +129,8 @@ def replace_slice(
     judge_key : str
         Current key of the judge; rows with other keys are ignored.
     parts : pyarrow.Table
-        All stored score rows of the judge on the test set (``PartStore.read_scores``). If an item has several rows, a
-        row with status ``ok`` has precedence, because only failures are repeated; otherwise the latest row is used.
+        All stored score rows of the judge on the test set (``PartStore.read_scores``). If an item has several rows, the
+        latest row with status ``ok`` is used or, if there is none, the latest row. CARE retries only failures.
     spec_json : str
         Specification of the judge as JSON, for users who query the database.
     """

@@ -77,17 +77,17 @@ _ITEMS_PER_GROUP = 8_192
 
 
 class PartStore:
-    """Store of a workspace's parts, in ``items/testset=T`` and ``scores/judge=J/testset=T`` below ``root``."""
+    """Store of a workspace's item and score files, below ``items/testset=T`` and ``scores/judge=J/testset=T``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def items_file(self, testset: str) -> Path:
-        """Return the path of the part with a test set's items."""
+        """Return the path of the Parquet file with a test set's items."""
         return folder_of(self.root / "items", "testset", testset) / "items.parquet"
 
     def scores_folder(self, judge: str, testset: str) -> Path:
-        """Return the folder with the score parts of one judge on one test set."""
+        """Return the folder of the Parquet files with one judge's scores on one test set."""
         return folder_of(folder_of(self.root / "scores", "judge", judge), "testset", testset)
 
     def write_items(
@@ -125,8 +125,8 @@ class PartStore:
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
         """Return a test set's items in source order; ``only`` limits the result to the given ids.
 
-        Raises ``WarehouseError`` if the items have not been written yet, and ``DamagedError`` if their part is
-        damaged; the part is then quarantined.
+        Raises ``WarehouseError`` if the items have not been written yet, and ``DamagedError`` if their file is
+        damaged; the file is then quarantined.
         """
         table = self._read_items_file(testset, partial(read_table, schema=ITEM_SCHEMA))
         if only is not None:
@@ -145,12 +145,12 @@ class PartStore:
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Return the systems (``names``) of each item; raise the same errors as ``read_items`` and ``systems_in``."""
+        """Return each item's systems from columns ``names``; raise the errors of ``read_items`` and ``systems_in``."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return one of the versions that ``write_items`` stored: source, evaluation-only columns, or reading code.
+        """Return the stored version of the source, of the code that read it, or of the evaluation-only columns.
 
         Returns None if no version was stored. Reads only the file's metadata; raises the same errors as ``read_items``.
         """
@@ -168,8 +168,8 @@ class PartStore:
     ) -> Path:
         """Write one batch of scores as a part, and return its path; the same batch always has the same path.
 
-        Each row maps columns of ``SCORE_SCHEMA`` to values, except judge_key, engine and created_at. ``item_id`` and
-        ``item_key`` are required; any other missing column becomes null.
+        Each row maps column names to values. The columns are those of ``SCORE_SCHEMA`` without judge_key, engine and
+        created_at. ``item_id`` and ``item_key`` are required; any other missing column becomes null.
         """
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}
@@ -305,7 +305,7 @@ class PartStore:
         return path
 
     def judges(self) -> list[str]:
-        """Return the names of all judges that have parts, even if they were removed from the workspace."""
+        """Return the names of all judges with stored scores, including judges removed from the workspace."""
         return names_in(self.root / "scores", "judge")
 
     def testsets(self) -> list[str]:

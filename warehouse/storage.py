@@ -3,8 +3,8 @@
 A file is written under a temporary name and then renamed, so a reader never sees an incomplete file. A Parquet file has
 a checksum for each page and one for its metadata; a JSON document has one checksum. A file that cannot be read is
 *quarantined*: it is moved to the folder ``damaged`` next to it, with the time in its name and a note (``.why``) with
-the reason. Its content is then missing, and CARE builds it again if this costs nothing. The notes remain until a person
-runs ``care doctor --repair``.
+the reason. CARE then treats the file as missing, and rebuilds it if this costs no money. The notes remain until
+a person runs ``care doctor --repair``.
 
 If a folder is a copy of a remote store (``remote``), the store is its *record*: CARE writes and deletes files in the
 record first.
@@ -76,7 +76,7 @@ def replacing(path: Path, record: Record | None = None) -> Generator[Path]:
     """Yield a temporary path for a ``with`` block that writes a file; then rename the file to ``path``.
 
     After an error, the old file remains. A folder at ``path`` is quarantined. If the folder of ``path`` is a copy of a
-    remote store, the file is first uploaded to that store; ``record`` overrides the store.
+    remote store, the file is first uploaded to that store; ``record`` replaces the hook that uploads it.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON document per line, with hashes; raise the same errors as ``read_table``, also for an empty file."""
+    """Read JSON lines and check their hashes; raise the errors of ``read_table``, also if no line exists."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -336,8 +336,8 @@ def quarantine(path: Path, why: str) -> Path:
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file with the function ``read``; quarantine the file if it is damaged.
 
-    ``read`` raises the same errors as ``read_table``. ``then`` ends the message about a damaged file with the next
-    step. A missing file raises ``WarehouseError`` with the text ``missing``, or ``FileNotFoundError`` if it is empty.
+    ``read`` raises the same errors as ``read_table``. For a damaged file, the message ends with the text ``then``. For
+    a missing file, the message is the text ``missing``; if this text is empty, ``FileNotFoundError`` is raised.
     """
     try:
         return read(path)

@@ -47,7 +47,7 @@ class ItemColumns(_Declared):
     response: str | None = None
     response_2: str | None = None
     reference: str | None = None
-    aspect: str | None = Field(default=None, description="quality aspect to score, if it differs between items")
+    aspect: str | None = Field(default=None, description="column that names the aspect of quality to score")
     gold: str | None = None
     split_unit: str | None = None
 
@@ -62,7 +62,7 @@ class ReadingOptions(_Declared):
     encoding : str, optional
         Encoding of a text or JSON file.
     decimal : {".", ","}, optional
-        Character before the decimals of a number.
+        Decimal separator of the numbers in a file.
     sheet : str, optional
         Name of a workbook's sheet.
     grades : tuple of str
@@ -258,7 +258,7 @@ class VersionsSource(_Declared):
         available = (*TRANSFORMATIONS, *TRIGGERS)
         for change in changes:
             if change not in available:
-                raise ValueError(f"CARE has no change {change!r}; choose from {', '.join(available)}")
+                raise ValueError(f"unknown change {change!r}; choose from {', '.join(available)}")
         if len(set(changes)) < len(changes):
             raise ValueError("changes: a change is listed twice; list each change once")
         return changes
@@ -272,9 +272,9 @@ Source = Annotated[
 class VersionColumns(_Declared):
     """Settings (``versions``) of the item file's columns that identify the versions of an answer.
 
-    Versions of an answer have equal values in the column ``pair``. The column ``version`` names the change, or is
-    ``original``. If ``change`` is set, that column names the change instead; ``version`` must then be ``original`` or
-    ``changed``, and other items are left out.
+    Versions of an answer have equal values in the column ``pair``. The column ``version`` contains the name of the
+    change, or the value ``original``. If ``change`` is set, the column ``change`` contains the name instead, and items
+    whose ``version`` is neither ``original`` nor ``changed`` are left out.
     """
 
     pair: str = PAIR
@@ -290,7 +290,7 @@ class VersionColumns(_Declared):
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return an item's value of ``pair``, and its change or ``original``; None if the item is not a version."""
+        """Return an item's value in ``pair`` and the name of the change, or ``original``; None for any other item."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -324,7 +324,7 @@ class TestsetSpec(_Declared):
         Column of the item file that names the system (model, version) of an item. Pairs need two columns: first the
         column of the system that wrote ``response``.
     prompt : str, optional
-        Name of the prompt template for language models whose judge file has no template.
+        Default prompt template of language-model judges; a template in the judge's own file has precedence.
     versions : VersionColumns, optional
         Columns of an item file that identify versions of answers; a source of kind ``versions`` does not need them.
     raters : tuple of str
@@ -334,7 +334,7 @@ class TestsetSpec(_Declared):
     not_quality : tuple of str
         Features that are not part of quality: ``words``, ``sentences``, ``list_items``, ``numbers``, or a column.
     shuffled : bool
-        Whether the items are in random order. A trend of the scores over the positions then means judge drift.
+        Whether the items are in random order. If so, a trend of the scores along the rows is judge drift.
     """
 
     __test__ = False  # not a test class, although its name begins with Test
@@ -377,14 +377,14 @@ class TestsetSpec(_Declared):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"test set name {name!r} is empty or contains |, /, comma, three dots or a control character; rename it"
+                f"test set name {name!r} is empty or contains |, /, comma, three dots or a control character; change it"
             )
         return name
 
     def unverified(self) -> str | None:
         """Return a warning if the source's column names still need verification; otherwise return None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
-            remedy = f"compare the column names of {self.source.dataset} with its data, then set source.verified: true"
+            remedy = f"compare them with the data set {self.source.dataset}, then set source.verified: true"
             return f"the column names are not verified ({self.source.checked or 'no check is recorded'}); {remedy}"
         return None
 
@@ -448,7 +448,7 @@ def resolve(path: str, base: Path) -> Path:
 
 
 def _folder_hash(folder: Path, hash_file: Callable[[Path], str]) -> str:
-    """Return the names and hashes of all files below a folder, or an empty text if the folder does not exist."""
+    """Join the names and hashes of all files below a folder; return an empty string if the folder does not exist."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return "".join(f"{path.relative_to(folder)} {hash_file(path)}" for path in files)
 

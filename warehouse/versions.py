@@ -76,7 +76,7 @@ def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: fl
 
 
 def version_id(item_id: str, change: str) -> str:
-    """Return the id of the version of an item that a change produces."""
+    """Return the id of a changed item: the item's id and the name of the change; an original keeps its id."""
     return item_id if change == ORIGINAL else f"{item_id} {change}"
 
 

@@ -131,7 +131,7 @@ def test_a_workspace_written_by_hand_reads_foreign_files(tmp_path, endpoint):
     forecast = {row["judge"]: row for row in care_json(folder, "run", "--dry-run")}
     assert (forecast["api"]["items"], forecast["api"]["questions"], forecast["api"]["failure"]) == (ITEMS, ITEMS, "")
     (as_read,) = [row["what"] for row in care_json(folder, "doctor") if row["check"] == "items of own"]
-    assert "prompt is 'prompt', response is 'response'; stored item columns: 'source'" in as_read
+    assert "prompt is 'prompt', response is 'response'; kept as metadata: 'source'" in as_read
     printed = care(folder, "run")
     assert "failed:" not in printed
     assert len(endpoint.requests) == ITEMS

@@ -177,7 +177,7 @@ def _typed() -> list[WildFile]:
     parquets = [
         ("category_next_to", next_to, PANEL, ("'difficulty' (holds text)",)),
         ("categories", long, PANEL, ("as Parquet",)),
-        ("nested_next_to", {**flat, **nested}, PANEL, ("'scores' (nested",)),
+        ("nested_next_to", {**flat, **nested}, PANEL, ("'scores' (holds nested",)),
         ("index", indexed, PANEL, ("'__index_level_0__' (no name",)),
     ]
     books: list[tuple[str, Mapping[str, Sequence[Sequence[object]]], ScoreTable, tuple[str, ...], str | None]] = [
@@ -187,7 +187,7 @@ def _typed() -> list[WildFile]:
         ("words", {"scores": [*numbered, [9, "a", "good"]]}, PANEL, (), mixed),
         ("title", {"scores": titled}, PANEL, (), "no column is called item_id"),
     ]
-    refused = "'scores' is left out (nested values; write each field as a column)"
+    refused = "'scores' is left out (holds nested data; make each field a column)"
     return [
         WildFile("nested.parquet", "an object of scores", _parquet(nested), refused=refused),
         *(WildFile(f"{name}.parquet", name, _parquet(of), panel, sentences) for name, of, panel, sentences in parquets),

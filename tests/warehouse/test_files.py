@@ -290,7 +290,7 @@ def test_readings_of_items_labels_and_families_are_recorded(tmp_path):
     sentences = [sentence for reading in readings for sentence in reading.sentences()]
     for words in (
         "item is 'id', response is 'response', gold is 'gold'",
-        "stored item columns: 'source'",
+        "kept as metadata: 'source'",
         "item is 'thing', label is 'gold'",
         "judge is 'rater', family is 'vendor'",
     ):
@@ -336,7 +336,7 @@ def test_the_only_column_of_long_texts_is_named_with_its_remedy(columns, named):
     readings = []
     records = read_items(pa.table({"item_id": ["x"], **{c: [v] for c, v in columns.items()}}), report=readings.append)
     assert ("column 'body'" in str(unnamed_text(records))) == named
-    kept = next((note for note in readings[0].notes if note.startswith("stored item columns")), "")
+    kept = next((note for note in readings[0].notes if note.startswith("kept as metadata")), "")
     assert kept.endswith("rename it to `response`: CARE then checks whether judges reward longer answers") == named
 
 

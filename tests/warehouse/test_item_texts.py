@@ -68,5 +68,5 @@ def test_a_damaged_group_of_rows_is_noticed_when_it_is_read(store):
     with pytest.raises(DamagedError, match="CARE quarantined it as"):
         ItemTexts(path).at([3, 40])
     assert notes_in(path.parent)
-    with pytest.raises(WarehouseError, match="the file of items does not exist"):
+    with pytest.raises(WarehouseError, match="the item file does not exist"):
         ItemTexts(path).at([3])

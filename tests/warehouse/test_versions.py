@@ -62,7 +62,7 @@ def test_versions_are_identified_by_columns_of_a_file():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValidationError, match="no change 'glitter'; choose from beauty"):
+    with pytest.raises(ValidationError, match="unknown change 'glitter'; choose from beauty"):
         spec(changes=["glitter"])
     with pytest.raises(ValidationError, match="twice"):
         spec(changes=["beauty", "beauty"])

@@ -1,8 +1,8 @@
 """Importer of alpaca_eval's annotations, with one file ``annotations.json`` for each annotator.
 
-A pair of answers is an item: the reference is the response, and the system's answer is the second response. The
-preference of alpaca_eval lies between 1 (the reference) and 2 (the system). The score is 2 minus the preference: 1 if
-the reference is better, 0.5 for a tie, and 0 if the system's answer is better.
+A pair of answers is an item: the baseline's answer (``output_1``) is the response, and the system's answer
+(``output_2``) is the second response. alpaca_eval's preference lies between 1 (baseline) and 2 (system). The score is
+2 minus the preference: 1 if the baseline's answer is better, 0.5 for a tie, and 0 if the system's answer is better.
 """
 
 from collections.abc import Mapping

@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the number in the first field with a common label name, such as ``human``; None if there is none."""
+    """Return the first number in a field with a common label name, such as ``human``; None if there is no number."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -208,7 +208,7 @@ def is_label(name: str) -> bool:
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the value of the first field with a common item id name, such as ``id``; None if all are empty."""
+    """Return the first value in a field with a common item id name, such as ``id``; None if there is no value."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):
@@ -247,7 +247,7 @@ def content_id(*texts: str | None) -> str:
 
 
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
-    """Return ``path`` if it is a file, else the sorted matching files below it; raise ``InputError`` if none match."""
+    """Return ``path`` if it is a file, else files below it that match ``pattern``; raise ``InputError`` if none do."""
     if path.is_file():
         return [path]
     if not path.is_dir():

@@ -98,7 +98,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return a mapping from the name of each scorer that is a panel of models to these models."""
+    """Map the name of each scorer that is a panel of models to the names of the panel's models."""
     panels: dict[str, list[str]] = {}
     used: dict[str, int] = {}
     for scorer in evaluation.get("scorers") or []:

@@ -27,7 +27,7 @@ def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -
 
 
 def read_unchanged(kind: str, path: Path) -> ImportedScores:
-    """Read the files of an evaluation tool; use the cached result if their names, sizes and times are unchanged.
+    """Read the files of an evaluation tool; reuse the cached result if no file name, size or modification time changed.
 
     The cache saves time, because a daemon loads its workspace every few seconds, and a folder of logs may be large.
     """
@@ -45,7 +45,7 @@ def read_import(kind: str, path: Path) -> ImportedScores:
     if importer is None:
         raise InputError(f"CARE has no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
     collector = Collector(str(path), [path])
-    remedy = f"give unchanged files that a version of {kind} listed in docs/data.md wrote"
+    remedy = f"give unmodified files from a version of {kind} that docs/data.md lists"
     with guard(collector.opened, remedy), within_memory(path):
         importer(path, collector)
         return collector.finished()

@@ -18,9 +18,9 @@ _TOOL = "the released CARE code"
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read the scores of all judges of one set from a folder with one CSV file per judge.
+    """Read the scores of all judges on one test set from a folder with one CSV file per judge.
 
-    Raises ``InputError`` if a file lacks a column, or the folder contains several sets.
+    Raises ``InputError`` if a file lacks a column, or the folder contains several test sets.
     """
     files = files_of(path, "*.csv", f"judges of {_TOOL}")
     folders = sorted({str(file.parent) for file in files})

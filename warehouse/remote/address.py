@@ -11,7 +11,7 @@ INDEX_FOLDER = "store"
 
 
 def usable_address(address: str) -> str:
-    """Check the URL of a store, and return it without a final slash.
+    """Check the URL of a store, and return it without a trailing slash.
 
     Raises ``ValueError`` if the scheme is unknown, the bucket is missing, or the URL contains credentials; the message
     does not contain the credentials.

@@ -1,12 +1,12 @@
 """Synchronization of a data folder with a remote store, and the lease that allows one machine to write.
 
-The files in the store are authoritative. A finished file is uploaded before it is renamed in the folder, and an object
-is deleted before the file. Therefore the folder never has a file that the store lacks. If a process is killed between
-the two steps, the store is one file ahead, and the next command downloads this file. Files that can be rebuilt are not
-uploaded: the database, Dagster's record of runs, hashes, locks, temporary files and quarantined files.
+The files in the store are authoritative. CARE makes each change in the store first: it uploads a finished file before
+renaming the local file, and deletes an object before the local file. If a process is killed between these two steps,
+the next command makes the same change in the folder. Files that can be rebuilt are not uploaded: the database,
+Dagster's record of runs, hashes, locks, temporary files and quarantined files.
 
-The folder ``store`` contains the ETag of each object that the data folder has copied. Never delete it without the
-data folder: with the ETags, CARE distinguishes files that the store has lost from files that it never had.
+The subfolder ``store`` of the data folder contains the ETag of each copied object. Never delete this subfolder alone:
+CARE needs the ETags to distinguish files that were deleted from the store from files that were never uploaded.
 
 The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
 write, only one of several machines can take the lease. If a lease has not been renewed for a minute, by the clock of a
@@ -288,7 +288,7 @@ class StoreCopy(Record):
 
 
 def _keys_in(folder: Path) -> set[str]:
-    """Return the keys of the files in a data folder that CARE uploads to the store."""
+    """Return the object keys of all files that CARE uploads from a data folder."""
     paths = [folder / name for name in _FILES] + [path for name in _FOLDERS for path in (folder / name).rglob("*")]
     keys = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
     return set(filter(_is_an_object, keys))

@@ -86,7 +86,7 @@ _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
 """Reason, for messages, why a column of texts is not a judge."""
 
-HOLDS_WORDS = "holds words, but the judges' columns hold numbers; if it is a judge, name all judges with --judge"
+HOLDS_WORDS = "holds words, but the judges' columns hold numbers; if this is a judge, name all judges with --judge"
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """In a table with more rows than this, a column of consecutive whole numbers contains row numbers, not scores."""
@@ -103,7 +103,7 @@ def plain(name: str) -> str:
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Return the column that is named like one of ``synonyms`` (the first has precedence); None if no column matches.
+    """Return the column whose name matches one of ``synonyms`` (the first has precedence); None if none matches.
 
     Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file, and
     names the ``option`` that chooses a column.
@@ -150,7 +150,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column that is named like a synonym; if none matches, raise ``InputError`` with the text ``shape``."""
+    """Return the column whose name matches a synonym; else raise ``InputError`` with the requirement ``shape``."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -165,8 +165,8 @@ def item_fields(
 ) -> dict[str, str]:
     """Return a mapping from each field of an item, except the id, to the name of its column.
 
-    The column is the user's choice, or else the column with the field's name. If this gives neither a prompt nor a
-    response, columns with usual names of texts are used.
+    The column is the user's choice, or else the column with the field's name. If prompt and response both lack a
+    column, CARE also accepts common names, such as ``question`` and ``answer``.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(where, names, c) for f, c in named_columns.items()}
@@ -188,7 +188,7 @@ def item_fields(
 
 
 def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) -> dict[str, str]:
-    """Map each field not in ``assigned`` to its only text column in ``free``; return {} if a response is assigned."""
+    """If no response is assigned, map each unassigned field to a text column in ``free`` if only one name fits."""
     texts: dict[str, list[str]] = {}
     for role, usual in _MORE_TEXTS.items() if "response" not in assigned else ():
         named_so = [name for name in free if role not in assigned and usual.fullmatch(plain(name))]
@@ -315,7 +315,7 @@ def why_no_judge(
     if by_name is not None:
         return by_name
     if pa.types.is_nested(kind):
-        return HOLDS_TEXT if is_called(name, _TEXTS) else "nested values; write each field as a column"
+        return HOLDS_TEXT if is_called(name, _TEXTS) else "holds nested data; make each field a column"
     if pa.types.is_temporal(kind):
         return "holds dates or times"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):

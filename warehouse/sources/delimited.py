@@ -1,6 +1,6 @@
 """Parser of delimited text files, such as CSV, TSV and exports from spreadsheets.
 
-pyarrow parses the file. Python's ``csv`` module detects the separator, unclosed quotes, and line numbers for messages.
+pyarrow parses the file. CARE detects the separator and unclosed quotes, and numbers the lines, with Python's ``csv``.
 """
 
 import codecs
@@ -148,7 +148,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that gives the first records equal numbers of values; among several, the most values."""
+    """Return the separator that splits the first records into the same number of values, preferring larger numbers."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}

@@ -55,8 +55,8 @@ Report = Callable[[Reading], object]
 class RecordedTable:
     """Scores from a file, with items in the order of their first rows.
 
-    ``responses`` contains the texts that were scored, by judge and item, if the file has them. ``item_values`` contains
-    the values of other columns by item, if there are any.
+    ``responses`` contains the texts that were scored, by judge and item, if the file has them. ``item_values`` maps an
+    item to its values in the item columns (if there are several) and in the system columns.
     """
 
     scores: ScoreMatrix
@@ -103,7 +103,7 @@ def read_scores(
     item_values = values_of_items(input_table, item, judge)
     if kept := next(iter(item_values.values()), {}):
         left_out = tuple(left for left in reading.left_out if left.column not in kept)
-        reading = replace(reading, left_out=left_out).noting([f"stored item columns: {listed([*map(repr, kept)])}"])
+        reading = replace(reading, left_out=left_out).noting([f"kept as metadata: {listed([*map(repr, kept)])}"])
     report(reading)
     return replace(recorded, item_values=item_values)
 
@@ -175,7 +175,7 @@ def read_items(
         )
         for k, row in zip(chosen.tolist(), table.filter(pa.array(matches)).to_pylist(), strict=True)
     ]
-    kept = f"stored item columns: {listed([repr(c) for c in metadata], 40)}"
+    kept = f"kept as metadata: {listed([repr(c) for c in metadata], 40)}"
     notes += ["; ".join(filter(None, [kept, unnamed_text(records)]))] if metadata else []
     notes += misspelt(metadata, [f for f in ("prompt", "response", "gold", "split_unit") if f not in fields])
     left_out = [LeftOut(column, "as you asked") for column in drop]
@@ -194,7 +194,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Build items from a table of scores: item and system columns are metadata, the first one also the split unit."""
+    """Build items without texts from a table of scores; the first column in ``item`` is the split unit."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()
@@ -223,7 +223,7 @@ def texts_in_scores(
 
 
 def _row_per_item(source: TableSource, item: str, texts: frozenset[str], options: ReadingOptions) -> InputTable:
-    """Read one row per item from a long score table, with the texts that are the same in all rows of an item."""
+    """Read one row per item from a long score table, with the text columns that are constant within each item."""
     parts = item.split(",")
     wanted = WantedColumns(frozenset(parts), texts.union(parts))
     input_table = read_input_table(source, lambda _: wanted, options)
@@ -280,7 +280,7 @@ def read_label_cells(
 
 
 def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
-    """Return a column as texts without surrounding spaces; None means an empty cell or a missing column."""
+    """Return a column as strings without surrounding spaces; None means an empty cell or a missing column."""
     if column is None:
         return [None] * input_table.table.num_rows
     values = input_table.table.column(column).to_pylist()
@@ -341,7 +341,7 @@ def _long(
         "several rows",
         cells,
         lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
-        "keep one row or the mean of the rows. If the rows are different criteria, fit each criterion separately. If "
+        "keep one row or the mean of the rows. If the rows score different criteria, fit each criterion separately. If "
         f"several columns identify an item, name all of them: --item {item},COLUMN",
     )
     matrix = np.full(shape, np.nan)

@@ -38,9 +38,9 @@ Plan = Callable[[Sequence[str]], WantedColumns]
 class InputTable:
     """Table with unique, non-empty column names, and a description of how it was parsed.
 
-    Every message begins with ``name``: the path of the file or the type of frame. ``parser`` is the parser's name and
-    settings, and ``notes`` are its decisions. ``locate`` converts row numbers, counted from 0, to positions in the file
-    such as ``line 7``. ``unread`` lists the columns that were not read.
+    Error messages begin with ``name``: the path of the file or the type of frame. ``parser`` is the parser's name and
+    settings, and ``notes`` lists decisions of the parser. ``locate`` converts row numbers, counted from 0, to positions
+    in the file such as ``line 7``. ``unread`` lists the columns that were not read.
     """
 
     name: str

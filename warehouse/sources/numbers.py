@@ -64,7 +64,7 @@ def numbers(
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Convert columns to numbers, including words such as ``pass`` and grades.
 
-    Returns an array of shape (rows, columns), with NaN for an empty cell, and the decisions as sentences. ``judges``
+    Returns the numbers, with NaN for an empty cell, and the decisions as sentences; shape (rows, columns). ``judges``
     is the judge of each row, for a column with the scores of several judges. ``order`` lists the grades in ascending
     order; if the table contains a grade, other words are errors. Raises ``InputError`` with the cells if a cell cannot
     be read, or a judge's column mixes words with numbers on another scale.
@@ -130,7 +130,7 @@ def _with_points(
 ) -> tuple[Sequence[str], str | None]:
     """Normalize decimal commas and thousands separators in cells; also return a sentence if any cell changed.
 
-    Raises ``InputError`` if a comma may separate decimals or thousands.
+    Raises ``InputError`` if it is unclear whether commas are decimal commas or thousands separators.
     """
     if decimal == ".":
         spelled = [cell.replace(",", "") if _THOUSANDS.fullmatch(cell) else cell for cell in cells]
@@ -150,7 +150,7 @@ def _with_points(
 
 
 def _without_unit(cells: Sequence[str]) -> tuple[Sequence[str], str]:
-    """Remove a unit that all cells share, such as ``%`` or ``/10``; return the cells, and the unit or an empty text."""
+    """Remove a unit that all cells share, such as ``%`` or ``/10``; return the cells and the unit ("" for none)."""
     found = {cell: _UNIT.fullmatch(cell) for cell in cells if cell not in _EMPTY}
     units = {"" if match is None else match[2].replace(" ", "") for match in found.values()}
     unit = units.pop() if len(units) == 1 else ""

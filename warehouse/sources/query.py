@@ -1,6 +1,6 @@
 """Reader that runs the DuckDB query in a ``.sql`` file and returns the result.
 
-The query may be untrusted. DuckDB restricts the files that it may open, by their resolved paths.
+The query may be untrusted. Therefore DuckDB checks the resolved path of every file that the query opens.
 """
 
 import importlib.metadata
@@ -40,9 +40,9 @@ with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
 def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """Run the SELECT in a ``.sql`` file, and return the result; the query may read files in its folder and below.
 
-    DuckDB refuses all other files. Home expansion, extensions and network are off, links are resolved before the
-    check, and the query cannot change these settings. The folder is the working directory, so a relative name means
-    the same file in the check and in the query. Raises ``InputError`` if DuckDB is not installed,
+    DuckDB refuses all other files. It resolves symbolic links before it checks a path, and relative paths start at the
+    folder of the ``.sql`` file. Expansion of ``~``, extensions and network access are disabled, and the query cannot
+    enable them. Raises ``InputError`` if DuckDB is not installed,
     the file is not a single SELECT, or the query fails.
     """
     if importlib.util.find_spec("duckdb") is None:

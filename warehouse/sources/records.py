@@ -160,7 +160,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
 
 
 def _table_of(path: Path, place: str, records: Iterable[tuple[int, Any]]) -> tuple[pa.Table, list[int]]:
-    """Build a table from numbered records, one record at a time; return the table and the numbers."""
+    """Build a table from numbered records, one record at a time; return the table and the records' numbers."""
     columns, numbers = dict[str, list[Any]](), list[int]()
     rows = filled = 0
     for number, record in records:

@@ -1,7 +1,7 @@
 """Identification of items by several columns of a table.
 
 A table of answers has a column for the question and a column for the system that answered; a table of pairs has two
-columns of systems. All these columns identify the item: ``q7 / gpt-4o``.
+columns of systems. Together these columns identify an item, such as ``q7 / gpt-4o``.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _SYSTEM = (
 
 
 def system_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns with names of systems; such a column may be part of an item's id."""
+    """Return the columns whose names suggest systems, such as ``model``; they may be part of an item's id."""
     return [name for name in names if is_called(name, _SYSTEM)]
 
 

@@ -70,8 +70,8 @@ def read_input_table(
 
     A file may be CSV or similar text, JSON, JSON lines, Parquet, a workbook, or a ``.sql`` file with a query for
     DuckDB; text and JSON may be compressed. A frame is any object with ``__arrow_c_stream__``. ``plan`` receives the
-    column names before values are parsed, and returns the columns to read. ``options`` have precedence over the
-    content. Raises ``InputError`` if the file is missing, unreadable, empty or of unknown format, or two columns have
+    column names before values are parsed, and returns the columns to read. ``options`` override what CARE
+    detects. Raises ``InputError`` if the file is missing, unreadable, empty or of unknown format, or two columns have
     the same name.
     """
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
@@ -82,7 +82,7 @@ def read_input_table(
 
 
 def _of_usual_type(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Simplify a column's type: decode dictionaries without texts; convert string views and UTF-8 bytes to text."""
+    """Simplify a column's type: decode dictionaries of non-text values; convert string views and bytes to text."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         inner, chunks = kind.value_type, column.chunks

@@ -21,7 +21,7 @@ class Identifiers(NamedTuple):
 def identifiers(input_table: InputTable, column: str) -> Identifiers:
     """Return the distinct names in a column, and the index of each row's name.
 
-    If the column's name has surrounding spaces, surrounding spaces of its values are removed. Raises ``InputError`` if
+    If the column's name has surrounding spaces, CARE also strips the values. Raises ``InputError`` if
     a row has no name, or two names differ only in surrounding spaces.
     """
     kind = input_table.table.column(column).type
@@ -55,7 +55,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def as_texts(values: Identifiers) -> list[str]:
-    """Return a list with the name in each row."""
+    """Decode identifiers to a list with the name in each row."""
     return [values.names[code] for code in values.codes]
 
 
@@ -79,7 +79,7 @@ def refuse_repeated(
     remedy: str,
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` with up to five examples if two rows have one code; ``described(row)`` names an example."""
+    """Raise ``InputError`` with up to five examples if rows share a code; ``described(row)`` describes an example."""
     rows = np.arange(len(codes)) if rows is None else rows
     repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
     if not repeated:
