@@ -1,8 +1,8 @@
-"""Builder of the published wheel, which holds all packages of CARE inside the package ``care_eval``.
+"""Builder of the published wheel, in which all packages of CARE are subpackages of ``care_eval``.
 
-Package indexes and users' projects have their own packages called ``judges`` and ``assets``. ``make wheel`` copies the
-five packages into a copy of the sixth, ``care_eval``, rewrites their imports of one another, and builds a wheel. Keys
-of scores and code versions of fits stay the same, so the wheel and a clone can use the same workspace.
+Other projects have packages with the same names, such as ``judges`` and ``assets``. ``make wheel`` therefore copies
+``care_eval``, copies CARE's five other packages into it, rewrites their imports, and builds a wheel. Keys of scores and
+code versions of fits stay the same, so the wheel and a git clone can use the same workspace.
 
     from care_eval.orchestration.definitions import build_defs
 """

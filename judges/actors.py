@@ -1,7 +1,7 @@
-"""Ray actors that hold a judge's loaded model, and the loop that sends batches of items to the actors.
+"""Ray actors that keep a judge's model loaded, and the loop that sends batches of items to the actors.
 
-An actor waits in Ray until a GPU is free, while the judge's other actors score. Judges of one cluster therefore need
-no schedule: if two judges each wait for a second GPU, each continues with its first GPU.
+An actor waits in Ray until a GPU is free, while the judge's other actors score. Judges that share a cluster therefore
+cannot deadlock: if two judges each wait for a second GPU, each continues to score on its first GPU.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Actors:
 
 
 def _must_fit(ray: Any, spec: JudgeSpec) -> None:
-    """Raise ``JudgeError`` if Ray has too few GPUs for one actor, because the actor would wait forever."""
+    """Raise ``JudgeError`` if Ray has too few GPUs for one actor; without this check, the actor would wait forever."""
     gpus, available = spec.engine.gpus, float(ray.cluster_resources().get("GPU", 0.0))
     if gpus > available:
         raise JudgeError(

@@ -32,7 +32,7 @@ class Bill:
     settled : float
         Amount in US dollars that was reserved for the requests.
     latencies : list of (float, float)
-        Pairs (random sort key, latency in milliseconds); those with the smallest keys are the random sample.
+        Pairs (random sort key, latency in milliseconds); the pairs with the smallest keys form a random sample.
     """
 
     questions: int = 0
@@ -99,7 +99,7 @@ class Purse:
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace the amount reserved for a request by its cost; ``perhaps`` is the maximum of any unknown cost."""
+        """Replace a request's reserved amount by its cost; add ``perhaps`` to the maximum of all unknown costs."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost

@@ -80,7 +80,7 @@ class Context:
         return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """Copy this context for another machine: include the template or program, omit ledger and callback."""
+        """Copy this context for another machine, with the template or program file but without ledger and callback."""
         engine = spec.engine
         return replace(
             self,
@@ -104,7 +104,7 @@ class Engine(ABC):
 
     @abstractmethod
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Return one score for each item, in the same order; the status of a score reports a failure."""
+        """Return one score for each item, in the same order; a failure is reported in the status of that score."""
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
         """Close the processes and connections of the engine; a closed engine cannot score."""

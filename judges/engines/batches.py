@@ -1,8 +1,8 @@
 """Engine for OpenAI's Batch API: one run sends batch files, and a later run collects the answers.
 
-A batch is recorded before it is sent, and its metadata contain a token. If the id of the batch was not recorded, the
-next run finds the batch by the token. The record is deleted after the answers are stored. Therefore no request is paid
-for twice, even if the process is killed.
+A batch is recorded before it is sent, and its metadata contain a unique token. If the id of the batch was not recorded,
+the next run finds the batch by the token. The record is deleted after the answers are stored. Therefore no request is
+paid for twice, even if the process is killed.
 """
 
 import json
@@ -147,7 +147,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Add the question about an item to the batch file if the spend limit allows it; send a full file first."""
+        """Send the batch file if it is full; then add the question about an item, if the spend limit allows it."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
         prompts = self._repeated_prompts(item)
@@ -193,7 +193,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     ) -> dict[str, Any]:
         """Call the endpoint; retry a failed call only if the retry cannot cost anything.
 
-        Raises ``StoppedError`` if there is no answer. Deletes the record of ``batch`` if the batch cannot exist.
+        Raises ``StoppedError`` if the call fails. Deletes the record of ``batch`` if the batch surely does not exist.
         """
         failed, where = 0, path.partition("?")[0]
         while True:
@@ -250,7 +250,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return ended
 
     def _with_id(self, batch: Batch) -> Batch | None:
-        """Return the batch with its id, looked up by the token if necessary; None if the endpoint has no such batch."""
+        """Add the id to a batch record if the id is missing; return None if the endpoint has no such batch."""
         after = ""
         for _ in range(0 if batch.batch_id else _MOST_PAGES):
             page = self._called("GET", f"/batches?limit=100{after}")
@@ -266,7 +266,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"CARE cannot find the batch: the endpoint lists too many; delete {self._place} and run again")
+            self._stop(f"the endpoint lists too many batches to find this one; delete {self._place} and run again")
             self.raise_if_stopped()
         return batch
 
@@ -289,7 +289,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Collect the answer in one line of a result file; return the request's id, or "" if it has no response."""
+        """Collect the answer in a line of a result file; return the request's id, or "" if the line has no response."""
         try:
             parsed = json.loads(line)
             name, response = str(parsed["custom_id"]), parsed["response"]

@@ -73,10 +73,10 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
     if engine.price is not None:
         return []
-    remedy = "CARE has no price for the model; set price_in and price_out in its file (US dollars per million tokens)"
+    why = "the model's price is missing; set price_in and price_out in the judge's file (US dollars per million tokens)"
     if engine.spend_limit is not None:
-        return [("fails", f"CARE cannot enforce the judge's spend_limit: {remedy}")]
-    return [("warns", f"the judge's cost is unknown: {remedy}")]
+        return [("fails", f"CARE cannot enforce the judge's spend_limit: {why}")]
+    return [("warns", f"the judge's cost is unknown: {why}")]
 
 
 def _engine_installed() -> tuple[str, str]:

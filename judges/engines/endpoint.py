@@ -48,7 +48,7 @@ class LateError(NoAnswerError):
 
 
 def _or_none(value: Any, handler: Any) -> Any:
-    """Validate a field of an answer; return None if it is invalid, because the other fields remain usable."""
+    """Validate a field of an answer; return None for an invalid field, because the other fields remain usable."""
     try:
         return handler(value)
     except ValidationError:
@@ -236,8 +236,8 @@ class Endpoint:
     Raises
     ------
     JudgeError
-        If an environment variable that the judge's file names is not set, ``base_url`` is not a URL, or the proxy
-        cannot be used.
+        If an environment variable named in the judge's file is not set, a header or ``base_url`` is invalid, or the
+        proxy cannot be used.
     """
 
     def __init__(self, name: str, engine: OpenAIEngine) -> None:
@@ -349,7 +349,7 @@ class Endpoint:
 
 
 def proxy_of(address: str) -> httpx.Proxy | None:
-    """Return the proxy for a URL from the variables ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``.
+    """Return the proxy that environment variables such as ``HTTPS_PROXY`` set for a URL; None if there is no proxy.
 
     Raises ``JudgeError`` if the proxy cannot be used.
     """
@@ -371,7 +371,7 @@ def proxy_of(address: str) -> httpx.Proxy | None:
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
     """Return the HTTP headers of a judge's requests, and the secrets in the judge's file and environment variables.
 
-    Raises ``JudgeError`` if an environment variable that the file names is not set.
+    Raises ``JudgeError`` if an environment variable named in the file is not set, or a header is invalid.
     """
 
     def secret(variable: str, instead: str) -> str:

@@ -34,7 +34,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is read from a score file, so it has no engine version; use that of the file"
+                f"judge {spec.name!r} is read from a score file and has no engine version; use the file's version"
             )
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
@@ -44,9 +44,9 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """Check without network access that a judge's program or template exists, and a downloaded model has a revision.
+    """Check offline that a judge's program or template exists, and that a Hugging Face model is pinned to a commit.
 
-    Raises ``JudgeError`` or ``InputError`` if one of them is missing.
+    Raises ``JudgeError`` or ``InputError`` if the program, the template or the commit is missing.
     """
     engine = spec.engine
     if isinstance(engine, ProgramEngine):

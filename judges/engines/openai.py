@@ -49,7 +49,7 @@ class RefusedError(Exception):
 
 
 class CutOffError(Exception):
-    """Error raised when a model used all tokens before it answered; ``answer`` is used if there is no retry."""
+    """Error raised when a model reached its token limit before it answered; without a retry, ``answer`` is used."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -231,7 +231,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 return PromptAnswer(None, Status.ENGINE_ERROR, shown)
             if self._dialect.learn(body, named, str(reply.error["message"])):
                 raise RefusedError
-        self._stop(f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({shown}); {remedy}")
+        self._stop(f"the endpoint returned HTTP {code} for model {self._engine.model!r} ({shown}); {remedy}")
         raise NotAskedError
 
     def _answer(self, completion: Completion, body: dict[str, Any]) -> PromptAnswer:
@@ -266,7 +266,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
-        """Return each allowed answer's probability as first token, or None if the probabilities are unusable."""
+        """Return the probability of each allowed answer as the first token; None if the probabilities are unusable."""
         try:
             tokens = choice.logprobs["content"]
             first = tokens[0]
@@ -316,7 +316,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 raise NotAskedError
 
     def _hidden(self, text: str, body: Mapping[str, Any] | None = None, limit: int = 200) -> str:
-        """Shorten an endpoint's message; remove secrets and repetitions of the question."""
+        """Shorten an endpoint's message; remove secrets and passages copied from the prompt."""
         shown = self._endpoint.secrets.hide(text, limit)
         return unrepeated(shown, body["messages"][0]["content"]) if body and "messages" in body else shown
 

@@ -56,7 +56,7 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return the prompts about an item, one for each order of a pair; a prompt is None if the item lacks a text."""
+        """Return the prompts about an item, one for each order of a pair; each is None if a needed text is missing."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]

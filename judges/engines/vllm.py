@@ -20,8 +20,8 @@ _TOKENS_AT_ONCE = 128
 def loading(gpus: str) -> Generator[None]:
     """Lock the GPUs while a model is loading, because vLLM measures memory use during loading.
 
-    If two models load on one GPU at once, each measurement includes the weights of the other model, and one model gets
-    no memory for its cache.
+    If two models load on one GPU at once, each measurement includes the weights of the other model, and a model may
+    get no memory for its KV cache.
     """
     lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"
     with lock.open("a") as file:
@@ -102,7 +102,7 @@ class VllmBackend:
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """Return the log probability of each wanted next token, for each request (prompt, wanted tokens)."""
+        """Return, for each request (prompt, candidate tokens), the log probability of each candidate as next token."""
         chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
             for k, (tokens, wanted) in enumerate(requests)

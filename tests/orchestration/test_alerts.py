@@ -220,7 +220,7 @@ def test_a_missing_score_file_sends_one_alert_for_all_its_judges(tmp_path, items
     assert len(notifier.open) == 2
 
 
-KEY = "judge {!r}: the endpoint answers HTTP {} for model {!r} ({}); check base_url, model and the key"
+KEY = "judge {!r}: the endpoint returned HTTP {} for model {!r} ({}); check base_url, model and the key"
 
 
 def test_the_same_failure_of_six_judges_sends_one_alert_with_the_latest_reason(hook, tmp_path):
