@@ -1,4 +1,4 @@
-"""Queries of the Hugging Face hub for the commits of repositories."""
+"""Look-up of a repository's current commit on the Hugging Face hub."""
 
 import importlib
 from typing import Any, Literal

@@ -89,11 +89,11 @@ class Score:
         Time until the answer, in milliseconds.
     p_json : str or None
         Probability of each allowed answer as JSON, if the engine returns probabilities; for a pair, once per order.
-        With repeats, the JSON instead maps ``ONE`` to the list of all scores, where null is a missing score.
+        With repeats, the JSON is instead ``{"score": [...]}``: the scores of all repeats, with null if missing.
     valid_mass : float or None
         Total probability of the allowed answers, in [0, 1].
     order : str or None
-        ``both`` if a pair was shown in both orders; the score is then half the difference of the two answers.
+        ``both`` if a pair was shown in both orders; the score is then half the difference between the answers.
     tokens_in, tokens_out : int or None
         Numbers of input and output tokens.
     """

@@ -1,6 +1,6 @@
 """Parser that reads a score from a model's text, for models without log probabilities.
 
-An ambiguous answer gives no score, for example a number on another scale, a range, or two different verdicts.
+An ambiguous answer, such as a number on another scale, a range or two different verdicts, gives no score.
 """
 
 import re

@@ -125,7 +125,7 @@ class Stop:
 class Pool:
     """Context manager that runs judges; on exit it shuts down Ray, unless Ray was already running.
 
-    Ray (a cluster or embedded) is started when the first judge needs it, and serves all judges of the ``with`` block.
+    The pool starts Ray, or connects to a Ray cluster, when the first judge needs Ray; all judges then share it.
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:

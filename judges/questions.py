@@ -60,7 +60,7 @@ class ItemSource(ABC):
 
 
 class ItemsInMemory(ItemSource):
-    """Source that holds its items in memory."""
+    """Item source that keeps all items in memory."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
@@ -102,7 +102,7 @@ class Questions:
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
         """Yield batches of at most ``size`` items, one item per question; read each batch when it is needed.
 
-        If ``unread`` is given, the items of a batch differ only in these texts, so they all give the same prompt.
+        If ``unread`` names the texts that the prompt does not show, all items of a batch have the same prompt.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -161,7 +161,7 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
 
 
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
-    """Return the positions of items in the order of their texts, because neighbours then share a long prefix.
+    """Return the positions of items, sorted by text; consecutive texts then often share a long prefix.
 
     Only a short key of each item is kept in memory, so a long test set can be read from a file item by item.
     """

@@ -59,7 +59,7 @@ class _View:
 
     @classmethod
     def unescaped(cls, text: str) -> _View:
-        """Decode the escapes of JSON, URLs and HTML in a text; return the view of the result."""
+        """Return a view of a text in which the escapes of JSON, URLs and HTML are decoded."""
         return cls._of_characters(_characters(text))
 
     @classmethod
@@ -91,7 +91,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """Decode base64 or hexadecimal digits at every offset; yield each result, its start, and the digits per byte."""
+    """Decode base64 or hexadecimal digits at every offset; yield each result, its offset, and the digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2
@@ -127,7 +127,7 @@ class Secrets:
 
     @classmethod
     def of_environment(cls) -> Secrets:
-        """Return a filter for the values of environment variables whose names suggest an API key."""
+        """Return a filter that removes the values of environment variables whose names suggest an API key."""
         named = [value.strip() for name, value in os.environ.items() if _NAMES_A_KEY.search(name)]
         return cls(value for value in named if len(value) >= MIN_SECRET and not value.startswith("/"))
 

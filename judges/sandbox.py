@@ -182,7 +182,7 @@ class Sandbox:
             except (BrokenPipeError, BlockingIOError):
                 chunk = b""
             if chunk == b"" or len(self._buffer) > _LONGEST_ANSWER:
-                why = f"its answer is longer than {_LONGEST_ANSWER:,} bytes" if chunk else "its process ended"
+                why = f"the answer is longer than {_LONGEST_ANSWER:,} bytes" if chunk else "the process ended"
                 self.close()
                 raise SandboxDiedError(why)
             self._buffer += chunk or b""

@@ -1,7 +1,7 @@
 """Script that loads one program in the sandbox, then reads questions and writes answers as lines of JSON.
 
 The script imports no module of CARE, because none is readable inside the sandbox. Before it loads the program, it
-disables system calls that start processes, bypass the memory limit, or reach into the kernel.
+blocks system calls that start processes, bypass the memory limit, or enlarge the kernel's attack surface.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ _REFUSED = {
 
 
 def main() -> None:
-    """Set the limits, load the program from the first line of standard input, and answer the following lines.
+    """Set the limits, load the program from the first line of standard input, and answer the questions that follow.
 
     The command-line arguments are the kind of sandbox (``bwrap`` or ``none``), the memory limit in megabytes, and the
     folders of installed packages.
@@ -81,7 +81,7 @@ def _limit(what: int, value: int) -> None:
 
 
 def _give_up_rights() -> None:
-    """Drop privileges: switch from root to nobody, and forbid new processes, file writes and most kernel access."""
+    """Drop privileges: switch from root to nobody, and block new processes, file writes and dangerous system calls."""
     _limit(resource.RLIMIT_NPROC, _THREADS)  # threads count as processes
     _limit(resource.RLIMIT_FSIZE, 0)
     _limit(resource.RLIMIT_NOFILE, 64)

@@ -78,7 +78,7 @@ class Unfolding:
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
         """Return the nodes that the model should evaluate next, or an empty list if the remaining nodes are negligible.
 
-        ``negligible`` is v t / w in the notes: the maximum total probability of the omitted nodes.
+        ``negligible`` is the maximum total probability of the omitted nodes (v t / w in the notes of the class).
         """
         nodes = sorted(self._waiting, key=self._waiting.__getitem__)
         omitted = accumulate(self._waiting[node] for node in nodes)

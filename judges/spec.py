@@ -269,7 +269,7 @@ class OpenAIEngine(LanguageModel):
     base_url : str
         URL of the server, without the last part of the path (``/chat/completions``, ``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        Vendor whose API the server has: Anthropic (messages) or Google (generateContent). Scores are read from text.
+        Vendor's API in place of OpenAI's: messages (Anthropic) or generateContent (Google). Scores are read from text.
     api_key_env : str, optional
         Name of the environment variable that contains the API key. CARE never writes the key anywhere.
     headers : mapping of str to str
@@ -393,8 +393,8 @@ class JudgeSpec(BaseModel):
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
         Maximum number of runs that ask a language model about an item with temporary failures (timeouts, errors of
-        the engine or the endpoint). Each run asks once. If a run stops the judge, its failures count only for
-        items that had failed before.
+        the engine or the endpoint). Each run asks once. Failures in a run that stops the judge count
+        only for items that had failed before.
     most_failing : float
         Maximum share of temporary failures in a batch. With more failures, CARE stops the language model, and the next
         run continues with the remaining items.
@@ -441,7 +441,7 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Build a recorded judge, named after its column but without characters that partition keys forbid."""
+        """Build a recorded judge; its name is the column's name, without characters that partition keys forbid."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())

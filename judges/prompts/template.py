@@ -53,7 +53,7 @@ class Template(BaseModel):
     needs : tuple of str
         Texts that an item must have; an item that lacks such a text gets no score.
     instructions, item : str
-        Jinja templates. Both may use ``low`` and ``high``; ``item`` may also use the item's texts.
+        Jinja templates. Both may use the ends of the scale, ``low`` and ``high``; ``item`` also uses the item's texts.
     prefill : str
         Text at the beginning of the model's answer.
     marker : str
@@ -80,7 +80,7 @@ class Template(BaseModel):
     def _renders(self) -> Template:
         unknown = set(self.needs) - set(TEXTS)
         if unknown:
-            raise ValueError(f"needs: items have no text {', '.join(sorted(unknown))}; choose from {', '.join(TEXTS)}")
+            raise ValueError(f"needs: no text is named {', '.join(sorted(unknown))}; choose from {', '.join(TEXTS)}")
         if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
             raise ValueError("values must list two or more different answers")
         example = Item("example", **dict.fromkeys(TEXTS, "x"))
@@ -227,7 +227,7 @@ def _disarmed(text: str) -> str:
 
 
 def _fence_word(question: str, texts: Collection[str]) -> str:
-    """Return a delimiter that no text contains: 16 hexadecimal digits of a hash of the question and its texts."""
+    """Return a delimiter that occurs in none of the texts: 16 hexadecimal digits of a hash of the arguments."""
     within = "\n".join(texts).lower()
     for attempt in count():
         content = json.dumps([attempt, question, *texts])
