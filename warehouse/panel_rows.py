@@ -25,7 +25,7 @@ class Slice:
     """Summary of the scores of one judge on one test set.
 
     ``content_hash`` does not depend on the order or age of the scores. ``n_missing`` is the number of items without a
-    score row for the current keys.
+    score row for the current keys of judge and item.
     """
 
     content_hash: str

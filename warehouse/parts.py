@@ -166,7 +166,7 @@ class PartStore:
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores as a part, and return its path; the same batch always has the same path.
+        """Write one batch of scores to a Parquet file; return its path. The same batch always has the same path.
 
         Each row maps column names to values. The columns are those of ``SCORE_SCHEMA`` without judge_key, engine and
         created_at. ``item_id`` and ``item_key`` are required; any other missing column becomes null.
@@ -178,7 +178,7 @@ class PartStore:
     def write_score_columns(
         self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
     ) -> Path:
-        """Write one batch of scores, given as columns, to a part; store NaN as null, and return the part's path.
+        """Write one batch of scores, given as columns, to a Parquet file; store NaN as null; return the file's path.
 
         The columns ``item_id`` and ``item_key`` are required.
         """
@@ -207,7 +207,7 @@ class PartStore:
     ) -> pa.Table:
         """Return the stored score rows of a judge on a test set, for all keys of the judge or only for ``key``.
 
-        Damaged parts are quarantined, unless ``aside`` is false.
+        Damaged files are quarantined, unless ``aside`` is false.
         """
         read = columns if key is None else dict.fromkeys([*columns, "judge_key"])
         schema = pa.schema([SCORE_SCHEMA.field(name) for name in read])
@@ -217,9 +217,9 @@ class PartStore:
         return (rows if key is None else rows.filter(pc.equal(rows["judge_key"], key))).select(columns)
 
     def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True, key: str | None = None) -> pa.Table | None:
-        """Return the rows of one score part, or None if the part is damaged or no longer exists.
+        """Return the rows of one score file, or None if the file is damaged or no longer exists.
 
-        If ``key`` is a judge key, the result is also None if the part has no row with this key.
+        If ``key`` is a judge key, the result is also None if the file has no row with this key.
         """
         if key is not None:
             keys = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]), aside)
@@ -233,14 +233,14 @@ class PartStore:
             return None
 
     def key_of(self, path: Path) -> str | None:
-        """Return the judge key of a score part, or None if the part is empty or damaged."""
+        """Return the judge key of a score file, or None if the file is empty or damaged."""
         table = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]))
         return table.column(0)[0].as_py() if table is not None and table.num_rows else None
 
     def must_not_pay_twice(self, judge: str, testset: str) -> None:
         """Raise ``DamagedError`` if a judge could be paid twice for the same item.
 
-        This can happen while score parts are quarantined, until a person runs ``care doctor --repair``.
+        This can happen while score files are quarantined, until a person runs ``care doctor --repair``.
         """
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
@@ -267,15 +267,15 @@ class PartStore:
         return item_keys
 
     def has_many(self, judge: str, testset: str) -> int:
-        """Return the number of a judge's parts on a test set, or 0 if there are too few parts to merge."""
+        """Return the number of a judge's score files on a test set, or 0 if there are too few files to merge."""
         count = sum(1 for _ in self.scores_folder(judge, testset).glob("*.parquet"))
         return count if count > _MANY_PARTS else 0
 
     def compact(self, judge: str, testset: str) -> int:
-        """Merge a judge's parts on a test set into a few large parts; return the reduction in the number of files.
+        """Merge a judge's score files on a test set into a few large files; return how many fewer files there are.
 
-        The caller must be the only writer. The large parts are written first. If the process is killed before the
-        small parts are deleted, rows exist twice. Readers accept this, and the next call writes the same large parts.
+        The caller must be the only writer. The large files are written first. If the process is killed before the
+        small files are deleted, rows exist twice. Readers accept this, and the next call writes the same large files.
         """
         small = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
@@ -297,7 +297,7 @@ class PartStore:
         return len(small) - len(large)
 
     def _write_large(self, judge: str, testset: str, rows: pa.Table) -> Path:
-        """Write the rows of one judge key as a part whose name is a hash of the rows."""
+        """Write the rows of one judge key to a file whose name is a hash of the rows."""
         named = rows.select(["judge_key", "item_key", "item_id", "status", "created_at"]).to_pylist()
         name = hashlib.sha256(json.dumps(named, default=str).encode()).hexdigest()[:32]
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
@@ -321,7 +321,7 @@ class PartStore:
 
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
-    """Return the rows of one score part; raise the same errors as ``storage.read_table``."""
+    """Return the rows of one score file; raise the same errors as ``storage.read_table``."""
     table = read_table(path, schema)
     nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:
@@ -330,7 +330,7 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
 
 
 class Attempts:
-    """Counts of a judge's failed attempts on each item of a test set, stored in a file next to the parts."""
+    """Counts of a judge's failed attempts on each item of a test set, stored in a file next to the score files."""
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _ATTEMPTS, judge_key

@@ -244,8 +244,8 @@ class HuggingFaceSource(_Declared):
 class VersionsSource(_Declared):
     """Source that reads the items of the test set ``of`` and adds changed versions of these items.
 
-    ``changes`` lists transformations, which preserve gold, or triggers, which do not answer the question
-    (``warehouse.versions``).
+    ``changes`` names transformations, which preserve gold, or triggers, which replace the response by a phrase without
+    an answer (``warehouse.versions``).
     """
 
     kind: Literal["versions"] = "versions"
@@ -412,8 +412,8 @@ class TestsetSpec(_Declared):
 def _without_effect(source: Source) -> dict[str, Any]:
     """Return the fields of a source that do not affect the items: recorded scores, and unused settings.
 
-    If the hash contained unused settings, a new setting in a later release would make each workspace read its sources
-    again.
+    If ``fingerprint`` included unused settings, a new setting in a later release would make each workspace read its
+    sources again.
     """
     if isinstance(source, ImportSource):
         return dict.fromkeys(RecordedJudges.model_fields, True)

@@ -242,7 +242,7 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def content_id(*texts: str | None) -> str:
-    """Return a hash of texts that can be used as an item id."""
+    """Compute an item id as a hash of texts."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 

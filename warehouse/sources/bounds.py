@@ -43,7 +43,7 @@ def _limited(free: int) -> Generator[None]:
     """Limit the memory of this process during a ``with`` block.
 
     The system can only limit the address space, and a process reserves several times the memory that it uses.
-    Therefore the limit is updated: it is always the reserved address space plus the free memory.
+    Therefore a thread keeps updating the limit to the reserved address space plus the free memory.
     """
     before, most, ended = resource.getrlimit(resource.RLIMIT_AS), _of_this_process(1) + free, threading.Event()
     soft, hard = before

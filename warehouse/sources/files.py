@@ -133,7 +133,7 @@ def read_items(
     """Read items from a table, in the order of the rows.
 
     A field that ``columns`` does not name is read from the column of the same name, if it exists. Only rows with the
-    values in ``where`` are read; columns in ``drop`` are not. ``item`` is an additional name of the item column.
+    values in ``where`` are read; columns in ``drop`` are ignored. ``item`` is an additional name of the item column.
     Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a gold label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
