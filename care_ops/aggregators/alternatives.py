@@ -37,7 +37,7 @@ class LabelFree:
     Attributes
     ----------
     plain : (n,) array
-        The plain average of all judges, in the judges' own units if all judges share a scale.
+        The plain average of all judges: of raw scores if all judges share a scale, else of standardised scores.
     average : (n,) array
         The average after the removal of feature effects, the merging of duplicates and the exclusion of weak judges.
     factor : (n,) array
@@ -49,7 +49,7 @@ class LabelFree:
     scored : (n,) array of bool
         Whether an item has a score.
     sd : (n,) array
-        Standard deviation of each estimate due to the noise of the judges.
+        Posterior standard deviation of each item's estimate, due to judge noise.
     weights : (p,) array
         Weights of the judges in the estimate, which sum to one; the removal of feature effects does not change them.
     duplicates : Duplicates
@@ -60,7 +60,7 @@ class LabelFree:
     weak : tuple of int
         Column indices of judges that are left out because they agree with no other judge.
     near_average : tuple of int
-        Column indices of judges whose scores are nearly the mean of the other judges' scores.
+        Column indices of judges whose correlation with the mean of the other judges is close to one.
     removed : tuple of str
         Features whose effects on single judges were removed.
     features : mapping feature -> (n,) array
@@ -68,11 +68,11 @@ class LabelFree:
     follows : mapping feature -> float
         Correlation of ``latent`` with each feature, except those declared not to be part of quality.
     alternatives : mapping name -> (n,) array
-        Plausible other estimates: the common factor, and the mean of the families.
+        Other plausible estimates, such as the common factor and the mean of the family means.
     sides : two (n,) arrays or None
         The mean scores of the two groups of judges that a second factor separates.
     without : (n,) array or None
-        The average of the judges' residuals on the feature that the estimate follows most.
+        The average of the judges' residuals after regression on ``nearest_feature``.
     kept : (n,) array or None
         The average before the removal of feature effects from single judges; None if no effect was removed.
     effective_judges : float or None
@@ -168,7 +168,7 @@ def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tu
 
 
 def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Array]:
-    """Return plausible alternative estimates by name, the common factor and the mean of families; shape (n,) each."""
+    """Return the alternatives to the estimate by name: the common factor and, with families, the mean of families."""
     scored = found.scored
     out = {"one common factor": found.factor}
     families = problem.scores.families
@@ -180,7 +180,7 @@ def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Arra
 
 
 def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
-    """Average the scores of each of the two groups of judges that a second factor separates; None if there is none."""
+    """Return the mean scores of both groups if a second factor separates the judges into two groups, else None."""
     first = model.first_group
     if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
         return None

@@ -21,9 +21,9 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     """Fit an annotator model to votes (whether a score lies above the cut) or, if there is no cut, to grades.
 
-    With a cut, the estimate is expit(log odds / p), the judges' mean evidence, with the threshold .5. This estimate
-    ranks items like the posterior, but does not saturate at 0 and 1. It is not a probability, because judges that share
-    mistakes make the posterior overconfident. Without a cut, the estimate is the expected grade.
+    With a cut, the estimate is expit(log odds / p) for p judges, with the threshold .5. The division by p keeps the
+    order of the items and avoids saturation at 0 and 1, because judges that share mistakes make the posterior
+    overconfident. The estimate is therefore not a probability. Without a cut, it is the expected grade.
 
     Raises ``FitError`` if there are fewer than three judges, or if all votes are equal.
     """
@@ -57,10 +57,10 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(An
 
 
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
-    """Convert scores to votes 0 to k - 1, with -1 for missing; return the votes (n, p) and the votes' values (k,).
+    """Convert scores to votes 0 to k - 1, with -1 for missing; return the votes and the score of each vote.
 
-    With a cut, a vote is 1 if the score lies above the cut, else 0. Without a cut, each different score is a vote; more
-    than ten different scores are grouped into ten bins of equal width.
+    With a cut, a vote is 1 if the score lies above the cut, else 0. Without a cut, a vote is the rank of a score among
+    the distinct scores; more than ten distinct scores are grouped into ten bins. Shapes are (n, p) and (k,).
     """
     values = problem.scores.values
     present = ~np.isnan(values)

@@ -61,7 +61,7 @@ class Problem:
         return self.config.cut
 
     def require_structure(self) -> Structure:
-        """Return the structure; raise ``FitError`` if the panel has none."""
+        """Return the sparse + low-rank structure; raise ``FitError`` if it could not be estimated."""
         if self.structure is None:
             raise FitError("the panel has no sparse + low-rank structure, which this aggregator needs; use `care`")
         return self.structure
@@ -73,7 +73,7 @@ class Problem:
 
     @cached_property
     def scale(self) -> Array:
-        """Standard deviation of each judge, shape (p,)."""
+        """Standard deviation of each judge's scores, shape (p,)."""
         return np.sqrt(self.moments.variance() if self.sparse else np.diag(self.moments.covariance()))
 
     @property
@@ -140,7 +140,7 @@ def check_size(scores: ScoreMatrix) -> None:
 
 
 def unit_weights(weights: Array) -> Array:
-    """Scale weights to absolute values that sum to one."""
+    """Divide weights by the sum of their absolute values."""
     return weights / np.abs(weights).sum()
 
 

@@ -1,8 +1,8 @@
 """The recommended aggregator ``care``: the plain average, adjusted where the scores or labels support it.
 
 Without labels, ``label_free`` gives the estimate. With labels, the estimate is the posterior mean of a Gaussian process
-that starts from the label-free estimate (``models.label_model``). Twenty binary labels of a probability sample also
-give a probability and a threshold (``calibration.probability_curve``).
+that starts from the label-free estimate (``models.label_model``). At least twenty binary labels of a probability
+sample also determine P(Q = 1) of each item and a threshold (``calibration.probability_curve``).
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ def care(problem: Problem) -> Aggregate:
     Raises
     ------
     FitError
-        There are fewer than three judges or ten items, a judge does not vary, or all judges are duplicates of one.
+        There are fewer than three judges or ten items, a judge's scores are all equal, or all judges are duplicates.
     """
     found = label_free(problem)
     details = {} if problem.weights_only else summary(problem, found)
@@ -92,7 +92,7 @@ def _digits(estimate: Array) -> int:
 
 
 def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
-    """Summarise a label-free estimate as plain values (``care_ops.concerns.CareSummary``)."""
+    """Summarise a label-free estimate as a JSON-serialisable mapping (``care_ops.concerns.CareSummary``)."""
     judges, scored = problem.scores.judges, found.scored
     group = found.duplicates.group
     alternative, agreement = found.least_alike
@@ -190,7 +190,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """Return the feature most correlated with the difference of the rival estimates; None if below ``FOLLOWS``."""
+    """Return the feature with the largest correlation with the difference of ``rivals``; None if below ``FOLLOWS``."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)

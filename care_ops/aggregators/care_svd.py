@@ -33,8 +33,8 @@ def fit_structure(
 ) -> tuple[Structure, dict[str, float]]:
     """Fit the sparse + low-rank structure of a panel to the shrunk correlation matrix.
 
-    The penalties come from theory and from simulations of the paper's model, never from labels. If L is zero, tau is
-    lowered until a factor appears, and the details report this.
+    The penalties come from theory and from simulations of the paper's model, never from labels. If the low-rank
+    part L is zero, its relative penalty tau is lowered until L contains a factor.
 
     Parameters
     ----------
@@ -101,13 +101,13 @@ def penalty_rate(correlation: Array, n: int) -> float:
 
 
 def care_svd(problem: Problem) -> Aggregate:
-    """Estimate E[Q | J] from the factor of L that represents quality (aggregator ``care_svd``).
+    """Estimate quality, E[Q | J], from one factor of the low-rank part L (aggregator ``care_svd``).
 
-    Without labels, quality is the leading factor; labels select factor and sign. The estimate has the location and
-    spread of the panel's mean (``calibration.to_panel_scale``). With the placement ``weights``, the estimate is the
-    paper's w'J on raw scores (``weighted``), without a posterior standard deviation.
+    Without labels, this is the leading factor; with labels, the one that correlates best with them. The estimate has
+    the location and spread of the panel's mean (``calibration.to_panel_scale``). With ``placement: weights``, the
+    estimate is the paper's w'J on raw scores (``weighted``), without a posterior standard deviation.
 
-    Raises ``FitError`` if the panel has no structure, its low-rank part is zero, or the weights of w'J sum to zero.
+    Raises ``FitError`` if L could not be estimated, L is zero, or the weights of w'J sum to zero.
     """
     structure, correlation = problem.require_structure(), problem.correlation
     factors = extract(structure.low_rank, correlation)
@@ -148,7 +148,7 @@ def care_svd(problem: Problem) -> Aggregate:
 
 
 def weighted(scores: Array, weights: Array) -> Array:
-    """Compute the paper's aggregate w'J, shape (n,), with weights that sum to one, as in the released code.
+    """Compute the paper's aggregate w'J with weights that sum to one, as in the paper's released code; shape (n,).
 
     Weights come from correlations and multiply raw scores. Judges with a wide scale therefore have more influence, and
     negative weights shift the location of the result.

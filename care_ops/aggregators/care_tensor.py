@@ -1,4 +1,4 @@
-"""CARE-Tensor: quality as the state of a mixture model with three views (paper, Algorithm 2)."""
+"""CARE-Tensor: quality estimated by a mixture model with three views of the judges (paper, Algorithm 2)."""
 
 import itertools
 from dataclasses import asdict, dataclass
@@ -57,7 +57,7 @@ class States:
     score : (k,) array
         s_r = v' mu_r, where v is the quality direction of L (step E).
     details : dict
-        Details of the fit for the aggregate.
+        Details of the fit, for ``Aggregate.details``.
     """
 
     fitted: Mixture
@@ -90,12 +90,12 @@ class States:
 
 
 def where_scored(problem: Problem, latent: Array) -> Array:
-    """Return the latent quality of each item, shape (n,); NaN for an item without a score."""
+    """Return ``latent`` with NaN for items without a score, shape (n,)."""
     return np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
 
 
 def described(problem: Problem, states: States) -> dict[str, Any]:
-    """Return the views and states as plain values for the details of an aggregate."""
+    """Return the views and states in JSON-serialisable form, for ``Aggregate.details``."""
     return {
         "views": [[problem.scores.judges[j] for j in group] for group in states.views],
         **states.details,
@@ -111,8 +111,8 @@ def care_tensor(problem: Problem) -> Aggregate:
     """Estimate the log-odds of Q = 1 on the panel's scale (aggregator ``care_tensor``).
 
     With labels of more than two values, the estimate is E[Q | J], where Q of a state is the mean label of its items.
-    The posterior assumes conditionally independent judges and is therefore overconfident: it ranks items and decides
-    at one half, but is not reported as a probability. Raises ``FitError`` as ``fit_states`` does.
+    The posterior assumes conditionally independent judges and is therefore overconfident. CARE uses it to rank and to
+    classify items, but does not report it as a probability. Raises ``FitError`` as ``fit_states`` does.
     """
     states = fit_states(problem)
     fitted = states.fitted
@@ -138,10 +138,10 @@ def care_tensor(problem: Problem) -> Aggregate:
 
 
 def fit_states(problem: Problem) -> States:
-    """Fit the mixture, and assign a value of Q to each state by s_r = v' mu_r or by labels (steps E and F).
+    """Fit a mixture of four states, and assign Q to each state by its score s_r or by labels (steps E and F).
 
-    Scores are standardised by judge, so the states do not depend on the judges' scales. Raises ``FitError`` if there is
-    no structure, or if there are too few different rows of scores, or fewer than three judges.
+    Scores are standardised by judge, so the states do not depend on the judges' scales. Raises ``FitError`` if the
+    panel has no sparse + low-rank structure, fewer than three judges, or fewer distinct rows of scores than states.
     """
     structure = problem.require_structure()
     scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
@@ -200,30 +200,30 @@ def _k_means_starts(values: Array, rng: np.random.Generator) -> list[tuple[str, 
 
 
 def _two_agree(fits: list[Mixture]) -> bool:
-    """Return whether the two highest likelihoods agree; a single round may end at a local maximum."""
+    """Return whether the two highest likelihoods agree; if not, the highest may be a local maximum."""
     likelihoods = sorted(fit.log_likelihood for fit in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
 
 def direction_of(problem: Problem) -> Array:
-    """Compute the leading direction of L, which is the direction of quality (step E); shape (p,)."""
+    """Compute the leading eigenvector of L, which represents quality in step E; shape (p,)."""
     return extract(problem.require_structure().low_rank, problem.correlation).weights
 
 
 def label_free_map(score: Array) -> Array:
-    """Estimate Q of each state without labels, shape (k,): 1 for the half of the states with the higher scores s_r."""
+    """Estimate Q of each state without labels: 1 for the half of the states with higher scores s_r; shape (k,)."""
     quality = np.zeros(len(score))
     quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
     return quality
 
 
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
-    """Estimate the quality Q of each latent state from labelled items (step F), shape (k,).
+    """Estimate the quality Q of each latent state from labelled items (step F); shape (k,).
 
-    The result is the label-free map, unless labels contradict it significantly. Labels of two values contradict it if
-    ``evidence_for`` is negative and another map to {0, 1} makes the labels 1 / ``_BY_CHANCE`` times as likely. Q is
-    then the most likely map, with the label-free map as one more label of each state. With more label values, Q is the
-    mean label of a state if these means differ (F test). It is shrunk to the overall mean.
+    The result is the label-free map, unless labels contradict it significantly. Binary labels contradict it if
+    ``evidence_for`` is negative and the likelihood ratio of the best other map exceeds 1 / ``_BY_CHANCE``. The result
+    is then the most likely map, where the label-free map counts as one more label of each state. Graded labels
+    contradict it if their means differ between states (F test). Q is then the mean label, shrunk to the overall mean.
     """
     n, k = posterior.shape
     if len(np.unique(labels)) > 2:
@@ -240,7 +240,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 
 
 def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
-    """Compute the log likelihood of labels under each map, with a rate of the upper label that rises with Q."""
+    """Compute the log likelihood of binary labels under each map of states to Q; the rate of positives rises with Q."""
     counts = np.stack([1 - maps, maps]) @ np.stack([upper, lower], axis=1)
     rates = counts[..., 0] / np.maximum(counts.sum(axis=2), 1e-9)
     pooled = np.where(rates[1] > rates[0], rates, upper.sum() / (upper.sum() + lower.sum()))
@@ -250,8 +250,8 @@ def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
     """Compute the log Bayes factor of the label-free map against a separate label rate for each state.
 
-    In both cases, the rate of the upper label in a state has a beta prior. Under the map, most of the prior weight is
-    near the map's label; otherwise, the prior is uniform.
+    Both models have a beta prior on each state's rate of positive labels. The map's prior has most of its weight near
+    the value of Q in the map; the prior of the other model is uniform.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -261,9 +261,9 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Return whether two-valued labels agree with the label-free map (``anchors_agree``) and confirm the states.
+    """Return whether binary labels agree with the label-free map (``anchors_agree``) and confirm the states.
 
-    Twenty or more labels are also predicted from the states by ten-fold cross-validation. ``anchors_right`` is the
+    With at least twenty labels, ten-fold cross-validation predicts the labels from the states. ``anchors_right`` is the
     share of correct predictions. ``labels_confirm`` is true if the labels agree with the map, or if this share
     significantly exceeds the share of the more frequent label.
     """
@@ -292,7 +292,7 @@ def upper_label(labels: Array) -> Array:
 
 
 def _check_different_rows(values: Array) -> None:
-    """Raise ``FitError`` if there are fewer distinct rows than states: some state would have a single row."""
+    """Raise ``FitError`` if there are fewer distinct rows of scores than states, too few to fit the mixture."""
     for rows in (values[:_FIRST_ROWS], values):
         if (different := len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))) >= STATES:
             return

@@ -28,10 +28,10 @@ _ITEMS_A_JUDGE = 10
 def care_tensor_paper(problem: Problem) -> Aggregate:
     """Estimate the log-odds of Q = 1 from the third moment, as in the paper's Algorithm 2 and equation 1.
 
-    A. S of the sparse + low-rank program determines the views. B. The third moment is computed across the views. C, D.
-    Alternating least squares decompose this moment into four components. E. The two states with the highest s_r =
-    v'mu_r get Q = 1, where v is the leading eigenvector of L. F. With labels, each state instead gets the Q of a
-    matching prototype (``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
+    The sparse part S determines the views (step A). Alternating least squares decompose the third moment across the
+    views (B) into four components, the states (C, D). The two states with the highest s_r = v'mu_r, where v is the
+    leading eigenvector of L, get Q = 1 (E). With labels, each state instead gets the Q of a matching prototype (F,
+    ``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
 
     The paper leaves two choices open. The third moment does not determine the scale of its components; therefore scores
     are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus
@@ -117,11 +117,11 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
 
 
 def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
-    """Average the labelled items of each state (Q, C) = 00, 01, 10, 11 (step F), shape (4, p).
+    """Return the mean scores of the labelled items with (Q, C) = 00, 01, 10 and 11 (step F), shape (4, p).
 
-    The result is None if a state has no labelled item. Labels determine Q. For C, the direction between the means of
-    the two labels is projected out of the states' means. The axis with the largest remaining differences divides the
-    items of each label, at their mean, into C = 0 and C = 1.
+    The result is None if one of the four groups is empty. Labels determine Q. For C, the direction between the mean
+    scores of the two labels is projected out of the states' means. The axis with the largest remaining differences
+    divides the items of each label, at their mean, into C = 0 and C = 1.
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None
@@ -140,7 +140,7 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
 
 
 def aligned(means: Array, prototypes: Array) -> Array:
-    """Assign Q to each state, shape (4,), by the least-squares matching of means and prototypes (step F).
+    """Assign to each state the Q of its prototype, by least-squares matching with the means (step F); shape (4,).
 
     Parameters
     ----------

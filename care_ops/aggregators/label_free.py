@@ -1,10 +1,10 @@
 """The label-free estimate: the plain average of the judges, with adjustments that the scores support.
 
 First, feature effects are removed from single judges' scores (``models.feature_effects``). Second, duplicates count as
-one judge (``models.duplicates``). Third, judges that agree with no other judge are left out. Fourth, the common factor
-gets a share if it explains the judges' correlations (``models.one_factor``). The last two steps are skipped if a
-concern makes the panel ambiguous, or if there is too little data. On recorded panels, no combination without labels is
-much better than the plain average, and many are worse (``make bench-real``).
+one judge (``models.duplicates``). Third, judges that agree with no other judge are left out. Fourth, the estimate
+becomes a weighted mean of this average and the common factor, if the factor explains the judges' correlations. The last
+two steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded panels, no
+combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
 repeated runs of one model from good judges.
@@ -57,8 +57,8 @@ class Rules:
     most_misfit : float
         Maximum misfit of one common factor; if the misfit is larger, the estimate does not use the factor.
     least_gain : float
-        Minimum gain in the correlation with the common factor, according to the factor model. Weights with a smaller
-        gain mostly add the judges' shared errors.
+        Minimum amount by which the factor's weights, compared with equal weights, raise the correlation with the common
+        factor. Weights with a smaller gain mostly add the judges' shared errors.
     most_weight : float
         Largest weight of a judge in the common factor, in multiples of an equal weight.
     near_average : float
@@ -90,7 +90,7 @@ _CANCELLED = (
 class _Panel:
     """Scores to average, with a column for each judge or group of duplicates.
 
-    ``units`` are in the judges' own units if all judges share a scale; ``normal`` are normal scores.
+    ``units`` are standardised scores that keep the judges' spreads if they share a scale; ``normal`` are normal scores.
     """
 
     units: Array
@@ -105,7 +105,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     Raises
     ------
     FitError
-        There are fewer than three judges or ten items, a judge does not vary, or all judges are duplicates of one.
+        There are fewer than three judges or ten items, a judge's scores are all equal, or all judges are duplicates.
     """
     if problem.sparse:
         return estimate_sparse_panel(problem)
@@ -182,9 +182,9 @@ def additive_mean(values: Array) -> Array:
 def effective_judges(validity: Array, correlation: Array, weights: Array) -> float:
     """Compute the number of independent judges whose mean is as valid as the estimate, between 1 and p.
 
-    Validity is the correlation with quality. The formula of Spearman and Brown (1910) relates the validity of a single
-    judge to the validity of a mean. Here, the squared validity of a single judge is the panel's mean, weighted by
-    squared validity. Judges of zero validity lower the validity of the estimate, but not that of the single judge.
+    Validity is the correlation with quality. The Spearman-Brown formula (1910) relates the validity of one judge to the
+    validity of a mean. Here, the squared validity of one judge is the mean of all v_j^2 with weights w_j v_j^2. A judge
+    of zero validity therefore lowers the validity of the estimate, but not the validity of one judge.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFa
     groups = int(duplicates.group.max()) + 1
     if groups == 1:
         raise FitError(
-            f"care: no panel is left, because all {p} judges give the same scores "
+            f"care: all {p} judges give the same scores and count as one judge "
             f"({listed(problem.scores.judges, 5)} are duplicates); add judges that score independently"
         )
     if groups < p:
@@ -280,7 +280,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to a sum of one; cap each at ``most`` times an equal weight, or at an equal weight if ``equal``."""
+    """Scale weights to a sum of one; cap each at ``most`` equal shares, or at one share where ``equal``."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

@@ -16,8 +16,8 @@ from care_ops.scores import Array, rows_of
 def common_factor(problem: Problem) -> Aggregate:
     """Estimate the common factor of the normal scores, E[f | observed scores] (aggregator ``factor_analysis``).
 
-    The factor rises with the mean of the standardised scores. Raises ``FitError`` if there are fewer than three judges
-    or ten items, or if a judge does not vary on a panel that is not sparse.
+    The factor correlates positively with the mean of the standardised scores. Raises ``FitError`` if there are fewer
+    than three judges or ten items or, unless the panel is sparse, if all scores of a judge are equal.
     """
     if problem.sparse:
         sparse = problem.sparse_factor
@@ -41,7 +41,7 @@ def common_factor(problem: Problem) -> Aggregate:
 def mean_of_families(problem: Problem) -> Aggregate:
     """Average the standardised scores within each family of judges, then over families (aggregator ``families``).
 
-    Raises ``FitError`` if a judge does not vary.
+    Raises ``FitError`` if all scores of a judge are equal, unless the panel is sparse.
     """
     if not problem.sparse:
         problem.moments.correlation(problem.scores.judges)

@@ -1,4 +1,4 @@
-"""Placement of aggregates on the scale of labels, with the declared threshold."""
+"""Mapping of aggregates to the scale of the labels, and thresholds for a declared prevalence."""
 
 from dataclasses import replace
 
@@ -26,8 +26,8 @@ def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Agg
         map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled], declared=has_scale)
         if map_to_labels is None:
             raise FitError(
-                "calibration: the labels cannot set the scale, because no labelled item was drawn at random or with a "
-                "known probability; add labels of such items"
+                "calibration: the labels cannot set the scale, because no labelled item belongs to a random sample; "
+                "label a random sample of the items, or give the sampling probabilities in the column `probability`"
             )
         offset, unit = map_to_labels
         placement = "location" if unit == 1.0 else "location and slope"

@@ -47,8 +47,8 @@ def median(problem: Problem) -> Aggregate:
 def best_judge(problem: Problem) -> Aggregate:
     """Use the scores of the judge with the highest Kendall's tau with the labels (aggregator ``best_judge``).
 
-    A judge with a negative tau is not reversed. Raises ``FitError`` if all labels are equal, or if no judge
-    correlates positively with the labels.
+    Scores are never reversed. Raises ``FitError`` if all labels are equal, or if no judge correlates positively with
+    the labels.
     """
     rows, labels = problem.labels.rows(problem.scores.item_ids)
     agreements = [_agreement(column[rows], labels) for column in problem.scores.values.T]

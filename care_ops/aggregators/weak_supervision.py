@@ -1,4 +1,4 @@
-"""Universal weak supervision: a weighted mean, with weights from distances between judges and without confounders."""
+"""Universal weak supervision: a mean with weights from distances between judges, without a model of confounders."""
 
 import numpy as np
 
@@ -12,8 +12,8 @@ def universal_weak_supervision(problem: Problem) -> Aggregate:
     """Average continuous scores, weighted by the inverse of each judge's estimated error (aggregator ``uws``).
 
     The error of judge i is the mean over pairs {j, k} of (D_ij + D_ik - D_jk) / 2, where D_ab is the mean squared
-    distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022). Raises ``FitError`` if there
-    are fewer than three judges, or if most judges scored few items.
+    difference of the scores of judges a and b (Shin et al., "Universalizing weak supervision", ICLR 2022). Raises
+    ``FitError`` if there are fewer than three judges, or if the panel is sparse.
     """
     values = problem.scores.values
     p = values.shape[1]

@@ -99,7 +99,7 @@ def test_declarations_that_cannot_be_are_reported(scores):
         Calibration("evenly")
     with pytest.raises(InputError, match="share between 0 and 1"):
         Calibration(prevalence=1.0)
-    with pytest.raises(FitError, match="add labels"):
+    with pytest.raises(FitError, match="label a random sample"):
         fitted(scores, scale="anchors")
 
 
