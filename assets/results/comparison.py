@@ -53,7 +53,7 @@ def compare(
     fit_labels : FitLabels
         Labels that correct the judges if each system (or each pair of systems, for pairs) has enough labels.
     panel : ScoreMatrix
-        Scores for a fit that has not seen the labels.
+        Scores from which ``care`` is fitted again, without the labels.
     config : FitConfig
         Settings of the fit without labels; for pairs, ``scale`` is mapped to [0, 1].
     """
@@ -95,7 +95,7 @@ def usable_labels(item_ids: Sequence[str], labels: FitLabels) -> Array:
 
 
 def compared_in(workspace: Workspace, testset: str, panel: ScoreMatrix, fits: Mapping[str, str]) -> SystemsDocument:
-    """Compare the systems that a test set declares by the recommended aggregate of its latest fit.
+    """Compare a test set's declared systems, using the recommended aggregate of the latest fit.
 
     ``fits`` maps aggregators to fit ids. Raises ``InputError`` if no item has a declared column, and ``FitError``
     if there are fewer than two systems.
@@ -158,6 +158,6 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(
             f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale (--scale, or `scale` of "
-            "the test set); its middle must mean a tie, and its upper end that the left answer is better"
+            "the test set); the middle must mean a tie, and the upper end that the left answer is better"
         )
     return scale or (0.0, 1.0)

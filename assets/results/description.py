@@ -23,7 +23,7 @@ _MOST_FACTORS = 4
 
 
 def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Sequence[str | None]) -> FactorsDocument:
-    """Correlate the strongest factors with text features, and select the quality factor by each rule.
+    """Correlate the strongest factors with text features, and select the quality factor by two rules.
 
     With many items, correlations use a sample (``care_ops.samples``).
 

@@ -41,7 +41,7 @@ class FactorsDocument:
     correlations : tuple of tuples of float or None
         Spearman correlation of each factor with each feature; None if undefined.
     rules : dict rule -> factor
-        Factor, counted from 0, that each rule selects as the quality factor.
+        Index (from 0) of the factor that each selection rule takes as the quality factor.
     judges : dict judge -> tuple of float or None
         Spearman correlation of the judge's scores with each feature; None if undefined.
     """
@@ -115,7 +115,7 @@ class SystemsDocument:
         """Warning that the systems' differences may be biased; empty if labels correct the differences."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
-        caution = "Labels do not correct these differences, so they include the judges' shared biases for a system."
+        caution = "Labels do not correct these differences, which include the judges' shared bias towards a system."
         if self.kind != LOG_ODDS:
             return caution
         return (

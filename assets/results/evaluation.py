@@ -1,6 +1,6 @@
 """Dagster asset ``evaluation``: metrics of the aggregates against gold, if there is gold.
 
-The evaluation leaves out all items of a split unit if a fit has used a label of the unit.
+If a fit has used the label of an item, the evaluation leaves out all items of the same split unit.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ BEST_JUDGE = "best_judge"
     deps=["aggregates", "gold"],
     kinds={"duckdb"},
     pool="warehouse_writer",
-    description="Agreement of every aggregate with gold, in order (tau, AUC) and in scale (MAE, accuracy).",
+    description="Metrics of every aggregate against gold: ranking (tau, AUC), errors (MAE) and accuracy.",
 )
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Evaluate each aggregate of a test set against gold, and store the metrics."""

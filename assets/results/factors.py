@@ -8,7 +8,7 @@ from assets.workspace import Workspace
 
 @asset_of_testsets(
     deps=["aggregates"],
-    description="Correlations of factors with text features, and the factor that each rule takes as quality.",
+    description="Correlations of factors with text features, and the quality factor selected by each of two rules.",
 )
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Correlate the items' scores on each factor with features of the items' texts."""

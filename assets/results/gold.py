@@ -15,7 +15,7 @@ from warehouse.items import ItemColumnsRead
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) -> ItemColumnsRead:
-    """Return the items in the panel's order, without the gold of split units that contain a label."""
+    """Return the items in the panel's order; gold is NaN in split units that contain a labelled item."""
     gold = held_out_gold(items, labels)
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=gold)
@@ -53,6 +53,6 @@ def evaluations(
 
 
 def best_judge(panel: ScoreMatrix, gold: Array, scale: tuple[float, float] | None) -> Evaluation | None:
-    """Evaluate the judge that agrees best with gold; return None if no judge can be compared with gold."""
+    """Return the evaluation of the judge that agrees best with gold; None if no judge can be compared with gold."""
     judges = (evaluate(scores, gold, threshold=None, scale=scale) for scores in panel.values.T)
     return max((each for each in judges if each.order is not None), key=lambda each: each.order or 0.0, default=None)

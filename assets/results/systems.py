@@ -12,7 +12,7 @@ from care_ops.errors import FitError, InputError
     description="Differences between systems with intervals, corrected by labels if there are enough.",
 )
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Compare the test set's declared systems by the recommended aggregate."""
+    """Compare the test set's declared systems, using the recommended aggregate of the latest fit."""
     import numpy as np
 
     from assets.fit.kept import read_fitted

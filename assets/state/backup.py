@@ -37,9 +37,9 @@ FROM items GROUP BY testset ORDER BY testset
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """Copy a workspace into an uncompressed tar file, atomically; no other process may change the workspace.
 
-    The file contains the folder of care.yaml, without hidden folders and key files, and the data folder as ``data``,
-    without the ``REBUILT`` files. Links are followed. Only the owner may read the file. Returns the number of files and
-    bytes.
+    The file contains the folder of care.yaml without hidden folders and ``.env`` files, and the data folder as ``data``
+    without the ``REBUILT`` entries. Links are followed. Only the owner may read the file. Returns the number of files
+    and bytes.
 
     Raises ``InputError`` if the folder of the file does not exist, or is one of the copied folders.
     """
@@ -99,9 +99,9 @@ def _keep_data_within(settings: Path) -> None:
 
 
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:
-    """Read every file of an unpacked workspace and rebuild the database; return one row per test set.
+    """Read every file of an unpacked workspace and rebuild the database; return each test set's row counts.
 
-    Raises ``WarehouseError`` if a file is damaged, scores cannot be loaded, or a published fit is missing.
+    Raises ``WarehouseError`` if a file is damaged, scores or labels cannot be read, or a published fit is missing.
     """
     found = findings(workspace, repair=False)
     wrong = [finding.message for finding in found if finding.state == "fails"]

@@ -1,4 +1,4 @@
-"""Dagster asset ``night``, which counts stale partitions and verifies some stored parts in a nightly run."""
+"""Dagster asset ``night``: count of stale partitions, and verification of some stored files, in a nightly run."""
 
 import dagster as dg
 
@@ -19,7 +19,7 @@ from assets.workspace import Workspace
     ],
 )
 def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Count stale partitions, and list the test sets whose latest fit is blocked."""
+    """Verify some stored files, count stale partitions, and list the test sets whose latest fit is blocked."""
     from assets.publication.fit_versions import blocked_fit
     from assets.report.staleness import stale_partitions, states
     from assets.state.repair import verify_some

@@ -1,4 +1,4 @@
-"""Functions that rebuild the database from the parts, after a deletion, damage or a schema change."""
+"""Functions that rebuild the database from the stored Parquet files after deletion, damage or a schema change."""
 
 import logging
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ _log = logging.getLogger(__name__)
 
 
 def needs_rebuild(workspace: Workspace) -> bool:
-    """Return whether parts but no usable database exist; raise ``WarehouseError`` for a later release's database."""
+    """Return whether the database must be rebuilt; raise ``WarehouseError`` if a later release of CARE wrote it."""
     return bool(workspace.parts.testsets()) and not workspace.warehouse.usable()
 
 
 def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
-    """Rebuild the database from the parts and fit files.
+    """Rebuild the database from the stored Parquet files of items, scores and fits.
 
     Returns
     -------
     dict judge -> message
-        Error of each judge whose scores cannot be loaded; the judge's parts stay.
+        Error of each judge whose scores cannot be loaded; the files of these scores are kept.
 
     Raises
     ------

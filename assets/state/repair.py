@@ -1,4 +1,4 @@
-"""Functions that detect damaged files in a workspace, and quarantine the files on request."""
+"""Functions that detect damaged files in a workspace and, on request, quarantine these files."""
 
 import sqlite3
 from bisect import bisect_right
@@ -46,7 +46,7 @@ class Finding:
     Attributes
     ----------
     state : {"fails", "warns", "ok"}
-        "fails" if a person must act; "ok" if the file was repaired just now.
+        "fails" if a person must act, "ok" if the file was just repaired or quarantined, otherwise "warns".
     message : str
         Description of the damage, and the remedy.
     """
@@ -73,11 +73,11 @@ def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
 
 
 def verify_some(workspace: Workspace) -> list[Path]:
-    """Read the next parts of items and scores; quarantine damaged parts, and return their paths.
+    """Verify the next few files of items and scores; quarantine damaged files, and return their paths.
 
-    Each call reads the next twentieth of the parts, at most 32 MiB, so damage to an unused part is detected
-    within weeks. The scores are then requested again. If that costs money, the judge fails until a person decides
-    (``care doctor --repair``).
+    Each call reads the next twentieth of the files, at most 32 MiB, so damage to an unused file is detected within
+    weeks. CARE then requests the lost scores again. If that costs money, the judge fails until a person runs
+    ``care doctor --repair``.
     """
     root, cursor = workspace.parts.root, workspace.data / "dagster" / "verified.json"
     parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))
@@ -135,7 +135,7 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
-    """Delete a judge's scores of a test set from the database; CARE then requests missing scores again."""
+    """Delete a judge's scores of a test set from the database; the next run requests the missing scores again."""
     judge, testset = _owner_of(folder, "judge"), _owner_of(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:

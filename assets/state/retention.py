@@ -1,4 +1,4 @@
-"""Deletion of old fit versions, unused score parts and single items, on a person's request."""
+"""Deletion of old fit versions, unused score files and individual items, at a person's request."""
 
 import logging
 import os
@@ -56,7 +56,7 @@ class Removable:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """Item whose removal is in progress."""
+    """Item that ``forget`` has begun to remove from the workspace."""
 
     testset: str
     item: str
@@ -68,10 +68,10 @@ def removable(workspace: Workspace, *, versions: int, days: float) -> list[Remov
     Parameters
     ----------
     versions : int
-        Number of latest fit versions to keep per test set. The last ten published versions and the current fit always
-        stay.
+        Number of latest fit versions to keep per test set. The last ten published versions and the current fit are
+        always kept.
     days : float
-        Days for which parts are kept after writing, even if their judge was removed.
+        Number of days for which unused files are kept after they were written.
     """
     before = time.time() - days * _DAY_S
     fits = (_old_fits(workspace, testset, versions, before) for testset in workspace.fits.testsets())
@@ -118,19 +118,19 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
 
 
 def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
-    """Count the score parts of each (judge, test set) pair that has too many parts."""
+    """Count the score files of each (judge, test set) pair whose files should be merged."""
     slices = [(judge, testset) for judge in workspace.parts.judges() for testset in workspace.parts.testsets()]
     return {slice_: count for slice_ in slices if (count := workspace.parts.has_many(*slice_))}
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the score parts of each judge and test set without loss; return the decrease in the number of files."""
+    """Merge the score files of each (judge, test set) pair without loss; return by how much the file count fell."""
     recover(workspace)
     return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
-    """Delete files and the files' rows in the database; return the number of freed bytes."""
+    """Delete files, and the rows loaded from them into the database; return the number of freed bytes."""
     freed = sum(entry.size for entry in doomed)
     for entry in doomed:
         for path in entry.paths:
@@ -157,7 +157,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     Raises
     ------
     InputError
-        The test set has neither the item nor scores of the item, and the item was not forgotten before.
+        The test set has neither the item nor scores of it, and no earlier call has removed it.
     """
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)

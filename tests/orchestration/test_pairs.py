@@ -113,7 +113,7 @@ def test_too_few_labels_are_counted_and_labels_of_unknown_pairs_are_located(here
     printed = care("gate", here / scores, "new", "--against", "old", *rest, "--labels", few)[1]
     assert "have 1 label; 5 are needed: label more of these pairs with `care label`" in printed
     fit = ("fit", here / scores, *rest, "--intervals", 0, "--out", tmp_path / "out", "--labels")
-    assert "Labels do not correct these differences, so they include the judges' shared biases" in care(*fit, few)[1]
+    assert "Labels do not correct these differences, which include the judges' shared bias" in care(*fit, few)[1]
     code, printed = care(*fit, unknown)
     assert (code, "unknown.csv: no scores for 1 labelled item, such as 'q7'" in printed) == (2, True), printed
 
