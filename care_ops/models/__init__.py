@@ -1,1 +1,1 @@
-"""Statistical models of judges and items that the aggregators fit to arrays."""
+"""Statistical models of judges and items, fitted to arrays of scores and labels."""

@@ -72,7 +72,7 @@ def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd
 
 
 def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
-    """Fit MACE by variational Bayes: a judge knows the class or guesses by its own habit (Hovy et al., NAACL 2013).
+    """Fit MACE by variational Bayes: each answer is either correct or a random guess (Hovy et al., NAACL 2013).
 
     Ten random starts run for fifty iterations each, and the most likely result is returned. With many items
     (``samples``), the starts use a sample, and fifty iterations on all items continue from the most likely result.
@@ -89,8 +89,8 @@ def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
 def _mace_from(answers: Answers, start: tuple[Array, Array]) -> tuple[Crowd, tuple[Array, Array]]:
     """Run fifty iterations of MACE from given parameters; return the model and the final parameters.
 
-    The parameters are weights of each judge for not knowing and for knowing the class (p, 2), and weights of its
-    answers if it does not know the class (columns,). In variational Bayes they are exp of expected logarithms.
+    The parameters are the probabilities that a judge guesses and that it does not, shape (p, 2), and the probabilities
+    of its guesses, shape (columns,). In variational Bayes, each is the exponential of an expected log probability.
     """
     (knows, habit), own = start, answers.own_class()
     joint, likelihood, change = np.empty(0), -np.inf, np.inf
@@ -129,11 +129,11 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
     unit = np.sqrt(p / max(n, 1))
 
     def votes_of(given: NDArray[np.intp]) -> Array:
-        """Return indicators of the class that each judge gave, shape (k, rows, p)."""
+        """Return the one-hot encoding of each judge's answers, shape (k, rows, p)."""
         return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:
-        """Return log P(class, answers) at these abilities, up to a constant over the classes; shape (rows, k)."""
+        """Return log P(class, answers) of each item, up to a constant over the classes; shape (rows, k)."""
         return ease[:, None] * support.T + others * votes.sum(axis=2).T
 
     def climb(x: Array) -> tuple[float, Array]:
@@ -164,7 +164,7 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
 
 
 def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
-    """Return log(1 - sigmoid) and sigmoid, from one exponential that cannot overflow."""
+    """Return log(1 - sigmoid) and sigmoid of logits, computed from one exponential that cannot overflow."""
     small = np.exp(-np.abs(logit))
     return -np.maximum(logit, 0.0) - np.log(1.0 + small), np.where(logit > 0, 1.0, small) / (1.0 + small)
 
@@ -172,9 +172,9 @@ def _log_wrong_and_right(logit: Array) -> tuple[Array, Array]:
 def label_model(answers: Answers) -> Crowd:
     """Estimate P(answer | class) from joint frequencies of answers (Ratner et al., AAAI 2019).
 
-    The estimate mu fits mu P mu' to the joint answer frequencies of each pair of judges, and mu P to the answer
-    frequencies of each judge, by least squares. Missing answers are ignored; all classes have equal probability.
-    Each judge starts with 70 % correct answers; a normal prior at this start matters with many classes and few items.
+    Least squares fit P(answer | class) to two targets: the joint answer frequencies of each pair of judges, and the
+    answer frequencies of each judge. All classes have equal probability; missing answers are ignored. Each judge starts
+    with 70 % correct answers. A normal prior centred at this start matters if classes are many and items are few.
     """
     together = answers.together() / answers.items
     marginal = np.diag(together).copy()

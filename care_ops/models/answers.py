@@ -41,15 +41,15 @@ class Answers:
         self._given = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
 
     def joint(self, by_column: Array) -> Array:
-        """Sum the rows of ``by_column`` (columns, k) that belong to each item's answers; shape (n, k)."""
+        """Sum the rows of ``by_column`` over the answers of each item; from shape (columns, k) to (n, k)."""
         return self._given @ by_column
 
     def counts(self, weights: Array) -> Array:
-        """Sum ``weights`` (n, k) over the items with each answer; shape (columns, k)."""
+        """Sum the rows of ``weights`` over the items with each answer; from shape (n, k) to (columns, k)."""
         return self._given.T @ weights
 
     def together(self) -> Array:
-        """Count the items with each pair of answers, shape (columns, columns)."""
+        """Count the items that received both answers of each pair; shape (columns, columns)."""
         return (self._given.T @ self._given).toarray()
 
     def of_rows(self, rows: NDArray[np.intp]) -> Answers:
@@ -59,7 +59,7 @@ class Answers:
         return some
 
     def by_judge(self, by_column: Array) -> Array:
-        """Sum an array (columns, ...) over the columns of each judge; shape (p, ...)."""
+        """Sum the rows of an array over the columns of each judge; from shape (columns, ...) to (p, ...)."""
         return by_column.reshape(self.judges, self.classes, *by_column.shape[1:]).sum(axis=1)
 
     def own_class(self) -> Array:

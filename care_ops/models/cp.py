@@ -79,7 +79,7 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
         raise FitError(f"tensor: the pair moment has a rank below {k} (condition number {condition:.1e}); use `care`")
     factor = _jennrich(tensor, k, rng)
     if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
-        raise FitError("tensor: a component has no constant coordinate, because there are too few items; add items")
+        raise FitError("tensor: too few items to determine the weight of every component; add items")
     first = factor / factor[0]  # the constant coordinate of every mean is one
     inverse = np.linalg.pinv(first)
     second, third = inverse @ tensor[:, :, 0], inverse @ tensor[:, 0, :]
@@ -144,12 +144,12 @@ def by_tensorly(
 def mixture_by_least_squares(
     tensor: Array, views: Views, k: int, rng: np.random.Generator
 ) -> tuple[Array, Array, float]:
-    """Fit weights and means of a mixture to the third moment by least squares (paper, Algorithm 2, C, D and G).
+    """Fit weights and means of a mixture to the third moment by least squares (Algorithm 2, steps C, D and G).
 
     Each factor gives the means of one view, and the product of the three constant coordinates is a component's weight.
     Returns the best attempt with only positive weights, because other attempts are not mixtures. Views are first
-    whitened by the pair moments (Anandkumar et al., 2014, section 4.3). If one latent variable outweighs the other,
-    components are nearly parallel, and without whitening alternating least squares would need thousands of steps.
+    whitened by the pair moments (Anandkumar et al., 2014, section 4.3). If quality and the confounder differ much in
+    strength, components are nearly parallel; without whitening, the fit would then need thousands of steps.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Detection of duplicate judges, such as two runs of one model or two copies of one column.
 
-Good judges agree as well. Under one common factor, the correlation of two judges follows from their correlations with
-the *other* judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most
-accurate judges are the most alike, so merging scores that are not nearly identical is harmful (``make bench-real``).
-Therefore only correlations that clearly exceed ``DUPLICATE`` count. CARE reports, but does not merge, a group that has
-more than half of the judges, or judges that may be better than the others.
+Good judges also agree. Under one common factor, the correlations with the *other* judges determine the correlation of
+two judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most accurate
+judges are the most alike, so merging judges that are not nearly identical is harmful (``make bench-real``).
+Therefore only correlations that clearly exceed ``DUPLICATE`` count. CARE reports a group, but does not merge it, if it
+contains more than half of the judges, or if its judges may be better than the others.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Duplicates:
     group : (p,) array of int
         The group of each judge, counted from 0 in the order of the judges; duplicates share a group.
     uncertain : tuple of int
-        The largest group of judges with near-identical scores that may be duplicates but are not merged.
+        The largest group of judges that are nearly identical but not merged; empty if there is no such group.
     """
 
     group: NDArray[np.intp]
@@ -54,7 +54,7 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
     items : float
         Number of items from which each correlation was computed.
     families : (p,) array of int
-        Declared family of each judge; near-identical judges of one family are two runs of one model.
+        Declared family of each judge; near-identical judges of one family count as runs of one model.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _groups(label: NDArray[np.intp]) -> list[list[int]]:
 
 
 def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Check for each judge k whether two judges agree that are unrelated to k and to each other; shape (p, 1)."""
+    """Return for each judge k whether two judges agree, both unrelated to k and to each other; shape (p, 1)."""
     count = int(related.max()) + 1
     return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
 

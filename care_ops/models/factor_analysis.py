@@ -19,7 +19,7 @@ _NOISE_PRIOR = 0.5
 
 @dataclass(frozen=True)
 class FactorModel:
-    """Model z = loadings f + e, with Var f = factor_correlation and Var e = diag(uniqueness).
+    """Factor model z = loadings f + e, with Var f = factor_correlation and Var e = diag(uniqueness).
 
     Attributes
     ----------
@@ -120,8 +120,8 @@ def posterior_sd(model: FactorModel, standardised: Array) -> Array:
     """Compute the posterior standard deviation of one common factor by item, shape (n,); 1 for an item without scores.
 
     The deviation is larger for an item whose scores the factor explains less well than usual. The noise of each item
-    has its own scale, with an inverse gamma prior that counts as half of the judges (a Gaussian scale mixture; Lange,
-    Little and Taylor, JASA 1989). The result covers the judges' noise, but not mistakes that all judges share.
+    has its own scale, with an inverse gamma prior that weighs as much as the scores of half of the judges (a Gaussian
+    scale mixture; Lange, Little and Taylor, JASA 1989). Mistakes that all judges share are not part of the deviation.
 
     Parameters
     ----------

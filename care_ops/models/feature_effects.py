@@ -63,7 +63,7 @@ def remove_feature_effects(
 
 
 def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
-    """Estimate the bias of each judge for a feature w (n,) of unit variance, shape (p,); None if biases are small."""
+    """Estimate each judge's bias towards a feature w of unit variance, shape (p,); None if no bias is to be removed."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -90,9 +90,9 @@ def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Arr
 
 
 def controlled(standardised: Array, w: Array) -> Array:
-    """Regress the scores of each judge on a feature w (n,), its square and its rank; return the residuals.
+    """Regress the scores of each judge on a feature w, the square of w and the rank of w; return the residuals.
 
-    If the feature is related to quality, the residuals also lack a part of quality.
+    If the feature correlates with quality, this also removes a part of quality.
     """
     explains = np.column_stack([np.ones(len(w)), w, w**2, ranks(w) / len(w)])
     missing = np.isnan(standardised).any(axis=0)
@@ -105,7 +105,7 @@ def controlled(standardised: Array, w: Array) -> Array:
 
 
 def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
-    """Return a mask (p,) of the judges that follow a feature w (n,) significantly, at a familywise level of 1 %."""
+    """Return whether each judge correlates significantly with a feature (familywise error rate 1 %), shape (p,)."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     correlation = (w @ z) / np.sqrt(np.maximum((w**2 @ seen) * np.sum(z**2, axis=0), 1e-12))
@@ -113,7 +113,7 @@ def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
 
 
 def unit_feature(feature: Array) -> Array | None:
-    """Standardise a feature, with 0 for NaN; return None if values are few or nearly all equal."""
+    """Standardise a feature, with 0 for NaN; return None if there are too few values, or nearly all are equal."""
     known = feature[~np.isnan(feature)]
     if len(known) < MIN_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
         return None
@@ -121,7 +121,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
-    """Estimate the common factor's loadings from pairs of different families, or from all pairs if families are few."""
+    """Estimate common loadings from pairs of judges of different families; from all pairs if families are few."""
     several = len(np.unique(families)) >= 3
     return common_loadings(
         correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)

@@ -2,7 +2,7 @@
 
 Each system gets its own regression estimate (Cochran, Sampling Techniques, 1977, chapter 7; "PPI++" in Angelopoulos,
 Duchi and Zrnic, 2023): the mean label, adjusted to the mean score of all items by the slope of labels on scores. Ten
-labels hardly determine slope and variance. Therefore a prior with the weight of three labels shrinks the slope to 0. A
+labels determine slope and variance poorly. Therefore a prior with the weight of three labels shrinks the slope to 0. A
 second prior shrinks the residual variance to the variance of the labels. Residuals are scaled by their leverage (HC2,
 MacKinnon and White, Journal of Econometrics 1985).
 """
@@ -36,7 +36,7 @@ def draw_means(
     of_these_items : bool
         Whether to estimate the mean over the system's items; otherwise, over the population from which they were drawn.
     within : float, optional
-        Variance of the labels within systems (``variance_within``); the system's variance is shrunk to this value.
+        Variance of the labels within systems (``variance_within``); the system's variance is shrunk towards it.
     """
     slope, residuals = _line(system)
     variance, freedom = _variance(system, residuals, of_these_items), max(len(system.labels) - 1, 1)
@@ -72,7 +72,7 @@ def _line(system: System) -> tuple[float, Array]:
 
 
 def _variance(system: System, residuals: Array, of_these_items: bool) -> float:
-    """Estimate the variance of a system's mean residual, with the finite population correction for these items."""
+    """Estimate the variance of a system's mean residual; ``of_these_items`` adds the finite population correction."""
     share = system.weights / system.weights.sum()
     known = len(system.labels) / len(system.scores) if of_these_items else 0.0
     return float(np.sum((share * residuals) ** 2)) * (1.0 - known)

@@ -5,8 +5,8 @@ departure along single judges and text features, and noise. The result is the po
 the departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). A few labels
 therefore hardly change the estimate. Many labels turn the estimate into a ridge regression on the judges.
 
-Labels of two values state on which side of a threshold the process lies (probit). If they were modelled as numbers,
-they would favour departures that also have two values, such as the votes of a few judges.
+A binary label states whether the process plus noise exceeds a threshold (a probit model). If binary labels were
+modelled as numbers, they would favour departures that also have two values, such as the votes of a few judges.
 """
 
 import itertools
@@ -161,7 +161,7 @@ def _compared(
     mean: Array,
     rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """Compute the probability that the estimate ranks items at least as well as the plain average, and the mean gain.
+    """Compute the probability that the estimate is at least as good as the plain average, and the mean gain in tau.
 
     Coefficients of quality are drawn from the posterior. The last of the ``columns`` is the plain average.
     """
@@ -186,16 +186,16 @@ def _compared(
 
 
 def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition the process on labels as numbers, with covariance C = features features' + noise^2 / root^2."""
+    """Condition the Gaussian process on numeric labels with covariance C = features features' + noise^2 / root^2."""
     dual, evidence = _condition(root[:, None] * _with_level(features), noise, root * (y - mean))
     return _Conditioned(root * dual, evidence, root**2 / noise**2)
 
 
 def _on_sides(sides: Array, counts: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition the process on labels -1 and 1, the signs of the noisy process, by Laplace's approximation.
+    """Condition the Gaussian process on labels -1 and 1, the signs of process plus noise, by Laplace's approximation.
 
-    Each step of Newton's method conditions on numbers (Rasmussen and Williams, "Gaussian processes for machine
-    learning", 2006, chapter 3).
+    Each step of Newton's method conditions on numeric pseudo-labels (Rasmussen and Williams, "Gaussian processes for
+    machine learning", 2006, chapter 3).
     """
     features, mean = _with_level(features / noise), mean / noise
     at, left = mean, _MOST_STEPS

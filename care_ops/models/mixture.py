@@ -140,7 +140,7 @@ def _step_of(values: Array) -> _Step:
 
 
 def _shares(joint: Array) -> tuple[Array, float]:
-    """Overwrite joint log probabilities (k, n) with P(state | item), their softmax; also return the summed log-sum-exp.
+    """Overwrite log P(state, item) with P(state | item), shape (k, n); return it and the summed log-sum-exp.
 
     States are rows, because numpy is ten times slower if the short axis comes last.
     """
@@ -153,7 +153,7 @@ def _shares(joint: Array) -> tuple[Array, float]:
 
 
 def floored(covariance: Array) -> Array:
-    """Raise the eigenvalues of a covariance to ``VARIANCE_FLOOR``, because copies of a judge give eigenvalues of 0."""
+    """Raise the eigenvalues of a covariance to at least ``VARIANCE_FLOOR``; identical judges give eigenvalues of 0."""
     off_diagonal = covariance - np.diag(np.diag(covariance))
     if not off_diagonal.any():
         return np.diag(np.maximum(np.diag(covariance), VARIANCE_FLOOR))
@@ -178,7 +178,7 @@ def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:
 
 
 def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
-    """Choose k distant items as centres (Arthur and Vassilvitskii, 2007), shape (k, p)."""
+    """Choose k items as initial centres by k-means++ (Arthur and Vassilvitskii, 2007); shape (k, p)."""
     filled = np.where(np.isnan(values), 0.0, values)
     chosen = [int(rng.integers(len(filled)))]
     nearest = np.sum((filled - filled[chosen[0]]) ** 2, axis=1)

@@ -1,8 +1,8 @@
 """Robust fit of one common factor to the correlations of the judges.
 
 As in the paper, the correlation matrix is the sum C = a a' + S: a a' is the common factor, and the sparse matrix S is
-the direct dependence between judges. The loadings a minimise the *absolute* residuals. A deviating pair of judges
-therefore has less influence than with squared residuals.
+the direct dependence between judges. The fit minimises the *absolute* residuals of the correlations. A pair of judges
+with direct dependence therefore has less influence than with squared residuals.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class OneFactor:
     second : float
         Strength of a second factor: largest eigenvalue of the residual correlation / sum of squared loadings.
     first_group : (p,) array of bool
-        Judges on one side of the second factor.
+        Whether a judge is in the first of the two groups that the second factor separates.
     """
 
     loadings: Array
@@ -93,7 +93,7 @@ def fit(correlation: Array, items: float) -> OneFactor:
 
 
 def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray[np.bool_]]:
-    """Compute the strength of the second factor relative to the first, and the judges on one side of the second.
+    """Compute the strength of a second factor relative to the first, and the first of the two groups that it separates.
 
     Principal-axis factoring gives the first factor; the second is the leading eigenvector of the residual correlation.
     """
@@ -117,7 +117,7 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
 
 
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
-    """Fit loadings a (p,) with a positive sum that minimise the absolute residuals |c_jk - a_j a_k| over ``pairs``.
+    """Minimise the absolute residuals |c_jk - a_j a_k| over ``pairs``; return the loadings a_j with a positive sum.
 
     Residuals below ``_SMALL`` have a quadratic loss (Huber, 1964). Iteratively reweighted least squares start from the
     median correlation of each judge.

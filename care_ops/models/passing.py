@@ -1,8 +1,8 @@
-"""Share of items that people would pass, estimated from a few yes-or-no labels and one score per item.
+"""Pass rate of a system, estimated from a few yes-or-no labels and one score per item.
 
-Each system gets its own logistic regression of the label on the score, P(Y = 1) = expit(a + b x). Pooling would shrink
-the difference of a system that judges favour. Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps the estimate
-finite if all labels agree. The posterior is summed over a grid. Labels of the unlabelled items are drawn from this
+Each system gets its own logistic regression of the label on the score, P(Y = 1) = expit(a + b x). Pooling would bias
+the estimate of a system that judges favour. Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps the estimate
+finite if all labels agree. The posterior is evaluated on a grid. Labels of the unlabelled items are drawn from this
 posterior (finite-population inference: Ghosh and Meeden, 1997).
 
 The mean difference between labels and scores is not used: if judges contradict at most one of twenty labels, the
@@ -121,7 +121,7 @@ def _mode(x: Array, y: Array, w: Array) -> tuple[float, float, Array]:
 
 
 def _scored(beta: Array, design: Array, y: Array, w: Array) -> tuple[float, Array, Array]:
-    """Return the log posterior of coefficients (k,) up to a constant, the scoring step, and the inverse information."""
+    """Return the log posterior of ``beta`` up to a constant, the Fisher scoring step, and the inverse information."""
     logit = design @ beta
     p = expit(logit)
     variance = w * p * (1 - p)
@@ -156,7 +156,7 @@ def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
 
 
 def _jeffreys(x: Array, w: Array, grid: _Grid) -> Array:
-    """Return Jeffreys' log prior of each (intercept, slope), half the log determinant of information; shape (C, B)."""
+    """Return Jeffreys' log prior (half the log determinant of the information) of each grid point; shape (C, B)."""
     zeroth, first, second = (np.zeros((len(grid.intercepts), len(grid.slopes))) for _ in range(3))
     for at, _, weight in _counted(x, np.zeros_like(x), w):
         p = expit(grid.intercepts[:, None] + grid.slopes[None, :] * at)

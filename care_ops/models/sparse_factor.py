@@ -2,9 +2,9 @@
 
     score of judge j on item i = level_j + loading_j * quality_i + noise, with noise of variance_j
 
-Quality is standard normal. A judge with few scores is shrunk towards the average judge: ``prior_scores`` scores of an
-average judge are added to its sums (the mode under a conjugate prior; Dempster, Laird and Rubin, JRSS B 1977, section
-4). Time and memory are proportional to the number of observed scores.
+Quality is standard normal. A judge with few scores is shrunk towards the average judge: the sufficient statistics of
+each judge include ``prior_scores`` scores of an average judge (the mode under a conjugate prior; Dempster, Laird and
+Rubin, JRSS B 1977, section 4). Time and memory are proportional to the number of observed scores.
 """
 
 from dataclasses import dataclass

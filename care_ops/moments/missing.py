@@ -11,7 +11,7 @@ from care_ops.scores import Array
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """Replace missing scores by their conditional means given the observed scores, and return the remaining variance.
+    """Replace missing scores by conditional means; return also the conditional variance of a weighted sum per row.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     -------
     filled : (n, p) array
     variance : (n,) array
-        Variance of ``filled @ direction`` given the observed scores; 0 if no score is missing.
+        Variance of ``filled @ direction`` given the observed scores; 0 if no score is missing or no direction given.
     """
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)
@@ -41,7 +41,7 @@ def _fill(
 ) -> Iterable[tuple[NDArray[np.intp], NDArray[np.intp], Array]]:
     """Fill missing scores with conditional means, in groups of rows with the same number of missing scores.
 
-    Yields the rows of each group, the positions of missing scores (rows, m), and their precision matrices (rows, m, m).
+    Yields rows, positions of missing scores, and their precision matrices; shapes (r,), (r, m) and (r, m, m).
     """
     number = absent.sum(axis=1)
     for m in np.unique(number):

@@ -1,8 +1,8 @@
 """Moments over row ranges of a Parquet file, in this process or on workers.
 
 A shard is a path and a range of rows. Workers read the file themselves, which bounds memory; a worker without the file
-gets the rows. Moments are added in the order of the shards. The result is therefore the same as in one process to the
-last digit, even if a worker dies.
+gets the rows. Moments are added in the order of the shards. The result is therefore bit for bit the same as
+in one process, even if a worker dies.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _identity(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]
 def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
     """Yield the scores of ``judges`` in a shard as (p, m) arrays of at most ``_BATCH_ROWS`` items, with NaN for null.
 
-    Each array overwrites the memory of the previous one. Raises ``UnreadableError`` if the file cannot be read here.
+    Each array overwrites the memory of the previous one. Raises ``UnreadableError`` if the file cannot be read.
     """
     import pyarrow as pa
 
@@ -137,7 +137,7 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spre
 def _handing_rows(
     task: Callable[[Shard], Moments | UnreadableError], shards: list[Shard], spread: Spread
 ) -> Iterator[Moments]:
-    """Yield the moments of each shard; after a worker has failed to read the file, send the rows of the shards."""
+    """Yield the moments of each shard; after a worker fails to read the file, send rows instead of paths."""
     for done, result in enumerate(spread(task, shards)):
         if isinstance(result, UnreadableError):
             yield from map(_moments, spread(task, map(with_part, shards[done:])))

@@ -1,7 +1,7 @@
 """Moments of a score matrix up to order three; moments of disjoint sets of items can be added.
 
-The moments are entries of the symmetric third-order moment tensor of ``[1, x - shift]``. Each entry has a count and a
-sum over the items that all of its judges scored. The shift, a mean of the first rows, limits rounding errors.
+The moments are entries of the symmetric third-order moment tensor of ``[1, x - shift]``. Each entry has a count and
+a sum over the items that all judges of the entry scored. The shift, a mean of first rows, limits rounding errors.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Moments:
         return self.shift + self.sum1 / np.maximum(self.count1, 1)
 
     def covariance(self, judges: Sequence[str] | None = None) -> Array:
-        """Return the pairwise-complete covariance, with the pair's count as divisor, shape (p, p).
+        """Return the pairwise-complete covariance, with the number of common items as divisor; shape (p, p).
 
         ``judges`` are names for error messages. Raises ``FitError`` if a judge has no score, or two judges have no item
         in common.
@@ -213,7 +213,7 @@ def default_shift(values: Array) -> Array:
 
 
 def of_panel(values: Array, *, third: bool = True) -> Moments:
-    """Compute the moments of a panel; third moments need ``third`` and a panel that is not sparse."""
+    """Compute the moments of a panel; include third moments if ``third`` is true and the panel is not sparse."""
     return accumulate(values, third=third and not is_sparse(values))
 
 

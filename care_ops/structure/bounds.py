@@ -10,17 +10,17 @@ from care_ops.scores import Array
 
 @dataclass(frozen=True)
 class Misspecification:
-    """Error of a one-factor model in the direction of quality, and its upper bound (paper, on misspecification).
+    """Error of a one-factor model as an estimate of the direction of quality, and its bound (paper, misspecification).
 
     Attributes
     ----------
     holds : bool
-        Whether the theorem's condition ||E|| <= delta / 2 is met. E is the sum over the confounders of k k^T / d and
-        delta = ||k_1||^2 / d_1. If not, ``bound`` is invalid.
+        Whether the theorem's condition ||E|| <= delta / 2 is met; otherwise, ``bound`` is invalid. With columns k_i of
+        K_JH and diagonal d of K_HH, E = sum of k_i k_i^T / d_i over the confounders, and delta = ||k_1||^2 / d_1.
     bound : float
         2 ||E|| / delta, which bounds ``deviation``.
     deviation : float
-        Distance ||v_1 - s u_1|| between the unit vectors of the leading direction and of quality, with signs aligned.
+        Distance between the leading unit eigenvector of L and the unit vector of k_1, with signs aligned.
     """
 
     holds: bool
@@ -88,13 +88,13 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
     """Bound the deviation of a one-factor model's direction from the direction of quality (paper, on misspecification).
 
-    The parameters are as in ``low_rank_of``. Raises ``InputError`` as ``low_rank_of`` does, and if column 0 is zero.
+    Parameters are as in ``low_rank_of``. Raises its errors, and ``InputError`` if column 0 of ``connection`` is zero.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]
     norm = float(np.linalg.norm(quality))
     if norm == 0:
-        raise InputError("bounds: quality has no direction, because column 0 of K_JH is zero; connect it to a judge")
+        raise InputError("bounds: quality has no direction, because column 0 of K_JH is zero; set a nonzero entry")
     gap = norm**2 / float(latent_precision[0])
     rest = low_rank - np.outer(quality, quality) / latent_precision[0]
     confounding = float(np.linalg.norm(rest, 2))

@@ -23,7 +23,7 @@ _TOLERANCE = 1e-8
 
 
 def sharpen(structure: Structure, sigma: Array) -> Structure:
-    """Solve the program again by the conic solver if a structure has not converged; return the better solution.
+    """Solve the program again with the conic solver if a structure has not converged; return the better solution.
 
     The structure is returned unchanged if it has converged, if it has more than ``MOST_JUDGES`` judges, or if cvxpy is
     not installed.

@@ -34,9 +34,9 @@ class Factors:
     strengths : (h,) array
         Eigenvalues of L.
     directions : (p, h) array
-        Unit columns u_r, each signed so that its weighted sum of scores rises with the panel's mean.
+        Unit vectors u_r, with signs that make each factor's score correlate positively with the panel's mean.
     agreements : (h,) array
-        Correlation of each factor's score with the mean of the standardised judges. Near zero, the sign is arbitrary.
+        Correlation of each factor's score with the mean of standardised scores. Near zero, the sign is arbitrary.
     quality : int
         Column of the quality factor Q.
     rule : str
@@ -56,7 +56,7 @@ class Factors:
 
     @property
     def orientation(self) -> float:
-        """Correlation of the quality factor's score with the mean of the standardised judges."""
+        """Correlation of the quality factor's score with the mean of the standardised scores."""
         return float(self.agreements[self.quality])
 
     @property
@@ -66,7 +66,7 @@ class Factors:
 
     @property
     def breadth(self) -> Array:
-        """Effective number of judges that load on each factor, shape (h,): exp of the entropy of its loadings."""
+        """Effective number of judges on each factor (exp of the entropy of the squared loadings), shape (h,)."""
         return np.exp(_evenness(self.directions))
 
     def candidates(self) -> NDArray[np.intp]:
@@ -105,8 +105,8 @@ def extract(low_rank: Array, correlation: Array) -> Factors:
 def choose_by_balance(factors: Factors) -> Factors:
     """Choose the factor on which the judges load most evenly (paper, loading-balance heuristic).
 
-    Evenness is the entropy of the squared loadings. The rule is wrong if the confounder is the broad factor and only
-    some judges follow quality.
+    Evenness is the entropy of the squared loadings. The rule is wrong if more judges load on the confounder than on
+    quality.
     """
     return _chosen(factors, _evenness(factors.directions), "balance")
 

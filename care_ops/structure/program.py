@@ -208,7 +208,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def _shrink_psd(a: Array, threshold: float) -> Array:
-    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone, from the lower triangle."""
+    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone to symmetric ``a``."""
     values, vectors, failed = dsyevd(a)
     if failed:
         raise FitError("structure: an eigenvalue computation did not converge; check that the scores are finite")
@@ -228,7 +228,7 @@ def _checked(sigma: Array) -> Array:
     if not np.isfinite(sigma).all():
         raise InputError("structure: sigma contains NaN or infinity; drop judges without variance first")
     if not np.allclose(sigma, sigma.T, rtol=1e-8, atol=1e-10 * float(np.abs(sigma).max())):
-        raise InputError("structure: sigma is not symmetric; give a covariance or correlation matrix")
+        raise InputError("structure: sigma is not symmetric; pass a covariance or correlation matrix")
     values = np.linalg.eigvalsh(sigma)
     if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
         raise FitError(
