@@ -1,4 +1,4 @@
-"""Hashes of plain values and of files, for versions and keys of a workspace."""
+"""Hashes of values and of files, for versions and keys of a workspace."""
 
 import hashlib
 import json
@@ -19,10 +19,10 @@ def content_hash(value: object) -> str:
 
 
 class FileHashes:
-    """Cache of values that were computed from files; a value is reused until the file's size or times change.
+    """Cache of values that were computed from files; a value is computed again only if the file's bytes have changed.
 
-    A file with the same size and times, or with the same bytes, is not parsed again. A JSON
-    document stores the cache for later processes. If the document is deleted, each file is read once more.
+    A file with unchanged size and timestamps is not even read. A JSON document stores the cache for later processes.
+    If the document is deleted, each file is read once more.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class FileHashes:
         about : object
             Everything else on which the value depends, such as the settings for reading the file.
         compute : callable
-            Function that reads the file and returns a plain value; if it raises, nothing is cached.
+            Function that reads the file and returns a value that JSON can represent; if it raises, nothing is cached.
         """
         from warehouse.storage import file_state, is_settled
 

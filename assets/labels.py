@@ -1,4 +1,4 @@
-"""Reader of tables of labels, with the sampling of the labelled items."""
+"""Reader of label tables, which may also state how the labelled items were sampled."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -37,8 +37,8 @@ def read_labels(
     Optional columns state how an item was sampled, who labelled it, and when.
 
     ``source``, ``item`` and ``options`` are as in ``read_label_cells``. ``report`` is called with the record of how
-    the table was read. ``unstated`` is the sampling of items whose rows do not state it; if it is None, such rows raise
-    ``InputError``.
+    the table was read. ``unstated`` is the sampling that CARE assumes for rows that state none; if it is None, such
+    rows raise ``InputError``.
 
     Raises ``InputError`` also if a column is missing, a label is not a finite number, a probability is not in (0, 1],
     ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or one rater gave an item two

@@ -27,19 +27,19 @@ _log = logging.getLogger(__name__)
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
     """Read the items of a test set from its source, without forgotten items.
 
-    With ``judging: {leave_out_flagged: true}`` in care.yaml, items that may try to influence the judge are left out.
+    With ``judging: {leave_out_flagged: true}`` in care.yaml, items with possible prompt injections are left out.
     """
     records = _read_unforgotten(workspace, testset)
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
     if flags:
         _log.warning(
-            "Test set %s: left out %d of %d items: texts may influence a judge.", testset, len(flags), len(records)
+            "Test set %s: left out %d of %d items with possible prompt injections.", testset, len(flags), len(records)
         )
     return [record for record in records if record.item_id not in flags]
 
 
 def flagged(items: Iterable[ItemRecord | Item]) -> dict[str, tuple[str, ...]]:
-    """Find items that may try to influence the judge or have invisible characters; return the rules by item id."""
+    """Find items with possible prompt injections or invisible characters; return the matched rules by item id."""
     found: dict[str, tuple[str, ...]] = {}
     for item in items:
         responses = [item.response, item.response_2]
@@ -57,7 +57,7 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
     declared_columns = workspace.testset(testset).further_columns
     named_in([record.metadata for record in records], declared_columns, f"test set {testset!r}")
     kept = [record for record in records if forgotten_key(testset, record.item_id) not in forgotten]
-    _log.debug("test set %s: read %d items, %d of them were forgotten", testset, len(records), len(records) - len(kept))
+    _log.debug("test set %s: read %d items, left out %d (forgotten)", testset, len(records), len(records) - len(kept))
     return kept
 
 

@@ -98,7 +98,7 @@ class Workers:
         total : int, optional
             Number of arguments, if they are not a sequence.
         later : float
-            Seconds of work of the same run that follow these calls and count as remaining work.
+            Expected seconds of work in the same run after these calls; they count as remaining work.
 
         Raises
         ------

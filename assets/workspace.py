@@ -66,9 +66,9 @@ class ReviewConfig:
     hold : bool
         Whether a failed check blocks; otherwise it only warns.
     max_psi : float
-        Highest permitted population stability index of the recommended aggregate, minus the index expected by chance.
+        Limit on the population stability index of the recommended aggregate minus the index expected by chance.
     min_rank_correlation : float
-        Lowest permitted Spearman correlation of the recommended aggregate's estimates in both fits, on shared items.
+        Lowest permitted Spearman correlation between the recommended aggregate's estimates in the two fits.
     declared : tuple of str
         Judges that are people, or whose scores equal the gold label by design; the check `gold_leakage` ignores them.
     """
@@ -148,7 +148,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Option ``--workspace FOLDER`` for commands in messages; empty with a remote store (folders then differ)."""
+        """Option ``--workspace FOLDER`` for commands in messages; empty with a remote store (local folders differ)."""
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property
@@ -230,7 +230,7 @@ class Workspace:
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
     def contradiction(self, testset: str) -> str | None:
-        """Return an error that describes a contradiction in a test set's file; None if there is none."""
+        """Return a message about a contradiction in a test set's file; None if there is none."""
         declared = self.testset(testset).recorded
         known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
@@ -239,7 +239,7 @@ class Workspace:
         return f"families names {unknown[0]!r}, but the judges of {testset!r} are {listed(known)}; correct the name"
 
     def two_directions(self, testset: str) -> str | None:
-        """Return an error if recorded scores of pairs and a template have opposite directions; otherwise None."""
+        """Return a message if recorded scores of pairs and a template have opposite directions; otherwise None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
             f"test set {testset!r} mixes two directions: a high recorded score prefers the left answer, and a high "
@@ -268,10 +268,10 @@ class Workspace:
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the columns that name an item's system; for pairs, the column of the preferred system is first.
+        """Return the columns that name an item's system; for pairs, a high score prefers the first column's system.
 
-        A high score prefers the first column's system. ``columns`` (left and right) replace the columns in the test
-        set's file. Raises ``InputError`` if recorded scores and a template prefer different sides.
+        ``columns`` (left, right) replaces the columns in the test set's file. Raises ``InputError`` if recorded scores
+        and a template have opposite directions.
         """
         named = columns or self.testset(testset).systems
         if len(named) == 2 and (wrong := self.two_directions(testset)):
@@ -315,7 +315,7 @@ class Workspace:
         return ""
 
     def labels_of_nobody(self) -> str:
-        """Return an error if ``labels`` names an unknown test set; otherwise empty."""
+        """Return a message if ``labels`` in care.yaml names an unknown test set; otherwise an empty text."""
         strange = next((name for name in self.labels if name not in self.testsets), None)
         message = f"{self.root}/care.yaml: labels: there is no test set {strange!r}; use the name of a test set's file"
         return "" if strange is None else sentence(message)

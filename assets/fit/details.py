@@ -23,10 +23,10 @@ class CareDetails(CareSummary):
     Attributes
     ----------
     items_to_label : tuple of str
-        Items whose ranks differ most between the two rival estimates.
+        Items whose ranks differ most between two plausible estimates, which labels can tell apart.
     labels_better, labels_gain : float
-        Probability that the estimate with labels is at least as good as the plain average, and the expected gain; the
-        probability is None without labels or if all labels are equal.
+        Probability that the estimate with labels is at least as good as the plain average (None without labels or if
+        all labels are equal), and expected gain in Kendall's tau.
     labels_at_random, turned : float
         Probability that the labels are unrelated to the scores; correlation of the estimates with and without labels.
     """

@@ -22,7 +22,7 @@ def panel_is_newer(folder: FitFolder) -> bool:
 
 
 def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
-    """Read the panel of a test set and the document of its fit; raise ``FitError`` if the panel is newer."""
+    """Read a test set's panel and the document of its fit; raise ``FitError`` if the panel is newer than the fit."""
     if panel_is_newer(folder):
         raise FitError(
             "the stored fit does not match the panel, because the panel was rebuilt later; run `care run` to rebuild "
@@ -34,7 +34,7 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
 def read_answers(
     workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument", lead: str = ""
 ) -> dict[str, Aggregate]:
-    """Read the aggregates of a fit in the panel's order; only the aggregate ``lead`` includes the estimates."""
+    """Read the aggregates of a fit, ordered as in the panel; only the aggregate ``lead`` includes items' estimates."""
     kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=name == lead) for name, fit_id in fit.fit_ids}
     ids = {lead: scores.item_ids}
     return {name: record.in_order(ids.get(name, ()), scores.judges) for name, record in kept.items()}

@@ -88,7 +88,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
 
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "tuple[Mapping[str, Array], str]":
-    """Return the items' features and the source's version; reuse the stored panel's features if possible."""
+    """Return the items' features and the source's version; reuse stored features of unchanged items."""
     from assets.fit.documents import PanelDocument
     from care_ops.results.interpret import check_declared
     from warehouse.artifacts import panel_of

@@ -53,7 +53,7 @@ class Account(Ledger):
     rate : Rate, optional
         Mean tokens and time per question of the judge so far.
     batch : Batch, optional
-        Batch to bill. The batch's token names the record, so collecting the batch again replaces the record.
+        Batch to bill. The record's id is ``batch.token``, so collecting the batch again replaces the record.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Account(Ledger):
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
         """Write the costs since the last call to disk.
 
-        Call this before answers are stored; otherwise costs could be lost. ``going_on`` keeps the reserved rest.
+        Call this before answers are stored; otherwise costs could be lost. ``going_on`` keeps the unspent reservation.
         """
         with self._writing:
             now = time.perf_counter()
@@ -174,7 +174,7 @@ class Account(Ledger):
                 self._workspace.bills.load(connection, min(self.run_dates))
 
     def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
-        """Write the cost record of a batch, separate from the records of this account."""
+        """Write the costs of a batch to a cost record of its own."""
         own = Account(self._workspace, self._judge, batch=batch)
         own.begin(testset, what, expected)
         own.add(bill)

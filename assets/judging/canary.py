@@ -65,7 +65,7 @@ class Answer:
             partitions_def=JUDGES,
         )
     ],
-    description="Retests of scored items, daily for judges behind an API, to detect a changed model.",
+    description="Daily retests: judges behind an API score a few items again, to detect a changed model.",
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Ask a judge again about scored items, and compare the new scores with the stored scores."""
@@ -87,7 +87,7 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     if not answers:
         message = "the judge has not scored any item yet, so no retest was possible; run `care run` first"
     elif moved is None:
-        message = f"the retest gave no score for {counted(len(answers), 'item')}; see `by_status` of the judge's scores"
+        message = f"the retest gave no score for {counted(len(answers), 'item')}; see `by_status` of the asset `scores`"
     else:
         message = f"{counted(len(answers), 'item')} moved by {moved:.1%} of the scale on average"
     if others:

@@ -1,4 +1,4 @@
-"""Detection of judges with incomplete scores of a test set, with reasons."""
+"""Detection of judges with missing or failed scores on a test set, with reasons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class IncompleteScores:
     to_ask : int
         Items whose last request failed temporarily; the next run retries the request.
     given_up : int
-        Items that failed temporarily as often as the judge's ``attempts`` allow.
+        Items that CARE no longer retries, because the judge's ``attempts`` are used up.
     why : str
         Reason why the judge cannot be asked at all; empty if there is none.
     in_batch : int

@@ -37,7 +37,7 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items to be scored, and questions to be asked. Items with equal texts share one; recorded scores need none.
+        Items to be scored, and questions to be asked: one for items with equal texts, none for recorded scores.
     tokens : float
         Tokens that the judge will read and write; 0 if it is not a language model.
     dollars : float or None
@@ -47,7 +47,7 @@ class Forecast:
     measured : bool
         Whether tokens and time are measured in this workspace.
     given_up : int
-        Items that are not asked about again, because they failed as often as the judge's ``attempts`` allow.
+        Items that CARE no longer retries, because the judge's ``attempts`` are used up.
     failure : str
         Reason why there is no forecast; otherwise empty.
     message : str
@@ -78,10 +78,10 @@ class Rate:
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
-    """Forecast the judges' requests about test sets, without sending a request.
+    """Forecast the number, cost and time of the judges' requests, without sending a request.
 
-    Only judges with pending or given-up items are included. If a judge or test set cannot be read, its forecast
-    states the failure.
+    Only judges with items to score, or with items that CARE no longer retries, are included. If a judge or test set
+    cannot be read, its forecast states the failure.
     """
     rows: list[Forecast] = []
     known = rates(workspace)
@@ -131,7 +131,7 @@ def check_texts(workspace: Workspace, judge: str, testset: str, available: Colle
 def check_template(workspace: Workspace, judge: str, testset: str, available: Collection[str]) -> None:
     """Raise ``JudgeError`` if a judge's template does not suit the items or the recorded scores of a test set.
 
-    A template for pairs must show both answers, and its high scores must prefer the same side as recorded scores.
+    A template for pairs must show both answers. Its high scores must prefer the same answer as high recorded scores.
     Raises ``InputError`` if the template is missing.
     """
     template = _template(workspace, judge, testset)
@@ -173,7 +173,7 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """Return a warning if items' texts may try to influence an LLM judge; otherwise return an empty text."""
+    """Return a warning if items may contain prompt injections for an LLM judge; otherwise return an empty text."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""

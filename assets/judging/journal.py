@@ -2,7 +2,7 @@
 
 Answers of a judge behind an endpoint are appended to JSON-lines files as they arrive; a file is deleted once all
 answers are in score parts. If a process is killed, the next run stores and bills the answers in the files
-(``recover``). A locked file belongs to a living process: the system releases the locks of a process that ends.
+(``recover``). A locked file belongs to a running process: the system releases the locks of a process that ends.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Journal:
 
 
 def recover(workspace: Workspace) -> int:
-    """Store the answers and costs that killed processes left; return the number of answers.
+    """Store the answers and costs that killed processes left in journals; return the number of answers.
 
-    An interrupted call can be repeated: no row is stored twice, and a cost record is replaced as a whole.
+    The function is idempotent: it stores no row twice, and replaces each cost record as a whole.
     """
     count = 0
     run_dates = set[str]()

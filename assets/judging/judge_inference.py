@@ -59,7 +59,7 @@ Counts = tuple[list[TestsetCount], dict[str, str], float]
         dg.AssetSpec(
             "judge_inference",
             deps=[dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping())],
-            description="Scores of one judge for all pending items of all test sets; its model is loaded once.",
+            description="Scores of one judge for all pending items of all test sets; the judge's model is loaded once.",
             kinds={"parquet"},
             group_name="judging",
             skippable=True,
@@ -127,7 +127,7 @@ def judge_inference(
 
 @contextmanager
 def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
-    """Start the threads of the judges; at the end, close all open accounts, even after an error or a signal."""
+    """Start the judges' threads; on exit, finalise all open cost records, even after an error or a signal."""
     try:
         with ThreadPoolExecutor(max(1, count)) as threads:
             try:
@@ -150,7 +150,7 @@ def score_pending(
     account: Account,
     say: Callable[[str], object] = lambda _: None,
 ) -> tuple[list[TestsetCount], dict[str, str]]:
-    """Run one judge over its test sets; return the counts, and the reason for each failed test set.
+    """Let one judge score its pending items; return counts by test set, and the reason for each failed test set.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def score_pending(
     Raises
     ------
     JudgeError
-        The judge cannot be built or does not answer; its other test sets are not tried.
+        The judge cannot be built or does not answer; the remaining test sets are skipped.
     """
     workspace.parts.sweep(judge)
     counts: list[TestsetCount] = []

@@ -32,11 +32,11 @@ class Pending:
     again : collection of str
         Statuses of temporary failures; the judge is asked again about items with such a status.
     given_up : set of str
-        Keys of items that failed temporarily as often as the judge's ``attempts`` allow.
+        Keys of items that CARE no longer retries, because the judge's ``attempts`` are used up.
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
-        Rows to store, by item key, for settled items with an answer under an earlier item key.
+        Earlier score rows, by new item key, of items whose only change is an added text unused by the prompt.
     """
 
     spec: JudgeSpec
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return earlier score rows by item key, for items that have since gained only texts outside the prompt."""
+    """Find earlier scores of items whose only change is an added text unused by the prompt; return rows by item key."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
@@ -103,7 +103,7 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """Yield the keys of an item after removing one or more of the texts outside the prompt."""
+    """Yield the keys that an item would have without one or more of the ``unread`` texts (unused by the prompt)."""
     present = [name for name in unread if getattr(item, name) is not None]
     for count in range(1, len(present) + 1):
         for names in combinations(present, count):

@@ -1,6 +1,6 @@
 """Retests of judges: later scores of the same items, to detect changed judges.
 
-The document of a judge has item keys but no texts or ids, so ``care admin forget`` need not change the document. When
+A judge's retest file contains item keys but no texts or ids, so ``care admin forget`` need not change the file. When
 a judge's key changes, everything is scored again, and earlier retests no longer count.
 """
 
@@ -76,7 +76,7 @@ def retests(workspace: Workspace, judge: str) -> Retests:
 
 
 def changed_judges(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
-    """Return the detected changes of a test set's judges; a new ``revision`` of a judge clears its change."""
+    """Return the detected change of each judge of a test set; setting a new ``revision`` for the judge clears it."""
     asked = (name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings)
     changed = {judge: retests(workspace, judge).changed for judge in asked}
     return {judge: one for judge, one in changed.items() if one is not None}
@@ -100,7 +100,7 @@ def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
-    """Clear a judge's detected change when the former model is back; of the retests since then, keep ``again``."""
+    """Clear a judge's detected change; of the retests since the change, keep only ``again``."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)

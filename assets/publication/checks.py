@@ -49,7 +49,7 @@ def result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> C
 def check_inputs(
     workspace: Workspace, version: FitVersion, before: FitVersion | None, leaked: list[str]
 ) -> list[CheckResult]:
-    """Check the inputs and the certificate of a fit version; ``leaked`` are judges whose scores copy gold."""
+    """Check the inputs and the convergence of a fit version; ``leaked`` are judges whose scores equal gold."""
     from assets.fit.details import StructuredDetails, read_details
 
     svd, previous = version.fits.get("care_svd"), None if before is None else before.inputs
@@ -138,7 +138,7 @@ def _turned(latest: FitRecord, previous: FitRecord) -> CheckResult:
         f"cosine {cosine:.2f} with the published fit"
         if cosine >= _MIN_COSINE
         else f"the weights point in another direction: cosine {cosine:.2f} with the published fit (limit "
-        f"{_MIN_COSINE:.2f}). Give labels (`labels` in care.yaml) to choose the direction, or run `care fits accept`"
+        f"{_MIN_COSINE:.2f}). Add labels (`labels` in care.yaml), or accept the new fit with `care fits accept`"
     )
     return result("quality", cosine >= _MIN_COSINE, message, {"cosine": cosine})
 

@@ -111,7 +111,7 @@ class Moved:
         """Describe in sentences how far the estimates moved between the two fits."""
         order = "is not defined" if self.order is None else f"is {self.order:.3f}"
         return [
-            f"the rank correlation of the two estimates {order}",
+            f"the rank correlation between the old and the new estimates {order}",
             f"{self.other} of the {counted(self.top, 'item')} in the top tenth were not in it before",
         ]
 

@@ -1,4 +1,4 @@
-"""Functions that list, compare, publish and pin stored fit versions, and score new items of a pinned version."""
+"""Functions that list, compare, publish and pin stored fit versions, and score new items with a pinned version."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[
 
 
 def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = ()) -> None:
-    """Load a test set's fits from files if the database lacks them; load ``rebuilt`` fits again."""
+    """Load a test set's fits from files if the database lacks them; always reload the fits in ``rebuilt``."""
     from warehouse.fit_rows import load_fits
 
     with workspace.warehouse.writer() as connection:

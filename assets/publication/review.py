@@ -1,4 +1,4 @@
-"""Dagster asset ``review``, which compares the latest fit with the published fit, and publishes the latest fit.
+"""Dagster asset ``review``: checks of the latest fit against the published fit, and publication of the latest fit.
 
 The views ``latest_fits`` and ``latest_aggregates`` and the report show the published fit. If a blocking check fails,
 Dagster skips ``report``, and the earlier fit stays published until a person accepts the latest fit
@@ -61,7 +61,7 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     """Check the latest fit version, store the result, and publish the version unless a check fails.
 
-    A pinned version stays published, and scores the new items unless checks of the inputs fail.
+    A pinned version stays published. CARE scores new items with it, unless checks of the inputs fail.
     """
     from assets.publication.fit_versions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication

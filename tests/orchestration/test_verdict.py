@@ -187,7 +187,7 @@ def test_a_blocked_fit_is_not_a_failure_and_reports_the_change_once(tmp_path):
     assert (verdict["state"], verdict["fit_version"]) == ("held back", second["fit_version"])
     for message in (
         "2 judges added: b0, b1",
-        "The rank correlation of the two estimates is ",
+        "The rank correlation between the old and the new estimates is ",
         "in the top tenth were not in it before",
         f"The published fit is {first['fit_version']}",
     ):
