@@ -358,6 +358,6 @@ def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
     return (
         f"CARE stopped judge {spec.name!r}: {len(failed)} of {len(scores)} items of a batch failed ({counts}; first "
-        f"reason: {failed[0].raw!r}); the judge's file allows `most_failing: {spec.most_failing:g}` of a batch. Make "
+        f"reason: {failed[0].raw!r}); the limit in the judge's file is `most_failing: {spec.most_failing:g}`. Make "
         "sure that the model answers, then run again: CARE scores the failed items again, and then the other items"
     )

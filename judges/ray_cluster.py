@@ -101,7 +101,7 @@ def _in_short(error: BaseException) -> str:
 
 
 def _must_answer(address: str, source: str) -> None:
-    """Raise ``JudgeError`` if no server listens at the address; ``ray.init`` would wait and ignore signals."""
+    """Raise ``JudgeError`` if no server listens at the address; without this check, ``ray.init`` would hang."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not host or not port.isdigit():
         raise JudgeError(

@@ -22,7 +22,7 @@ guards_settings = guarded("write the file as docs/reference describes")
 
 @guards_settings
 def read_model(path: Path, kind: type[M]) -> M:
-    """Read a YAML file into a pydantic model; the default of the field ``name`` is the file's name.
+    """Read a YAML file into a pydantic model; the field ``name`` defaults to the file's name without the suffix.
 
     Raises ``InputError`` if the file cannot be read or is not valid; the message names the file and the field.
     """
@@ -61,7 +61,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Count the values in a YAML node with expanded aliases; a node that contains itself exceeds the limit."""
+    """Count the values in a YAML node after its aliases are expanded; a node that contains itself exceeds the limit."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -71,7 +71,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the paths in ``part`` of a JSON schema under which the setting ``name`` is allowed."""
+    """Return the paths under which the setting ``name`` is allowed, according to ``part`` of a JSON schema."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
