@@ -1,4 +1,4 @@
-"""Terminal dialogue of ``care label``, which shows an item and reads a label as a key or a number."""
+"""Terminal dialogue of ``care label``: the rater reads an item, and presses a key or types a number as its label."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def answers_for(
     """Return the question and the permitted answers, from ``--answers`` or by default from the scale of the scores.
 
     ``wanted`` is the value of ``--answers``: keys with labels (y=1,n=0) or a range (1-5); other values raise
-    ``InputError``. For ``pairs``, a higher score favours the left answer, or the right one if ``higher_is_right``.
+    ``InputError``. In ``pairs``, a higher score favours the left answer, or the right answer if ``higher_is_right``.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
@@ -200,6 +200,6 @@ def _answer(answers: Answers) -> str | float:
 
 
 def labelling_progress(file: LabelFile) -> str:
-    """Return a text with the numbers of labelled and skipped items."""
+    """Return a phrase with the numbers of labelled and skipped items."""
     labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
     return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")

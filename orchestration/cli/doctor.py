@@ -92,7 +92,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
-    """Return a row for each problem of a test set, and add the names of its texts to ``texts``."""
+    """Return a row for each problem of a test set; store the names of its texts (``response`` ...) in ``texts``."""
     from assets.judging.forecast import available_texts
     from assets.sources import has_all_scored, read_source
 

@@ -31,16 +31,16 @@ Out = Annotated[
     Path | None,
     typer.Option(help="Output folder; by default named after the table of scores: scores-fit for scores.csv."),
 ]
-Items = Annotated[Path | None, typer.Option(help="Table of items: item_id and any of response, gold and split_unit.")]
+Items = Annotated[Path | None, typer.Option(help="Table with item_id and, optionally, response, gold and split_unit.")]
 Labels = Annotated[Path | None, typer.Option(help="Table of human labels (item_id and label) that the fit uses.")]
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Aggregator to run; repeatable. By default, the recommended aggregators.")
 ]
 Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own (scale of scores), anchors (scale of labels).")]
-Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for weight intervals: at least 20; 0 for none.")]
+Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for intervals of weights: 20 or more; 0 for none.")]
 Features = Annotated[
     list[str] | None,
-    typer.Option("--feature", help="Numeric column of --items that may bias judges, such as a length; repeatable."),
+    typer.Option("--feature", help="Numeric column of --items, such as length, that may bias judges; repeatable."),
 ]
 Shuffled = Annotated[
     bool, typer.Option("--shuffled", help="Declare random row order; CARE then removes score drift along the file.")
@@ -75,7 +75,7 @@ def fit(
     form: tables.Form,
     settings: tables.Settings,
 ) -> None:
-    """Aggregate recorded scores; write aggregates, judges, fit.json and a report page; print the verdict."""
+    """Aggregate scores; write tables of estimates and judges, fit.json and a report page; print the verdict."""
     from assets.report.to_label import FILE as TO_LABEL
     from assets.table.files import write_files
     from assets.table.fitting import fit_table, unnamed_systems

@@ -35,7 +35,7 @@ def _load(workspace: Path) -> Workspace:
 
 
 def _update(loaded: Workspace, testset: str) -> Outcome:
-    """Review a test set again and rebuild its results, because its page must show the published fit."""
+    """Materialise `review` and then the stale assets of a test set, because its page must show the published fit."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
 
 _HEADINGS = (
-    "kappa: agreement with people on which answers pass (1 is full agreement, 0 is chance). AUC: probability that a "
-    "passed answer scores higher than a failed one. bias: judge's mean minus people's mean. Brackets: intervals."
+    "kappa: agreement with people on which answers pass (1: full agreement, 0: chance). AUC: probability that a passed "
+    "answer scores higher than a failed one. bias: judge's mean minus people's mean. In brackets: intervals."
 )
 
 
@@ -36,7 +36,7 @@ def judge_report(
     scores: rate.ScoresOrName,
     labels: rate.Labels = None,
     drawn: rate.Drawn = None,
-    of: Annotated[str | None, typer.Option(help="Judge to report; by default, all judges.")] = None,
+    of: Annotated[str | None, typer.Option(help="Judge to report on; by default, all judges.")] = None,
     items: Annotated[Path | None, typer.Option(help="Table with item_id and split_unit.")] = None,
     cut: Cut = None,
     workspace: rate.Folder = None,
@@ -53,7 +53,7 @@ def judge_report(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare each judge and the panel with people: agreement, bias, and whether they may approve releases."""
+    """Compare each judge and the panel with human labels: agreement, bias, and fitness to approve releases."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 

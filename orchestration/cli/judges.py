@@ -27,7 +27,7 @@ def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
     panel: Annotated[str | None, typer.Option(help="Panel preset; write the files of all its judges.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model: hub repository, folder, or name at an endpoint.")] = None,
+    model: Annotated[str | None, typer.Option(help="Hugging Face repository, folder or name at an endpoint.")] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the model repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
     base_url: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible endpoint.")] = None,
@@ -185,7 +185,7 @@ def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
 def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
     """Ask a judge again about a few items that it has scored, and show how much its scores changed.
 
-    Exits with 6, as `care gate` does, if another model seems to answer.
+    Exits with code 6, like `care gate`, if the judge's model seems to have changed.
     """
     from assets.report.retests import last_retest
     from judges.items import FROM_A_FILE
@@ -218,7 +218,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _canary_and_pages(loaded: Workspace, name: str) -> list[Partition]:
-    """Return the partitions of a judge's canary and of the reports that show it, except for blocked or stale fits."""
+    """Return a judge's canary partition, and the reports that show the judge if their fit is not blocked or stale."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

@@ -1,6 +1,6 @@
-"""Command ``care label``, which collects labels in the terminal, on a page or in a spreadsheet.
+"""Command ``care label``, which collects labels in the terminal, on a web page or in a spreadsheet.
 
-Raters see the texts of items in random order, without scores and systems.
+Raters see the texts of items in random order, without scores and system names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TABLE = Path("to_fill_in.csv")
 
 @dataclass(frozen=True)
 class _Subject:
-    """Items to label; if ``higher_is_right``, a higher score of a pair means that the right answer is better."""
+    """Items to label; with ``higher_is_right``, a higher score of a pair means that the right answer is better."""
 
     items: Mapping[str, ItemRecord]
     panel: ScoreMatrix | None
@@ -49,7 +49,7 @@ def label(
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; omit it with --items.")] = None,
     workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, to label items without a workspace.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Table of scores; its scale is the scale of the labels.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Table of scores; labels are on the same scale.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
@@ -60,21 +60,21 @@ def label(
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,
-        typer.Option(help="Keys with their labels (y=1,n=0), or a range (1-5); by default, the scale of scores."),
+        typer.Option(help="Keys to press, with labels (y=1,n=0), or a range (1-5); by default, the scale of scores."),
     ] = None,
     rater: Annotated[
         str | None, typer.Option(help="Name of the rater, if the table has none; by default, your user name.")
     ] = None,
     export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and exit.")] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page for labelling the remaining items without CARE, and exit.")
+        Path | None, typer.Option(help="Write a web page for labelling the unlabelled items without CARE, and exit.")
     ] = None,
     imported: Annotated[
         Path | None, typer.Option("--import", help="Import the labels of this table, and exit.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random draw of items.")] = 0,
 ) -> None:
-    """Draw items, and ask a person to label each item with a key or a number; a second call continues."""
+    """Draw items, and ask a person to label them; a second call continues with the unlabelled items."""
     from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, out)

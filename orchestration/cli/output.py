@@ -148,7 +148,7 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, 
 def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
     """Show a progress bar if standard error is a terminal.
 
-    With ``prints_above``, other output appears above the bar; it must be False while Dagster redirects output.
+    If ``prints_above``, other output appears above the bar; pass False while Dagster redirects output.
     """
     columns = (
         SpinnerColumn(),
@@ -239,7 +239,7 @@ def show_systems(page: ReportData, title: str) -> None:
 
 
 def cell(value: Any) -> str:
-    """Format a value for a table: floats with three decimals, and an empty text for None and NaN."""
+    """Format a value for a table: floats with three decimals; None and NaN as an empty string."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     return f"{value:.3f}" if isinstance(value, float) else str(value)

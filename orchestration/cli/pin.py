@@ -1,4 +1,4 @@
-"""Commands ``care judges pin`` and ``care testsets pin``, which write commits of repositories into YAML files."""
+"""Commands ``care judges pin`` and ``care testsets pin``, which write Hugging Face commits into YAML files."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ def pin(
     names: Annotated[list[str] | None, typer.Argument(help="Judges to pin; by default all without a revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
-    """Get the current commit of each judge's model from the hub, and write it into the judge's file."""
+    """Get the current commit of each judge's model from Hugging Face, and write it into the judge's file."""
     from judges.settings_files import read_model
     from judges.spec import JudgeSpec, LocalModel
     from orchestration.workspace import folder_of
@@ -34,7 +34,7 @@ def pin_testsets(
     names: Annotated[list[str] | None, typer.Argument(help="Test sets; by default, all without a revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
-    """Get the current commit of each test set's data set from the hub, and write it into the test set's file."""
+    """Get the current commit of each test set's data set from Hugging Face, and write it into the test set's file."""
     from orchestration.workspace import folder_of, load_testset
     from warehouse.testsets import HuggingFaceSource, resolve
 
@@ -81,7 +81,7 @@ def _pin(
 
 
 def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = "model") -> str:
-    """Return a YAML text in which a revision is inserted after the name of the repository."""
+    """Return a YAML text with a ``revision`` inserted after the name of the model or data set."""
     found = re.search(
         rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
     )

@@ -42,10 +42,10 @@ Drawn = Annotated[
 Items = Annotated[
     Path | None, typer.Option(help="Table with item_id, the column that names the system, and split_unit.")
 ]
-FitLabels = Annotated[Path | None, typer.Option(help="Table with item_id and label: separate labels for the fit.")]
+FitLabels = Annotated[Path | None, typer.Option(help="Labels for the fit only: table with item_id and label.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
 Sequential = Annotated[
-    bool, typer.Option("--sequential", help="Compute wider intervals that stay valid if you look after each new label.")
+    bool, typer.Option("--sequential", help="Compute wider intervals that stay valid however often you check them.")
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
@@ -73,7 +73,7 @@ def rate(
     scale: tables.Scale = None,
     fit_labels: FitLabels = None,
     population: Annotated[bool, typer.Option("--population", help="Estimate rates for future items.")] = False,
-    width: Annotated[float | None, typer.Option(help="Also print how many labels this half-width needs.")] = None,
+    width: Annotated[float | None, typer.Option(help="Print how many labels this interval half-width needs.")] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
@@ -192,7 +192,7 @@ def of_workspace(
     gate: bool = False,
     rates: bool = True,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's scores, labels and settings; exit if judges or labels changed and prevent a comparison."""
+    """Return a test set's scores, labels and settings; if ``gate`` is set and a judge has changed, exit with 6."""
     from assets.judging.retests import changed_judges
     from assets.labels import read_labels
     from assets.table.rating import workspace_table
@@ -208,7 +208,7 @@ def of_workspace(
         raise InputError(f"test set {testset!r} has no systems; name their column (--system, or `systems` in its file)")
     file = labels or loaded.labels_file(testset)
     if file is None:
-        raise InputError(f"test set {testset!r} has no labels in care.yaml; name a table of labels with --labels")
+        raise InputError(f"test set {testset!r} has no labels in care.yaml; give a table of labels with --labels")
     return table, read_labels(file, report=tables.print_reading, unstated=drawn), config
 
 
@@ -230,10 +230,10 @@ def read_with_labels(
 
 
 def variance_sentence(split: VarianceSplit) -> str:
-    """Return a sentence with the shares of judges, tasks, runs and judge noise in the variance of a score."""
+    """Return a sentence with the shares of a score's variance: judges, tasks, runs and judge noise."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    noise = "judges' noise: share of the variance of the difference from the best system that is judge noise"
+    noise = "judges' noise: its share of the variance of the difference between a system and the best system"
     return f"variance of a score: {parts}. Column {noise}"
 
 

@@ -52,7 +52,7 @@ def forget(
     testset: Annotated[str, typer.Option(help="Test set of the item.")],
     workspace: Root = Path(),
 ) -> None:
-    """Remove an item from items, scores, fits, database and pages, and never read it again."""
+    """Remove an item from items, scores, fits, database and pages; later runs ignore the item."""
     from assets.labels import read_labels
     from assets.state.retention import forget as remove_item
     from assets.state.retention import still_held
@@ -112,7 +112,7 @@ def restore(
     from orchestration.workspace import load_workspace
 
     if folder is None and not check:
-        raise InputError("nothing was restored: name the folder of the new workspace, or test the backup with --check")
+        raise InputError("nothing was restored: give the folder of the new workspace, or test the backup with --check")
     if check and folder is not None and not folder.is_dir():
         raise InputError(f"{folder} is not a folder; with --check, name a folder that exists, or no folder")
     place = TemporaryDirectory(prefix="care-restore-", dir=folder) if check else nullcontext(str(folder))

@@ -25,14 +25,14 @@ def select(
     items: Annotated[Path, typer.Option(help="Table with item_id and gold; items of one split_unit stay together.")],
     aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order (AUC, Kendall's tau) or error (accuracy, MAE).")] = "order",
-    share: Annotated[float, typer.Option(help="Share of the items whose gold is used to choose the penalties.")] = 0.15,
+    share: Annotated[float, typer.Option(help="Share of items, from 0 to 1, whose gold chooses the penalties.")] = 0.15,
     cut: Annotated[float | None, typer.Option(help="Scores above this value are votes for a good item.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
     json: Json = False,
     *,
     form: tables.Form,
 ) -> None:
-    """Choose penalties from the paper's grid, and evaluate the choice on items that did not affect it."""
+    """Choose penalties from the paper's grid, and evaluate the choice on held-out items."""
     from assets.table.selecting import Search, select_table
 
     search = Search(aggregator, criterion, share)
@@ -70,7 +70,7 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
     show(grid, f"{selection.aggregator} by {selection.criterion}, {selection.labels_used} labels", as_json=False)
     from assets.table.rows import in_words
 
-    show(in_words(measured), "evaluation on the items that did not affect the choice", as_json=False)
+    show(in_words(measured), "evaluation on the held-out items", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
     console.print(f"to use these penalties for this file: {fit} --gamma {gamma} --tau {tau}")
     added = "" if selection.aggregator in DEFAULT_AGGREGATORS else f"aggregators: [care, {selection.aggregator}], "

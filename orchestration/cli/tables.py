@@ -37,8 +37,8 @@ System = Annotated[
     typer.Option(
         "--system",
         "--systems",
-        help="Column of --items that names the item's system. For pairs give it twice, left and right: a higher score "
-        "means that the left answer is better.",
+        help="Column of --items that names the item's system. For pairs, give the option twice: the left system, then "
+        "the right one. A higher score means that the left answer is better.",
     ),
 ]
 Judges = Annotated[Path | None, typer.Option(help="Table of judges with the columns judge and family.")]
@@ -46,8 +46,8 @@ Scale = Annotated[
     list[str] | None,
     typer.Option(
         "--scale",
-        help="Lowest and highest score, such as 1 10; other scores count as missing. JUDGE=0:100 declares a judge's "
-        "own scale, which is rescaled to the panel's; repeatable.",
+        help="Lowest and highest score, such as 1 10; scores outside this range count as missing. JUDGE=0:100 declares "
+        "the scale of one judge, whose scores are rescaled to the panel's scale; repeatable.",
     ),
 ]
 OF_FILES = {
@@ -171,7 +171,7 @@ def read_table(
     form: Form,
     scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
 ) -> ScoreTable:
-    """Read a table of scores with its optional tables and scales, and print how each table was read."""
+    """Read a table of scores, and optional tables of items, judges and labels; print how each was read."""
     inputs = TableInputs(scores, items, judges, labels, *scales)
     return read_inputs(inputs, form.columns, form.reading, print_reading)
 
