@@ -23,7 +23,7 @@ class RateOptions(RatingOptions, total=False):
     Attributes
     ----------
     drawn : "random"
-        How the labelled items were drawn; required if the labels do not state it, as in a mapping.
+        How the labelled items were drawn; required if ``labels`` is a mapping or a table without this column.
     items : path, frame or mapping column -> values
         Table of items with their ids, the column that names the system, and ``split_unit``.
     system : str or (left, right)

@@ -34,7 +34,7 @@ _LINE = 96
 def frame_kind(source: object) -> FrameKind:
     """Choose the library for data frames of results: pandas or polars if ``source`` is such a frame, otherwise Arrow.
 
-    If ``source`` is the path of a file, the library is pandas if pandas is installed.
+    If ``source`` is the path of a file, the library is pandas if it is installed, otherwise Arrow.
     """
     package = type(source).__module__.partition(".")[0]
     if isinstance(source, str | Path):
@@ -159,7 +159,7 @@ class FitResult:
         return path
 
     def save(self, folder: str | Path) -> Path:
-        """Write the output files of ``care fit`` to a folder, such as aggregates, judges, fit.json and the page."""
+        """Write the output files of ``care fit``, such as ``fit.json`` and the report page, to a folder."""
         write_files(self.table, Path(folder))
         return Path(folder)
 

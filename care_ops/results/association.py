@@ -9,7 +9,7 @@ from care_ops.scores import Array, ranks
 
 
 def residual_ranks(feature: Array, other: Array) -> Array:
-    """Regress the ranks of one feature on the ranks of another, and return the residuals (n,), NaN if unknown."""
+    """Regress the ranks of ``feature`` on the ranks of ``other``; return residuals (n,), NaN for a missing value."""
     both_known = ~np.isnan(feature) & ~np.isnan(other)
     out = np.full(len(feature), np.nan)
     if both_known.sum() < MIN_ITEMS or np.ptp(feature[both_known]) == 0:
@@ -21,7 +21,7 @@ def residual_ranks(feature: Array, other: Array) -> Array:
 
 
 def mean_by_unit(values: Array, units: Sequence[str]) -> Array:
-    """Average values over the items of each split unit, ignoring NaN, from shape (n, c) to shape (units, c)."""
+    """Average each column over the items of each split unit, ignoring NaN; (n, c) values give (units, c) means."""
     _, code = np.unique(np.array(units), return_inverse=True)
     present = ~np.isnan(values)
     count = np.column_stack([np.bincount(code, weights=column) for column in present.T.astype(float)])

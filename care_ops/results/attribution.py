@@ -4,8 +4,8 @@ In each run, a judge scores a few references again: items that the judge scored 
 minus the old score. If the judge has not changed, the differences are symmetric about 0.
 
 If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
-that is bet on shifts reaches 1 / a with a probability of at most a (Ville 1939). The capital is divided in advance over
-sizes of bets and possible runs of the change; the share that has grown most identifies the run of the change.
+that is bet on shifts then reaches 1 / a with a probability of at most a (Ville 1939). The capital is split in advance
+over bet sizes and possible runs of the change; the share that has grown most identifies the run of the change.
 
 Differences with a common score are not jointly symmetric, so they belong to different rounds with separate capitals.
 Round r = 1, 2, ... is tested at the level a / (r (r + 1)), so the level of all rounds together is a.
@@ -60,7 +60,7 @@ def log_capitals(runs: Sequence[Array]) -> Array:
     Returns
     -------
     (T, T) array
-        Entry (t, k) is the log capital after run t on a change in run k, including the initial share of the capital.
+        Entry (t, k) is the log, after run t, of the share of the capital that was bet on a change in run k.
     """
     k = np.arange(1, len(runs) + 1)
     stakes = np.array(_BETS)[:, None] * np.concatenate(runs)
@@ -73,7 +73,7 @@ def log_capitals(runs: Sequence[Array]) -> Array:
 
 
 def change(differences: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
-    """Detect the first change of a judge and estimate the run in which it happened; return None if there is no change.
+    """Detect the first change of a judge and estimate the run in which it happened; return None if none is detected.
 
     Parameters
     ----------

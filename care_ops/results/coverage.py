@@ -28,7 +28,7 @@ class Coverage:
     Attributes
     ----------
     missing : int
-        Number of missing scores among items times judges.
+        Number of pairs of an item and a judge without a score.
     few, unscored : int
         Number of items with one or two scores, and number of items without scores.
     not_asked : bool
@@ -36,7 +36,7 @@ class Coverage:
     sparse : bool
         Whether most judges scored less than half of the items.
     groups : tuple of Group
-        Groups of judges that share no item.
+        Groups of judges; judges of different groups share no item.
     lost : str
         Message about unscored items that had scores in the previous fit.
     """
@@ -70,7 +70,7 @@ class Coverage:
 
 
 def coverage_reasons(coverage: Coverage) -> list[Reason]:
-    """Return reasons about missing scores, items with few scores, and judges that share no item."""
+    """Return the reasons in a verdict about missing scores, items with few scores, and judges that share no item."""
     reasons: list[Reason] = []
     if coverage.few:
         message = (

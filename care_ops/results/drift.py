@@ -62,9 +62,9 @@ def drift(before: Array, after: Array, again: Array) -> Drift:
 def population_stability(before: Array, after: Array) -> tuple[float, float]:
     """Compute the population stability index over the deciles of ``before``.
 
-    PSI = sum_b (q_b - p_b) log(q_b / p_b), with half an item added to each bin. For equal distributions, PSI is about
-    (1/n + 1/m) times a chi-square variable; the degrees of freedom are the number of bins minus one. The second value
-    is the 99 % quantile of this distribution.
+    PSI = sum_b (q_b - p_b) log(q_b / p_b), where p_b and q_b are the shares of bin b before and after; half an
+    item is added to each bin. For equal distributions, PSI is about (1/n + 1/m) times a chi-square variable, with as
+    many degrees of freedom as bins minus one. ``by_chance`` is the 99 % quantile of this distribution.
 
     Parameters
     ----------

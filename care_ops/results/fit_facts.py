@@ -35,7 +35,8 @@ CONTRADICTED = 0.7
 class JudgeFacts(JudgeCheck):
     """Admission of a judge, with the weight in the estimate and the upper end of the weight's interval.
 
-    ``looks_like`` describes a column that is not a judge. ``outside`` states that most scores lie outside the scale.
+    ``looks_like`` describes a column that is probably no judge, such as ids or text lengths; ``outside`` is a message
+    if most scores lie outside the scale.
     """
 
     weight: float | None = None
@@ -121,19 +122,19 @@ class FitFacts(CareSummary):
     failure : str or None
         Reason why ``care`` has no estimate; fields about the estimate are then undefined.
     feature, follows : str and float, optional
-        The text feature that the estimate follows most, and the correlation of the two.
+        The text feature that correlates most with the estimate, and this correlation.
     removed : tuple of features
-        Features whose effects on judges were removed.
+        Features whose effects on the judges' scores were removed.
     not_quality : tuple of features
         Features that were declared not to be part of quality.
     blind : bool
         Whether the items have no text features.
     followed : tuple of FollowedFeature
-        Text features that factors follow, the largest correlation first.
+        Text features that correlate with factors of the judges, the largest correlation first.
     cautions : tuple of str
         Other warnings, such as a structure without a certificate.
     sides : Sides or None
-        Preference of judges for the left or the right answer of pairs, if there is such a preference.
+        Position bias of judges that score pairs; None if none was detected.
     always_left : str or None
         System that is on the left in every pair, if there is one.
     trend : float
@@ -167,7 +168,7 @@ class FitFacts(CareSummary):
 
     @property
     def asks_for_order(self) -> bool:
-        """Whether the estimate follows the position in the file, which means drift if the rows are in random order."""
+        """Whether the estimate correlates with the row number; if the rows are in random order, this means drift."""
         return abs(self.trend) >= FOLLOWS_FEATURE
 
     @property

@@ -25,7 +25,7 @@ class Decision:
     Attributes
     ----------
     outcome : {"better", "not worse", "worse", "undecided"}
-        "not worse" means that the whole interval lies above minus the margin.
+        "not worse" means that the whole interval lies above ``-margin``.
     difference : Difference
         Mean label of the new system minus mean label of the old system.
     margin : float

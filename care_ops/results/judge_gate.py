@@ -62,7 +62,7 @@ class PeopleAgreement:
     Attributes
     ----------
     kappa : Statistic or None
-        Cohen's kappa of pass and fail; None if people or the judge pass all items, or none.
+        Cohen's kappa of pass and fail; None if people, or the judge, give all items the same result.
     weighted_kappa : Statistic or None
         Kappa of the grades with quadratic weights; None if labels are not grades on the judge's scale.
     auc : Statistic or None
@@ -93,9 +93,9 @@ class PeopleAgreement:
 class GateAdvice:
     """Advice on whether a judge may gate a release, based on the interval of the agreement with people.
 
-    The outcome is "yes" if the interval is at or above the bar, "no" if it is below, and "not yet" otherwise.
-    ``more_labels`` is the number of further labels that would decide. It is 0 if the outcome is decided, and None if
-    unknown or above ``unlabelled``. ``leans`` is the decision if more labels confirm the statistic.
+    The outcome is "yes" if the interval is at or above the required agreement (``bar``), "no" if below, else "not yet".
+    ``more_labels`` is the number of further labels that a decision needs: 0 if the outcome is decided, None if unknown
+    or above ``unlabelled``. ``leans`` is the decision if further labels do not change the statistic.
     """
 
     judge: str
@@ -108,7 +108,7 @@ class GateAdvice:
 
     @property
     def remedy(self) -> str:
-        """Message on how many more labels would decide, or that no labels would; empty if no labels are needed."""
+        """Message on how many labels a decision still needs, or that all items would not suffice; else empty."""
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:
@@ -195,7 +195,7 @@ def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
 
 
 def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:
-    """Return a sentence that lists the judges that may gate, may not, or are undecided."""
+    """Return a sentence that lists the judges by outcome: may gate a release, may not, or undecided."""
     groups = {outcome: [each.judge for each in advices if each.outcome == outcome] for outcome in OUTCOMES}
     parts = "; ".join(f"{outcome}: {listed(judges, named)}" for outcome, judges in groups.items() if judges)
     bar = f"{_NAMES[advices[0].measure]} {advices[0].bar:g}"
@@ -321,5 +321,5 @@ def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Sta
 
 
 def _above(mass: Array) -> Array:
-    """Return the total weight of all values above each value, plus half of the weight at that value."""
+    """Return, for each value, the total weight of all larger values plus half of its own weight."""
     return mass[::-1].cumsum()[::-1] - 0.5 * mass

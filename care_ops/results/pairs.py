@@ -1,8 +1,8 @@
 """Shares of pairs that each system wins, estimated from labels of some pairs.
 
 A high score or label means that the left answer is better. For each system, a pair becomes an item whose label is the
-system's share of the win: 1, .5 for a tie, or 0. The judges' preference for a side is removed. Then ``rates`` or
-``sequential`` computes the intervals.
+system's share of the win: 1, .5 for a tie, or 0. The judges' position bias is subtracted from the estimates. Then
+``rates`` or ``sequential`` computes the intervals.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Weights of the items' mean labels relative to a single label, shape (n,), and whether labels are 0 and 1."""
+    """Weight of each item's mean label relative to a single label, and whether all single labels are 0 or 1."""
 
     counts: Array
     shares: bool
@@ -140,9 +140,9 @@ class Rates:
     _compare: Callable[[str, str], Difference] = field(repr=False, compare=False)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Return the difference between the rates of two systems; for pairs, over their common pairs.
+        """Return the difference between the rates of two systems; for pairwise items, over the pairs with both systems.
 
-        Raises ``InputError`` if a system has no rate; for pairs, also the errors of ``Duels.difference``.
+        Raises ``InputError`` if a system has no rate; for pairwise items, also the errors of ``Duels.difference``.
         """
         known = {rate.system for rate in self.rates}
         if missing := [name for name in (first, second) if name not in known]:
@@ -158,7 +158,7 @@ def rates_of(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """Estimate the mean label of each system by prediction-powered inference from labels and all estimates.
+    """Estimate the mean label of each system, by regressing labels on estimates to predict the unlabelled items.
 
     Parameters
     ----------

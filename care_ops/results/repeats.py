@@ -147,7 +147,7 @@ def _components(
 def _noise(
     components: Mapping[str, Component], owners: Sequence[str], tasks: Sequence[str], per_answer: float
 ) -> dict[tuple[str, str], float]:
-    """Compute the share of judge noise in the variance of each difference between systems; shared tasks cancel."""
+    """Compute the share of judge noise in the variance of systems' differences; effects of shared tasks cancel."""
     of = {name: [tasks[k] for k in rows] for name, rows in rows_of(owners).items() if name}
     parts = {name: part.variance for name, part in components.items()}
     shares: dict[tuple[str, str], float] = {}

@@ -1,9 +1,9 @@
 """Confidence sequences for rates of systems: intervals that hold simultaneously at all looks while labels arrive.
 
 Method: testing by betting, without replacement (Waudby-Smith and Ramdas, Journal of the Royal Statistical Society B
-2024). A capital of 1 is bet against each possible mean, label by label. Against the true mean the game is fair, and the
-capital ever reaches 1 / (1 - level) with a probability of at most 1 - level (Ville 1939). A mean is excluded once its
-capital reaches this value. The bet is on the label minus its prediction by a regression on earlier labels, plus the
+2024). A capital of 1 is bet against each possible mean, label by label. Against the true mean the game is fair, so
+the probability that the capital ever reaches 1 / (1 - level) is at most 1 - level (Ville 1939). A mean is excluded once
+its capital reaches this value. The bet is on the label minus its prediction by a regression on earlier labels, plus the
 mean prediction of all unlabelled items (prediction-powered inference, Angelopoulos, Duchi and Zrnic 2023). Two systems
 are compared by the product of their capitals.
 
@@ -49,9 +49,9 @@ class Stream:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log capital against each possible mean of all N labels of a system; both arrays have shape (G,).
+    """Log capital that was bet against each candidate for the mean label of a system's items; shape (candidates,).
 
-    ``sampling`` bounds the variance of the items' mean around the population mean; it is 0 if the items are the target.
+    ``sampling`` bounds the variance of this mean around the population mean; 0 to estimate the mean of these items.
     """
 
     means: Array
@@ -60,7 +60,7 @@ class Evidence:
 
 
 def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
-    """Yield, after each label, the log capital against each possible mean of all N labels, shape (G,).
+    """Yield, after each label, the log capital bet against each candidate for the items' mean; shape (candidates,).
 
     After every label, the expected capital against the true mean, over random orders of the items, is 1.
     """
@@ -122,7 +122,7 @@ def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
 
 
 def interval(evidence: Evidence, level: float) -> tuple[float, float]:
-    """Return the confidence interval: all means that the capital does not exclude."""
+    """Return the confidence interval: all candidate means whose capital is below the limit for exclusion."""
     return _kept(evidence.means, evidence.log_capital, level, evidence.sampling, (0.0, 1.0), _step(evidence))
 
 
@@ -141,11 +141,11 @@ def _step(evidence: Evidence) -> float:
 def _kept(
     values: Array, log_capital: Array, level: float, sampling: float, endless: tuple[float, float], step: float
 ) -> tuple[float, float]:
-    """Return the interval of values that are not excluded, widened by one step; if all are excluded, all values.
+    """Return the interval of values that are not excluded, widened by one step; all values if all are excluded.
 
-    For a population target x, the capital against a value d of these items is multiplied by a mixture of bets on d - x:
-    exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau). Here v is a variance and tau is ``_MIXING`` (Robbins, Annals
-    of Mathematical Statistics 1970). ``endless`` has the possible values for such a target.
+    To estimate a population value x, the capital against a value d of these items is multiplied by a mixture of bets on
+    d - x: exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau). Here v is ``sampling`` and tau is ``_MIXING`` (Robbins,
+    Annals of Mathematical Statistics 1970). ``endless`` is the range of x.
     """
     low, high = (float(values.min()), float(values.max())) if sampling == 0 else endless
     margin = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)
@@ -169,7 +169,7 @@ def rates_at_looks(
     Raises
     ------
     InputError, FitError
-        The bounds of labels are missing or exceeded, or ``rates_of`` raises the error.
+        ``rates_of`` raises the error, or labels with an order have no bounds or lie outside them (``InputError``).
     """
     if given.order is None:
         return rates_of(given, level=level, of_these_items=of_these_items, seed=seed)

@@ -1,4 +1,4 @@
-"""Detection of judges that prefer the left or the right answer of pairs."""
+"""Detection of position bias: judges that prefer the left or the right answer of pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ _PLAIN = 0.05
 
 @dataclass(frozen=True)
 class Sides:
-    """Share of left choices over all judges, and the shares of the judges that significantly prefer a side.
+    """Share of left choices over all judges, and the share of each judge with significant position bias.
 
-    ``plain`` states whether ``share`` differs significantly from one half, and ``known`` whether pairs name systems.
+    ``plain``: whether ``share`` differs significantly from one half. ``known``: whether the systems of pairs are known.
     """
 
     share: float
@@ -28,9 +28,9 @@ class Sides:
 
 
 def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | None]) -> Sides | None:
-    """Find the judges that prefer a side; return None if there is no evidence for such a preference.
+    """Find the judges with position bias; return None if there is no evidence of position bias.
 
-    A value (n, p) above ``middle`` chooses the left answer. Each of the n ``systems`` is (left, right), or None.
+    A value above ``middle`` chooses the left answer. Each entry of ``systems`` is (left, right), or None.
     """
     chosen = np.where(np.isnan(values) | (values == middle), np.nan, values > middle)
     plain = 1.0 - (1.0 - _LEVEL) / values.shape[1]

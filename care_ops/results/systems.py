@@ -73,7 +73,7 @@ def bradley_terry(
 ) -> tuple[dict[str, float], list[Comparison]]:
     """Estimate the strengths of systems from pairs, and all differences of strengths, by the Bradley-Terry model.
 
-    The model is P(left wins) = expit(s_left - s_right). An effect of the left side is added if the pairs identify it
+    The model is P(left wins) = expit(s_left - s_right). Position bias is a further parameter if the pairs identify it
     (Davidson and Beaver, Biometrics 1977). An estimate between 0 and 1 is a fractional win (quasi-likelihood; Bradley
     and Terry, 1952; Papke and Wooldridge, 1996). A pseudo-comparison that is half won, with the weight of one split
     unit, keeps every share between 0 and 1 (Haldane, 1956; Anscombe, 1956).
@@ -84,7 +84,7 @@ def bradley_terry(
         P(left wins) or a share of votes, in [0, 1]; pairs with NaN are left out.
     pairs : sequence of n (left, right) or None
     sides : bool
-        Whether judges may prefer a side.
+        Whether to estimate the judges' position bias, if the pairs identify it.
     units, level : as in ``mean_differences``
 
     Returns
@@ -128,7 +128,7 @@ def bradley_terry(
 def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tuple[Array, list[str]]:
     """Return a design matrix with 1 for the left and -1 for the right system of each pair, and the systems' names.
 
-    A column of ones is added for an effect of the side, if the pairs identify it.
+    With ``sides``, a column of ones is added for position bias, provided that the pairs identify it.
     """
     names = sorted({name for pair in pairs for name in pair})
     column, design = {name: k for k, name in enumerate(names)}, np.zeros((len(pairs), len(names)))
@@ -143,7 +143,7 @@ def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tup
 
 
 def _solve(x: Array, e: Array, systems: int, half_won: float) -> tuple[Array, Array]:
-    """Estimate strengths with sum zero, and any effect of the side, by Newton's method; return the inverse Hessian."""
+    """Estimate strengths with sum zero, and any position bias, by Newton's method; also return the inverse Hessian."""
     n, k = x.shape
     among = np.eye(k)
     among[:systems, :systems] -= 1 / systems

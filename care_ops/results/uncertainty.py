@@ -85,7 +85,7 @@ def weight_intervals(
 def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[str, _Refit]:
     """Return weights and loadings of the aggregators that give an estimate on a resample.
 
-    On a dense panel, a constant judge makes the result empty. On a sparse panel, judges with few scores are shrunk.
+    On a dense panel, the result is empty if a judge's resampled scores are constant. A sparse panel allows such judges.
     """
     if not is_sparse(scores.values) and not varies(scores.values).all():
         return {}
@@ -156,9 +156,9 @@ def _matched(loadings: Array, reference: Array) -> Array:
 
 
 def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
-    """Return the ends of a quantile interval that contains ``centre``; deviations from it are multiplied by ``shrink``.
+    """Return the ends of a quantile interval around ``centre``; their distances from it are multiplied by ``shrink``.
 
-    If few labels have much influence, the fit on all items may lie outside the range of most resamples.
+    The interval always contains ``centre``, which may lie outside most resamples if few labels have much influence.
     """
     lo, hi = np.nanquantile(np.array(draws), _TAILS, axis=0, method="weibull")
     return centre + shrink * np.minimum(lo - centre, 0.0), centre + shrink * np.maximum(hi - centre, 0.0)
