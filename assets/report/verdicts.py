@@ -187,8 +187,8 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
     with_labels = "" if workspace.labels_file(testset) else f" --labels {shlex.quote(file)}"
     return Remedies(
         label=Step(
-            f"Label ten to twenty items: {'the command asks about them, or ' if texts else ''}fill in {labels}. Then "
-            f"name the file of labels for {testset} under `labels` in care.yaml, and run again.",
+            f"Label ten to twenty items: {'run this command, or ' if texts else ''}fill in {labels}. Then set the "
+            f"path of the label file for {testset} under `labels` in care.yaml, and run again.",
             f"care label {name}{where}" if texts else run,
         ),
         use=Step(

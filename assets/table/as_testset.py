@@ -17,7 +17,7 @@ from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
 
 
 def testset_name(scores: Path, wanted: str | None) -> str:
-    """Return the name of a test set, by default the stem of its file of scores."""
+    """Return the name of a test set, by default the name of the score file up to the first dot."""
     name = wanted or scores.name.split(".")[0]
     try:
         return TestsetSpec.model_validate({"name": name, "source": {"kind": "demo"}}).name
@@ -39,7 +39,7 @@ def testset_yaml(
     """Return the YAML for a test set with recorded scores; paths are relative to the workspace.
 
     If ``items`` is None, write a table of items from the columns of the score table that describe items. ``scales`` are
-    the scale of the panel and the scales of single judges.
+    the scale of the panel and the scales of individual judges.
     """
     scale, of_judges = scales
     if items is None:

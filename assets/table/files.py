@@ -50,7 +50,7 @@ def write_files(result: TableFit, out: Path) -> list[str]:
 
 
 def make_folder(path: Path) -> None:
-    """Create an output folder and its parents; raise ``InputError`` if a file has the name of a folder."""
+    """Create an output folder and its parents; raise ``InputError`` if a file exists at one of these paths."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
@@ -58,7 +58,7 @@ def make_folder(path: Path) -> None:
 
 
 def fit_document(result: TableFit) -> dict[str, Any]:
-    """Return the content of fit.json: all results except the values of single items and the judge weights."""
+    """Return the content of fit.json: all results except per-item values and judge weights."""
     fit, page = result.fit, result.page
     return {
         "verdict": {"headline": result.verdict.headline, **asdict(result.verdict)},

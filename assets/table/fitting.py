@@ -78,7 +78,7 @@ class ScoreTable:
 
     @cached_property
     def records(self) -> list[ItemRecord]:
-        """Records of the scored items, in the order of the scores; an unknown item has an empty record."""
+        """Records of the scored items, in the order of the scores; empty for an item that is not in ``items``."""
         nothing = ItemRecord("")
         if not self.items:
             return [nothing] * len(self.scores.item_ids)
@@ -97,9 +97,9 @@ class TableConfig:
         Column of the items that names an item's system; two columns for pairs, left and right. Without a column, no
         systems are compared.
     scales : mapping judge -> (low, high)
-        Scales of single judges. Their scores are rescaled to the scale of ``fit`` when they are read.
+        Scales of individual judges, whose scores are rescaled to the scale of ``fit`` when they are read.
     features : tuple of str
-        Numeric columns of the items that may bias judges, in addition to counts in the texts.
+        Numeric item columns to check for judge bias, in addition to counts in the texts, such as ``words``.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def _perhaps_judges(table: ScoreTable) -> list[Reason]:
 
 
 def has_pairs(table: ScoreTable, config: TableConfig) -> bool:
-    """Return whether the items are pairs of answers, by their texts or by two columns of systems."""
+    """Return whether the items are pairs of answers: all have a second response, or two columns name systems."""
     return len(config.systems) == 2 or all(record.response_2 for record in table.records)
 
 
@@ -273,7 +273,7 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
 
 
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
-    """Return the scores of admitted judges, and all admission checks.
+    """Check each judge for admission; return the admitted judges' scores, and the checks of all judges.
 
     Scores outside the scale become missing. Raises ``FitError`` if fewer than three judges were admitted.
     """
@@ -310,7 +310,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
-    """Return the scored items' features, of shape (n,): counts in the texts, and the columns ``config.features``.
+    """Return features of the scored items: counts in the texts, and the columns ``config.features``; shape (n,) each.
 
     Raises ``InputError`` if no item has a named column, or a value in such a column is not a number.
     """
@@ -336,7 +336,7 @@ def item_columns(table: ScoreTable) -> ItemColumnsRead:
 
 
 def systems_of(table: ScoreTable, config: TableConfig) -> Named:
-    """Return the systems of the scored items, from the columns ``config.systems``; raise ``systems_in``'s errors."""
+    """Return the systems of the scored items from ``config.systems``; raise ``InputError`` for invalid columns."""
     if not config.systems:
         return [None] * len(table.scores.item_ids)
     records = table.records

@@ -1,4 +1,4 @@
-"""Agreement of a table's judges with labels by people."""
+"""Agreement of a table's judges with human labels."""
 
 import shlex
 from dataclasses import dataclass, replace
@@ -27,12 +27,12 @@ PANEL = "panel"
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports by judge, the panel's agreement with people, and judges without a report.
+    """Reports by judge, the panel's agreement with human labels, and reasons for missing reports.
 
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Agreement of people with the recommended aggregate (fitted without these labels); None if labels are too few.
+        Agreement of the recommended aggregate (fitted without these labels) with the labels; None for too few labels.
     left_out : dict judge -> reason
         Reason why a judge has no report.
     ties : int
@@ -48,14 +48,14 @@ class Reports:
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """Compare each judge, or the judge ``only``, with labels by people; a grade above the cut is a pass.
+    """Compare all judges, or only the judge ``only``, with human labels; a grade above the cut counts as a pass.
 
     Labels of .5, which are ties of pairs, are left out.
 
     Raises
     ------
     InputError
-        The judge does not exist, or labels or a judge's scores need a cut that is missing.
+        The judge does not exist, or labels or scores have more than two values and no cut that fits them is given.
     FitError
         The panel gives no estimate.
     """
@@ -95,9 +95,9 @@ def judge_reports(
 
 
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
-    """Return why a cut fits neither the panel nor some judges, with remedies; empty if all judges share a scale.
+    """Return, for the panel and some judges, why the cut does not fit; empty if all judges share a scale.
 
-    The cut is taken to be on the narrowest judge scale that contains it, and on scales of about the same width.
+    The cut is assumed to fit the narrowest judge scale that contains it, and other scales of about that width.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):
@@ -135,7 +135,7 @@ def _decided(table: ScoreTable, labels: Labels, cut: float | None) -> Labels:
 
 
 def cut_of(scores: Array) -> float | None:
-    """Return the cut implied by scores with two values, or by preferences of pairs with ties; otherwise None."""
+    """Return the midpoint as the cut if scores have two values or are pair preferences (0, .5, 1); otherwise None."""
     low, high = np.fmin.reduce(scores, initial=np.inf), np.fmax.reduce(scores, initial=-np.inf)
     between = scores[(low < scores) & (scores < high)]  # without sorting: a table may have millions of scores
     is_tied_pair = (low, high) == (0.0, 1.0) and bool((between == _TIE).all())

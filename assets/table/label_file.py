@@ -94,7 +94,7 @@ class LabelFile:
     def locked(self) -> Generator[None]:
         """Lock the file, and read the rows that other sessions have written.
 
-        If folders cannot be locked, two changes within a few milliseconds may still collide.
+        If the system cannot lock folders, one of two changes within a few milliseconds may be lost.
         """
         with ExitStack() as until_done:
             with suppress(ImportError, OSError):  # Windows and some network file systems have no such locks
@@ -108,7 +108,7 @@ class LabelFile:
             yield
 
     def write(self) -> None:
-        """Write all rows atomically; symbolic links and the file's permissions stay."""
+        """Write all rows atomically; keep symbolic links and the file's permissions."""
         target = Path(os.path.realpath(self.path))
         with replacing(target) as temporary:
             temporary.touch(0o600 if target.is_file() else 0o666)
@@ -129,7 +129,7 @@ class LabelFile:
             self.write()
 
     def refuse_unknown(self, items: Container[str]) -> None:
-        """Raise ``InputError`` if the item of a row is not in ``items``."""
+        """Raise ``InputError`` if any row's item is not in ``items``."""
         unknown = next((row.item_id for row in self.rows if row.item_id not in items), None)
         if unknown is not None:
             raise InputError(

@@ -23,26 +23,26 @@ class FitOptions(TypedDict, total=False):
     aggregators : str or sequence of str
         Aggregators to compute, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
     profile : {"care", "paper"}
-        ``paper``: the paper's algorithms as written and its baselines; explicit options override its settings.
+        ``paper`` sets the paper's algorithms as written and the paper's baselines; other options override the profile.
     cut, scale, seed :
         See ``care_ops.config.FitConfig``.
     scales : mapping judge -> (low, high)
-        Scales of single judges, whose scores are rescaled to the panel's scale; ``--scale JUDGE=0:100``.
+        Scales of individual judges, whose scores are rescaled to the panel's scale; ``--scale JUDGE=0:100``.
     gamma, tau :
-        Penalties of the structure program, as ``care select`` chooses them; see ``care_ops.config.StructureConfig``.
+        Penalties of the structure program (``care_ops.config.StructureConfig``); ``care select`` can choose them.
     calibrate : str
-        Declared scale of quality: ``own`` or ``anchors``.
+        ``own``: each aggregator keeps its own scale; ``anchors``: the labels set the scale of the estimates.
     prevalence : float
         Declared share of good items (Q = 1).
     admit, absent, max_missing :
         Rule that admits judges to the panel; see ``care_ops.config.AdmissionRule``.
     intervals : int
-        Resamples for intervals of weights, 20 or more; 0 for none.
+        Number of bootstrap resamples for weight intervals: at least 20, or 0 for no intervals.
     system : str or sequence of str
         Column of the items that names an item's system. Pairs need two columns: the left system, which a higher score
         prefers, and the right system. The name ``systems`` is accepted, too.
     features : str or sequence of str
-        Numeric columns of the items that may bias judges, in addition to counts in the texts.
+        Numeric item columns to check for judge bias, in addition to counts in the texts, such as ``words``.
     shuffled : bool
         Whether the rows are in random order. Quality then cannot depend on the position in the file, and every trend
         along the file is removed as a drift of the judges.

@@ -1,4 +1,4 @@
-"""Rates of systems, and gates between two systems, from judges' scores that labels correct."""
+"""Rates of systems, and release gates between two systems, from judges' scores corrected by labels."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def read_rated_table(
 ) -> tuple[ScoreTable, Labels, TableConfig]:
     """Read a table of scores with its other tables, and labels that the fit does not use.
 
-    ``drawn`` is the default sampling of labels. Raises ``InputError`` if a table cannot be read, or systems are named
-    without a table of items.
+    ``drawn`` is how items were sampled if the labels do not state it. Raises ``InputError`` if a table cannot be read,
+    or systems are named without a table of items.
     """
     table = read_table(inputs, columns, reading, report)
     if systems and not table.items:
@@ -64,15 +64,15 @@ class RatingOptions(TypedDict, total=False):
     Attributes
     ----------
     level : float
-        Level of the intervals, .9 by default.
+        Confidence level of the intervals, .9 by default.
     population : bool
-        Whether rates describe future items; gates always do.
+        Whether rates are for future items instead of the items in the table; gates are always for future items.
     sequential : bool
         Whether intervals are valid at every look while labels arrive; such intervals are wider.
     label_bounds : (low, high)
-        The range of a label, for sequential intervals and pairs; by default 0 and 1.
+        Lowest and highest possible label, for sequential intervals and pairs; by default 0 and 1.
     pass_k : int
-        Runs of a system on one task (``split_unit``) that must all pass; by default 1.
+        Number of runs of a system on one task (``split_unit``) that must all pass; by default 1.
     """
 
     level: float
@@ -115,7 +115,7 @@ def gate_table(
 ) -> Decision:
     """Decide whether a new system is worse than an old one by more than ``margin``.
 
-    Raises ``InputError`` and ``FitError`` as ``rate_table``, and ``InputError`` for settings that exclude each other.
+    Raises the errors of ``rate_table``, and ``InputError`` for mutually exclusive settings.
     """
     if not config.systems:
         raise InputError("a gate compares two systems; name the column that contains the systems with --system")
@@ -161,7 +161,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
     )
     if (k := options.get("pass_k", 1)) != 1:
         if hint := unnamed_systems(table, config):
-            raise InputError(f"pass^{k} counts runs of one system: {hint}")
+            raise InputError(f"pass^{k} needs the system of each run: {hint}")
         if paired or sequential:
             raise InputError(
                 f"pass^{k} works only for single answers and without --sequential; leave out --sequential, or name "
@@ -238,6 +238,6 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
         raise InputError("there are no labels yet; fill in the column `label` of the file, for ten items or more")
     if not labels.sample:
         raise InputError(
-            f"all {len(labels.values)} labelled items were chosen with an unknown probability, so they do not "
-            "represent the others; label items drawn at random, or give the `probability` with which each was drawn"
+            f"all {len(labels.values)} labelled items were chosen with an unknown probability, so they may not "
+            "represent the other items; label items drawn at random, or give each item's sampling `probability`"
         )

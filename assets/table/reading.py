@@ -36,7 +36,7 @@ class TableInputs:
     scale : (low, high), optional
         Scale of the panel; judges on another scale are rescaled to it (``care_ops.scales``).
     scales : mapping judge -> (low, high), optional
-        Scales of single judges.
+        Scales of individual judges.
     """
 
     scores: TableSource
@@ -92,7 +92,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the item column of the tables of items and labels: the named column, or the score table's column."""
+    """Return the id column of the tables of items and labels; comma-separated if the scores' id has several columns."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 
@@ -206,7 +206,7 @@ def reading_options(
 ) -> ReadingOptions:
     r"""Build the options for reading the files; raise ``InputError`` if a value is not permitted.
 
-    ``\t`` is a tab. Grades are words separated by commas, or a list.
+    The separator ``\t`` means a tab. ``grades`` are words, lowest first: a list, or a string with commas.
     """
     separator = "\t" if separator == "\\t" else separator
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\n\r"'):

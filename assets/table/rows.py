@@ -32,7 +32,7 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 
 def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove the column ``tau`` from rows that have AUC, because AUC measures the same order."""
+    """Remove the column ``tau`` if any row has an AUC, because both metrics measure the ranking."""
     has_auc = any(row.get("auc") is not None for row in rows)
     return [{column: value for column, value in row.items() if not (has_auc and column == "tau")} for row in rows]
 

@@ -28,7 +28,7 @@ class Choice:
     selection : Selection
         The searched grid, and its best point.
     measured : list of dict
-        Metrics of the chosen penalties, the default penalties and the plain mean, on items whose gold was not used.
+        Metrics of the chosen penalties, the default penalties and the plain mean, on held-out items.
     """
 
     selection: Selection
@@ -52,7 +52,7 @@ class Search:
     Attributes
     ----------
     criterion : {"order", "error"}
-        Measure that selects the penalties: agreement with the order of the items by gold, or error against gold.
+        Metric that selects the penalties: rank agreement with gold (``order``), or error against gold (``error``).
     share : float
         Share of the items whose gold may be used to select the penalties.
 

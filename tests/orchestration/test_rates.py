@@ -87,7 +87,7 @@ def test_answers_of_several_systems_are_no_runs_of_one(folder):
     code, _, output = care(*given)
     assert (code, "give --system model share" in output, "variance of a score" in output) == (0, True, False), output
     code, _, output = care(*given, "--pass-k", 2)
-    assert (code, "pass^2 counts runs of one system: all systems count as one" in output) == (2, True), output
+    assert (code, "pass^2 needs the system of each run: all systems count as one" in output) == (2, True), output
 
 
 def test_a_sequential_gate_decides_and_rejects_unsupported_options(folder):
