@@ -1,4 +1,4 @@
-"""Functions that read a test set's items, without forgotten items, and a test set's recorded scores."""
+"""Functions that read a test set's items (except items removed by ``care admin forget``) and recorded scores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
-    """Read the items of a test set from its source, without forgotten items.
+    """Read the items of a test set from its source, except items removed by ``care admin forget``.
 
     With ``judging: {leave_out_flagged: true}`` in care.yaml, items with possible prompt injections are left out.
     """
@@ -94,7 +94,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
 
 def has_all_scored(workspace: Workspace, testset: str) -> bool:
-    """Raise ``InputError`` if a scored item is neither in the test set nor forgotten; otherwise return True."""
+    """Return True if all scored items are in the test set or forgotten by request; otherwise raise ``InputError``."""
     table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
     if table is not None and isinstance(source, FilesSource) and not source.where:
         records, forgotten = _read_unforgotten(workspace, testset), workspace.forgotten_items()

@@ -39,7 +39,7 @@ FORGOTTEN = "forgotten.jsonl"
 
 
 def forgotten_key(testset: str, item_id: str) -> str:
-    """Return the hash that identifies a forgotten item."""
+    """Return the hash that identifies an item removed by ``care admin forget``."""
     return content_hash([testset, item_id])
 
 

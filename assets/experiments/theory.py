@@ -171,7 +171,7 @@ _DEVIATION, _MEAN = "largest deviation / its bound", "largest error of E[Q | o] 
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """Compare one-factor models' errors with the paper's bounds; return the largest ratios per confounder strength."""
+    """Compare errors of one-factor models with the paper's bounds; return the largest ratios by confounder strength."""
     rows: list[dict[str, float]] = []
     for strength in strengths:
         deviations, means = list[float](), list[float]()

@@ -181,10 +181,10 @@ BIAS = Experiment(
 ATTACKS = Experiment(
     key="adversarial_answers",
     title="Adversarial answers",
-    paper="On six openings, false positive rates are .000 to .496 with CARE-Tensor, .441 to .674 with majority vote.",
+    paper="For six openings, false positive rates are .000 to .496 with CARE-Tensor, .441 to .674 with majority vote.",
     protocol=(
         "Six bare openings, such as `Solution`, replace answers and are wrong. The judges' prompt does not mention "
-        "openings. One fit covers answers and openings, and does not know which items are openings."
+        "openings. One fit covers answers and openings, without information about which items are openings."
     ),
     run=run_attacked,
 )

@@ -83,7 +83,7 @@ def changed_judges(workspace: Workspace, testset: str) -> dict[str, ChangePoint]
 
 
 def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence[Retest], day: int) -> Retests:
-    """Store retests of a judge, and detect a change; all ``watched`` judges share one false alarm rate."""
+    """Store a judge's retests, and detect a change; the false alarm rate is split among all ``watched`` judges."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
