@@ -51,10 +51,10 @@ class RescaledJudge:
     @property
     def sentence(self) -> str:
         """Message to the user about the conversion."""
-        how = "as declared" if self.is_declared else "by its range"
+        how = "declared" if self.is_declared else "inferred"
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
-            f"judge {self.judge!r} scores from {_words(self.own)}, {how}: its scores are rescaled to the panel's "
+            f"judge {self.judge!r} uses the scale {_words(self.own)} ({how}): its scores are rescaled to the panel's "
             f"scale, {_words(self.panel)}" + ("" if self.is_declared else f"; if this is wrong, add --scale {option}")
         )
 

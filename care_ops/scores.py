@@ -62,7 +62,7 @@ class ScoreMatrix:
         if max(highest, -lowest) > _LARGEST:
             row, column = map(int, np.argwhere(np.abs(values) > _LARGEST)[0])
             raise InputError(
-                f"scores: infinite score of judge {self.judges[column]!r} on item {self.item_ids[row]!r}, or a score "
+                f"scores: the score of judge {self.judges[column]!r} on item {self.item_ids[row]!r} is infinite or "
                 f"beyond {_LARGEST:g}; leave it empty if it is missing, or rescale the judge's scores"
             )
 

@@ -135,7 +135,7 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
 
 def _about_reversed_judges(facts: FitFacts) -> list[Step]:
     """Return a step that tells the user to declare a reversed scale; an empty list if no judge looks reversed."""
-    ask = "If a low score by {0} means good, declare it with `--scale {1}=HIGHEST:LOWEST` (`scales` in Python and a "
+    ask = "If low scores by {0} mean good items, declare this: `--scale {1}=HIGHEST:LOWEST` (`scales` in Python and a "
     return [Step(f"{ask}test set), and fit again.".format(x, shlex.quote(x))) for x in facts.reversed_judges[:1]]
 
 

@@ -35,8 +35,7 @@ CONTRADICTED = 0.7
 class JudgeFacts(JudgeCheck):
     """Admission of a judge, with the weight in the estimate and the upper end of the weight's interval.
 
-    ``looks_like`` describes a column that is probably no judge, such as ids or text lengths; ``outside`` is a message
-    if most scores lie outside the scale.
+    ``looks_like`` describes a column that is probably not scores. ``outside`` reports that most scores are off scale.
     """
 
     weight: float | None = None

@@ -99,7 +99,7 @@ def _check_the_two(new: str, old: str, margin: float, width: float) -> None:
     if 0 < width <= margin:
         raise InputError(
             f"gate: a margin of {margin:g} lets every system pass, because no difference exceeds {width:g}; give a "
-            "smaller margin, such as 0.02 for two per cent"
+            "smaller margin, such as 0.02 for two percentage points"
         )
 
 

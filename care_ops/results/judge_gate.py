@@ -113,7 +113,7 @@ class GateAdvice:
             return ""
         if self.more_labels is None:
             return f"labels of all {counted(self.unlabelled, 'unlabelled item')} would probably not decide"
-        return f"about {counted(self.more_labels, 'more label')} would decide; so far the labels lean to {self.leans}"
+        return f"about {counted(self.more_labels, 'more label')} would decide; the labels so far suggest {self.leans}"
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
@@ -272,7 +272,7 @@ def _why_undefined(score: Array, people: Array, cut: float) -> str:
     if np.ptp(people) == 0:
         return "people gave all labelled items the same label"
     which = "every" if score.min() > cut else "no"
-    return f"it passes {which} labelled item at the cut {cut:g}, with scores from {score.min():g} to {score.max():g}"
+    return f"{which} labelled item passes at the cut {cut:g}, with scores from {score.min():g} to {score.max():g}"
 
 
 def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:

@@ -49,7 +49,7 @@ class Duels(Labelled):
                 left_out[name] = str(error)
         if not rates:
             raise FitError(
-                "; ".join(left_out.values()) or "pairs: no pair has two systems; name both columns of systems"
+                "; ".join(left_out.values()) or "pairs: no pair has two different systems; give the columns of both"
             )
         if len(names) == 2:  # the shares of two systems must sum to 1 exactly
             rates.append(_turned(rates[0], names[1]))

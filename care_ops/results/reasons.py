@@ -65,7 +65,7 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
     """Return the state and the first reason of a fit that has an estimate and is up to date."""
     if facts.labels is not None and facts.labels_contradict:
-        message = "Your labels contradict your judges: check that a higher label is better, and belongs to its item."
+        message = "Your labels contradict your judges: check that a higher label is better, and check the labels' ids."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."
         return "ambiguous", _reason(message, detail)
     state, first = _without_labels(facts)
@@ -132,7 +132,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             f"The judges' median correlation with their common factor is {facts.signal:+.2f}.",
         ),
         "opposed": (
-            "At least a quarter of the judges rank the items in reverse, and scores cannot tell which side is right.",
+            "At least a quarter of the judges rank the items in reverse; scores cannot tell which judges are right.",
             "Check whether some scales are reversed.",
         ),
         "two groups": (
@@ -151,7 +151,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
         ),
         "feature": (
             f"Use these scores only if {feature} is part of quality: the scores {rise} with it.",
-            f"The estimate correlates with it ({facts.follows:+.2f}), and scores cannot tell whether it should.",
+            f"The correlation is {facts.follows:+.2f}, and scores cannot tell whether this is a bias.",
         ),
         "one family": (
             "Use these scores only if one family of judges may decide: all judges were declared as one family.",
@@ -163,11 +163,11 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
 
 def _trend(facts: FitFacts) -> Reason:
     message = (
-        f"Use these scores only if the rows were sorted: the scores {'rise' if facts.trend > 0 else 'fall'} along the "
-        "file."
+        "Use these scores only if the rows are sorted by quality: the scores "
+        f"{'rise' if facts.trend > 0 else 'fall'} along the file."
     )
     detail = (
-        f"The estimate and the position have a correlation of {facts.trend:+.2f}. If the rows are in random order, "
+        f"The estimate and the row number have a correlation of {facts.trend:+.2f}. If the rows are in random order, "
         "this is drift of the judges: fit again with `--shuffled`, which removes it."
     )
     return _reason(message, detail)
@@ -280,7 +280,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         detail = "Add the texts of the items with `--items`, or to the items of the test set."
         reasons.append(Reason("followed", message, detail=detail))
     if facts.always_left is not None:
-        message = f"{facts.always_left} was on the left in every pair, so the ranking includes a preference for a side."
+        message = f"{facts.always_left} was on the left in every pair, so position bias may affect the ranking."
         detail = "Have the judges score pairs in both orders, or label some pairs and estimate rates."
         reasons.append(Reason("condition", message, detail=detail))
     if facts.sides is not None:
@@ -338,13 +338,14 @@ def _followed(facts: FitFacts) -> list[Reason]:
         name, own = feature_in_words(feature.feature), feature.of_estimate
         topic: Topic = "followed"
         message = f"Several judges' scores correlate with {name}."
-        detail = f"Factor {feature.factor + 1} of the judges follows it (rank correlation {feature.correlation:+.2f})."
+        detail = f"Rank correlation with factor {feature.factor + 1} of the judges: {feature.correlation:+.2f}."
         if own is not None:  # unlike in a fit of an earlier release
             detail += f" The estimate and this feature have a rank correlation of {own:+.2f}."
             if abs(own) < FOLLOWS_FEATURE:
                 message = f"Several judges' scores correlate with {name}, but the estimate hardly does."
             elif abs(own) >= FOLLOWS and "feature" not in facts.concerns:
-                topic, message = "condition", f"The estimate follows {name}: use it only if that is part of quality."
+                topic = "condition"
+                message = f"The estimate correlates with {name}: use the estimate only if {name} is part of quality."
                 detail += " If it is not, give it as a column of the items (`--feature NAME --not-quality NAME`)."
         reasons.append(Reason(topic, message, detail=detail))
     return reasons
@@ -353,11 +354,11 @@ def _followed(facts: FitFacts) -> list[Reason]:
 def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
     side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
     who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
-    message = f"Some judges prefer a side: {listed(who, _NAMED)}"
+    message = f"Some judges prefer the left or the right answer: {listed(who, _NAMED)}"
     if sides.plain:
         message = f"The judges choose the {side} answer in {100 * share:.0f} % of the pairs"
         message += f" ({len(who)} of {len(judges)} judges significantly more often)"
-    why = "each system was on both sides" if sides.known else "this is a bias unless better answers are on that side"
+    why = "each system was in both positions" if sides.known else "a bias unless better answers are in that position"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
     detail = f"Share of choices for the left answer: {shares or 'no single judge differs significantly from 50 %'}."
     return Reason("followed", f"{message}; {why}.", who, detail)
@@ -388,6 +389,6 @@ def _shifted(facts: FitFacts) -> list[Reason]:
         return []
     message = (
         f"The scores of {listed(shifted, _NAMED)} look misaligned, but the scores of the other "
-        f"{len(facts.admitted)} judges may be at the wrong items instead: check the rows of all judges first."
+        f"{len(facts.admitted)} judges may be joined to the wrong items instead: check the rows of all judges first."
     )
     return [Reason("condition", message, tuple(shifted))] if shifted else []

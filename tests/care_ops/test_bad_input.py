@@ -41,7 +41,7 @@ CASES = {
     "no score at all": (np.full((50, 4), np.nan), SIMPLE, "'j000' has no score at all"),
     "judges that share no item": (np.where((np.arange(9) < 5) == HALF, X, np.nan), SIMPLE, "no item in common"),
     "half of the scores missing": (np.where(np.random.default_rng(3).random(X.shape) < 0.5, np.nan, X), EVERY, None),
-    "an infinite score": (INFINITE, (), "infinite score of judge 'j003' on item 'i00034'"),
+    "an infinite score": (INFINITE, (), "the score of judge 'j003' on item 'i00034' is infinite"),
     "perfect collinearity": (np.column_stack([X, X[:, 0] + X[:, 1], 3 * X[:, 0] - 7]), EVERY, None),
     "300 judges on 50 items": (panel(50, 300), EVERY, None),
     "rows all alike": (np.repeat(X[:1], 50, axis=0), SIMPLE, "gives every item the same score"),

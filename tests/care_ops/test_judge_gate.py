@@ -77,7 +77,7 @@ def test_what_has_one_value_has_no_kappa():
     assert found.kappa is None
     advice = may_gate(found)
     assert (advice.outcome, advice.more_labels) == ("not yet", None)
-    assert "it passes every labelled item at the cut 0.5, with scores from 1 to 1" in gate_sentence(advice, found)
+    assert "every labelled item passes at the cut 0.5, with scores from 1 to 1" in gate_sentence(advice, found)
 
 
 def test_a_bar_decides_once_labels_are_enough(rng):
@@ -87,7 +87,7 @@ def test_a_bar_decides_once_labels_are_enough(rng):
     advice = may_gate(few, bar)
     assert advice.outcome == "not yet"
     assert advice.more_labels == pytest.approx(120, abs=2), "half the width takes four times the labels"
-    assert "; so far the labels lean to yes" in advice.remedy
+    assert "; the labels so far suggest yes" in advice.remedy
     fewer = may_gate(replace(few, unlabelled=100), bar)
     assert (fewer.more_labels, "labels of all 100 unlabelled items would probably not decide" in fewer.remedy) == (
         None,

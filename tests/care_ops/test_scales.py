@@ -39,7 +39,7 @@ def test_a_range_of_another_kind_shows_the_judges_scale(rng, most, odd, own, pan
     scores = of(a=grades(rng, *most), b=grades(rng, *most), odd=grades(rng, *odd))
     found, (rescaled,) = to_common_scale(scores)
     assert (rescaled.judge, rescaled.own, rescaled.panel) == ("odd", own, panel)
-    assert str(rescaled.sentence).startswith(f"judge 'odd' scores from {own[0]} to {own[1]}, by its range")
+    assert str(rescaled.sentence).startswith(f"judge 'odd' uses the scale {own[0]} to {own[1]} (inferred)")
     np.testing.assert_array_equal(found.values[:, :2], scores.values[:, :2])
     low, high = panel
     want = low + (scores.values[:, 2] - own[0]) / (own[1] - own[0]) * (high - low)
@@ -119,5 +119,5 @@ def test_a_scale_in_reverse_order_reverses_the_scores_of_a_judge(rng):
     scores, rescaled = to_common_scale(matrix(columns), (1.0, 10.0), {"j002": (10.0, 1.0)})
     np.testing.assert_allclose(scores.values[:, 2], good)
     assert [each.sentence for each in rescaled] == [
-        "judge 'j002' scores from 10 to 1, as declared: its scores are rescaled to the panel's scale, 1 to 10"
+        "judge 'j002' uses the scale 10 to 1 (declared): its scores are rescaled to the panel's scale, 1 to 10"
     ]

@@ -224,14 +224,17 @@ def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
     ("facts", "steps"),
     [
         (replace(CLEAR, labels=replace(LABELS, labels=60)), ["Use."]),
-        (replace(REVERSED, labels=replace(LABELS, labels=60)), ["If a low score by a means good, declare", "Use."]),
+        (replace(REVERSED, labels=replace(LABELS, labels=60)), ["If low scores by a mean good items, declare", "Use."]),
         (replace(AMBIGUOUS, labels=LABELS), ["Use."]),
         (replace(CLEAR, judges=JUDGES[:2]), ["Add scores of more judges, then again."]),
         (
             replace(CLEAR, failure="all judges give the same scores"),
             ["Correct the reported error, then again."],
         ),
-        (replace(CLEAR, trend=0.3), ["If the rows were sorted, use.", "If the rows are in random order, fit again"]),
+        (
+            replace(CLEAR, trend=0.3),
+            ["If the rows are sorted by quality, use.", "If the rows are in random order"],
+        ),
         (None, ["Again."]),
     ],
 )
@@ -281,13 +284,13 @@ def followed(of_estimate: float | None, correlation: float = 0.7) -> FitFacts:
             "weak judges",
             "a: the ranking is the reverse of the other judges'; the weight is 0.",
         ),
-        (followed(0.5), "condition", "The estimate follows the number of emoji"),
-        (followed(-0.5), "condition", "The estimate follows the number of emoji"),
+        (followed(0.5), "condition", "The estimate correlates with the number of emoji"),
+        (followed(-0.5), "condition", "The estimate correlates with the number of emoji"),
         (followed(0.49), "condition", None),
         (followed(0.49), "followed", "Several judges' scores correlate with the number of emoji."),
         (followed(0.24), "followed", "but the estimate hardly does"),
         (followed(None), "followed", "Several judges' scores correlate with the number of emoji."),
-        (followed(0.5, correlation=-0.5), "condition", "The estimate follows"),
+        (followed(0.5, correlation=-0.5), "condition", "The estimate correlates with"),
         (followed(0.9, correlation=0.49), "condition", None),
         (replace(followed(0.9), concerns=("feature",), feature="words"), "condition", None),
         (
@@ -395,7 +398,7 @@ def test_an_estimate_that_follows_a_feature_which_care_does_not_remove_is_to_be_
     """Six judges that reward emoji were called clear in an earlier release."""
     facts = replace(CLEAR, feature="words", follows=-0.1, followed=(FollowedFeature(0, "emoji", 0.85, 0.85),))
     assert verdict_on(facts).pill == "Check"
-    assert "follows the number of emoji" in verdict_on(facts).first_reasons[0]
+    assert "correlates with the number of emoji" in verdict_on(facts).first_reasons[0]
 
 
 def test_dead_and_odd_judges_are_named_first_or_gathered():

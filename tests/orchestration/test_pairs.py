@@ -97,9 +97,9 @@ def test_a_fit_reports_judges_that_prefer_the_left_side(here, tmp_path):
     assert found, printed
     assert int(found[2]) >= 4
     assert int(found[1]) == pytest.approx(100 * share, abs=3)
-    assert "each system was on both sides" in printed
+    assert "each system was in both positions" in printed
     unnamed = care(*fit, "--out", tmp_path / "no", "--why")[1]
-    assert "this is a bias unless better answers are on that side" in unnamed
+    assert "a bias unless better answers are in that position" in unnamed
     hint = "all systems count as one, although column 'model_a' distinguishes them; give --system model_a --system"
     assert [f"{hint} model_b" in text for text in (printed, unnamed)] == [False, True]
 

@@ -122,7 +122,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     folder = here / "wide-fit"
     printed = output_with_verdict(result, folder)
     reported = (
-        "judge 'reward' scores from 0 to 100, by its range: its scores are rescaled to the panel's scale, 1 to 10"
+        "judge 'reward' uses the scale 0 to 100 (inferred): its scores are rescaled to the panel's scale, 1 to 10"
     )
     assert reported in printed
     assert "the judges are 'a', 'b', 'c', 'reward'" in printed
@@ -144,7 +144,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     declared = output_with_verdict(
         care("fit", "wide.csv", "--scale", 1, 10, "--scale", "reward=0:100", "--out", "declared"), here / "declared"
     )
-    assert "judge 'reward' scores from 0 to 100, as declared" in declared
+    assert "judge 'reward' uses the scale 0 to 100 (declared)" in declared
     assert estimates(here / "declared")["avg"] == pytest.approx(found["avg"])
     fill_labels(folder / "to_label.csv", lambda item: f"{np.clip(quality[int(item[1:])], 1, 10):.1f}")
     output_with_verdict(care(*advised(result, "fit")), folder)
@@ -183,7 +183,7 @@ def test_a_wide_table_and_an_asked_judge_with_another_scale_share_a_workspace(tm
     )
     (folder / "judges" / "long.yaml").write_text("scale: [0, 100]\nengine: {kind: program, program: length}\n")
     doctor = run_care(folder, "doctor", "--json")
-    assert "judge 'reward' scores from 0 to 100, by its range: its scores are rescaled to the panel's scale" in doctor
+    assert "judge 'reward' uses the scale 0 to 100 (inferred): its scores are rescaled" in doctor
     run_care(folder, "run")
     panel = read_panel(folder)
     assert panel.judges == ("a", "b", "c", "long", "reward")
