@@ -28,7 +28,7 @@ class RateOptions(RatingOptions, total=False):
         Table of items with their ids, the column that names the system, and ``split_unit``.
     system : str or (left, right)
         Column that names the system; by default, all items belong to one system. For pairs, give the columns of both
-        systems: a high score or label prefers the left system, and a rate is the share of wins.
+        systems: a high score or label favours the left system, and a rate is the share of wins.
     fit_labels : path, frame or mapping item -> label
         Labels that the fit uses, on items without an entry in ``labels``.
     judges, item, judge, score, drop, scale, scales :
@@ -94,7 +94,7 @@ def gate(
     new, against : str
         The system to release, and the system to compare it with.
     margin : float
-        Non-inferiority margin, in units of the labels (pairs: of wins minus losses); fix it before you see results.
+        Non-inferiority margin, fixed in advance, in units of the labels; for pairs, of wins minus losses (shares).
     scores, labels, **options :
         See ``rate``; the gate compares rates on future items.
 

@@ -47,9 +47,9 @@ class CareEstimator:
     scale : (low, high), optional
         The scale that all judges share.
     calibrate : str
-        Declared scale of quality: ``own`` or ``anchors``.
+        Scale of the estimates, ``own`` or ``anchors``; see ``care_ops.config.Calibration``.
     prevalence : float, optional
-        Declared share of good items (Q = 1).
+        Declared share of good items (Q = 1); this share of the estimates lies above ``threshold_``.
     seed : int
         Seed of the random starts.
     gamma, tau : float

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AsLists:
-    """Annotation for arrays that are stored as nested lists of numbers and null."""
+    """Type annotation for an array that is stored as nested lists of numbers, with null for NaN."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Return the pydantic schema that parses nested lists into an array, or raises ``ValueError``."""

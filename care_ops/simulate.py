@@ -194,7 +194,7 @@ def second_order_insufficient(
 
 
 def _confounded(rng: np.random.Generator, means: Array, chances: tuple[float, ...], n: int) -> ConfoundedDraw:
-    """Draw scores around the state means plus 2; rows of the means (4, p) are (C, Q) = 00, 01, 10, 11."""
+    """Draw scores around ``2 + means``; the rows of ``means`` are the states (C, Q) = 00, 01, 10, 11."""
     p = means.shape[1]
     states = rng.choice(4, size=n, p=np.array(chances))
     confounder, quality = np.divmod(states, 2)

@@ -57,7 +57,7 @@ class Coverage:
         return self.few > 0 and 2 * self.few >= self.items - self.unscored
 
     def falls_into(self) -> str:
-        """Return a sentence that lists the groups of judges without common items."""
+        """Return a sentence that lists groups of judges that share no item with the other groups."""
         named = [
             f"{listed(group.judges, _NAMED)} ({counted(len(group.judges), 'judge')}, {counted(group.items, 'item')})"
             for group in self.groups[:_NAMED]

@@ -79,7 +79,7 @@ class LabelEvidence:
     ----------
     labels : int
     better : float
-        Probability that the estimate ranks items at least as well as the plain average, within .01 of Kendall's tau.
+        Probability that the estimate's Kendall's tau is at least that of the plain average minus .01.
     gain : float
         Expected gain over the plain average, in Kendall's tau.
     at_random : float

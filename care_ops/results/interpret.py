@@ -43,7 +43,7 @@ COUNTED = ("words", "sentences", "list_items", "numbers")
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
     """Count words, sentences and so on (``COUNTED``) in each response; return log(1 + count) by name, shape (n,).
 
-    For pairs, the value of the second response is subtracted from the value of the first. A missing text gives NaN. The
+    For pairs, the result is the difference between the first and the second response. A missing text gives NaN. The
     result is empty if all texts are missing.
 
     Examples

@@ -186,7 +186,7 @@ _NAMES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kapp
 
 
 def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
-    """Return a sentence on whether a judge may gate, and on the number of labels that would decide."""
+    """Return a sentence that states whether a judge may gate a release, and how many more labels would decide."""
     statistic, name = found.measure(advice.measure), _NAMES[advice.measure]
     shown = f"{name} is not defined ({found.undefined})" if statistic is None else f"{name} {statistic}"
     more = f"; {advice.remedy}" if advice.remedy else ""

@@ -25,7 +25,7 @@ Pairs = Sequence[tuple[str, ...] | None]
 class Duels(Labelled):
     """Pairs of systems with estimates and labels; a label is the left system's share of the win, from 0 to 1.
 
-    High estimates favour the left answer. Pairs of a system with itself are excluded. See also ``rates_of``.
+    High estimates favour the left answer. Pairs of a system with itself are excluded. Settings are as in ``rates_of``.
     """
 
     pairs: Pairs = ()

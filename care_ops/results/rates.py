@@ -110,7 +110,7 @@ def labels_needed(rate: Rate, half_width: float) -> int:
     The variance with m labels of N items is proportional to 1/m - 1/N. Raises ``InputError`` if the width is not > 0.
     """
     if half_width <= 0:
-        raise InputError(f"rates: the half width of an interval must be above 0, got {half_width:g}")
+        raise InputError(f"rates: the half width of an interval must be above 0, got {half_width:g}; try 0.05")
     open_share = 1.0 / rate.labels - 1.0 / rate.items
     if open_share <= 0:
         return rate.labels
