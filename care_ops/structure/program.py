@@ -192,7 +192,7 @@ class _Consensus:
         if top > self.lambda_l:
             multiplier = multiplier * (self.lambda_l / top)
         if self.with_cone:
-            multiplier = multiplier + _shrink_psd(-self.rho * self.u[3], 0.0)
+            multiplier = multiplier + _shrink_psd(self.rho * self.u[3], 0.0)
         conjugate = 0.5 * float(np.sum(multiplier * multiplier)) + float(np.sum(multiplier * self.theta))
         return primal, -conjugate, sparse, low_rank
 

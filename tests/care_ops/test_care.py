@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 
 from care_ops.aggregators.alternatives import LabelFree, conditional_concerns, plausible_alternatives
 from care_ops.aggregators.care import _digits
-from care_ops.aggregators.label_free import additive_mean, effective_judges, label_free
+from care_ops.aggregators.label_free import _without_declared, additive_mean, effective_judges, label_free
 from care_ops.aggregators.latent import family_mean
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
@@ -20,6 +20,7 @@ from care_ops.fit_labels import FitLabels
 from care_ops.metrics import auc
 from care_ops.models import one_factor
 from care_ops.models.duplicates import Duplicates
+from care_ops.models.feature_effects import unit_feature
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -72,6 +73,23 @@ def test_where_one_factor_fits_better_judges_weigh_more_and_none_more_than_half_
     assert answer.weights[0] > answer.weights[-1]
     assert answer.weights.max() <= 1.5 / 10
     assert gain(scores, quality) > 0.005
+
+
+def test_the_estimate_is_a_weighted_mean_of_the_factor_and_the_average(rng):
+    found = found_in(matrix(clear_panel(rng)[1]))
+    assert found.share == 0.4
+    mixed = 0.4 * found.factor + 0.6 * found.average
+    np.testing.assert_allclose(found.latent, mixed / mixed.std(), atol=1e-8)
+
+
+def test_only_judges_that_drift_along_the_file_lose_their_trend(rng):
+    values, position = honest(rng, 600)[1], np.linspace(-1.7, 1.7, 600)
+    values[:, 0] += 2 * position
+    problem = problem_of(replace(matrix(values), features={"position": position}), FitConfig())
+    before, after = problem.standardised, _without_declared(problem, {"position": unit_feature(position)})
+    np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
+    assert abs(np.corrcoef(before[:, 0], position)[0, 1]) > 0.5
+    assert abs(np.corrcoef(after[:, 0], position)[0, 1]) < 0.05
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

@@ -9,7 +9,14 @@ from scipy.stats import beta
 
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
-from care_ops.aggregators.care_tensor import confirmed_by_labels, evidence_for, fit_states, quality_by_labels
+from care_ops.aggregators.care_tensor import (
+    STATES,
+    _check_different_rows,
+    confirmed_by_labels,
+    evidence_for,
+    fit_states,
+    quality_by_labels,
+)
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
@@ -161,7 +168,12 @@ def test_evidence_for_a_map_is_the_ratio_of_two_chances_of_the_labels():
     assert evidence == pytest.approx(np.log(mapped / free))
 
 
-def test_two_different_rows_are_reported(rng):
+def test_grades_do_not_confirm_a_map_of_two_labels():
+    assert confirmed_by_labels(np.eye(3), np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 1.0])) == {}
+
+
+def test_fewer_different_rows_than_states_are_reported(rng):
+    _check_different_rows(np.repeat(np.eye(STATES), 10, axis=0))
     rows = rng.integers(0, 2, 300)
     with pytest.raises(FitError, match="different rows"):
         tensor(matrix(np.column_stack([rows, 1 - rows, rows, rows]).astype(float)))

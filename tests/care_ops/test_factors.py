@@ -147,6 +147,11 @@ def test_posterior_is_the_conditional_gaussian(rng):
     assert np.isnan(f.posterior(empty, factors.weights, strength, planted.correlation)).all()
 
 
+def test_factors_below_a_millionth_of_the_trace_are_rounding_errors():
+    assert f.extract(np.diag([100.0, 1e-5, 0.0]), np.eye(3)).strengths.shape == (1,)
+    assert f.extract(np.diag([100.0, 1e-3, 0.0]), np.eye(3)).strengths.shape == (2,)
+
+
 def test_an_empty_low_rank_part_is_reported():
     with pytest.raises(FitError, match="share no factor"):
         f.extract(np.zeros((4, 4)), np.eye(4))

@@ -57,6 +57,15 @@ def test_care_recovers_a_planted_crowd_better_than_the_mean(grades, each):
     assert better >= 40
 
 
+@pytest.mark.parametrize("good", [40, 15])
+def test_a_factor_that_ranks_unlike_the_mean_is_a_concern(rng, good):
+    quality, scores = crowd(0, 400, 40, 5, None)
+    noise = np.where(np.arange(40) < good, 0.1, 1.0) * rng.normal(size=scores.shape)
+    scores = np.where(np.isnan(scores), np.nan, (np.arange(40) < good) * quality[:, None] + noise)
+    found = estimate_sparse_panel(problem_of(matrix(scores), CARE))
+    assert ("alternatives" in found.concerns) == (good < 40)
+
+
 def test_the_weights_of_a_crowd_are_shares_of_the_answer():
     """A judge that hardly follows quality keeps its share of the mean, which is half of the estimate."""
     _, scores = crowd(0, 400, 40, 3, None)

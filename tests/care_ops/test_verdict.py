@@ -103,6 +103,17 @@ def test_two_judges_that_differ_from_all_others_may_be_runs_of_one_model():
     assert "If b, e are runs of one model" in steps[0].sentence
     assert steps[1].sentence.startswith("Otherwise, label")
     assert verdict_on(AMBIGUOUS).next_steps == (REMEDIES.label,), "no group is smaller"
+    second = replace(AMBIGUOUS, groups=(("a", "c", "d"), ("b", "e")), concerns=("alternatives", "two groups"))
+    assert verdict_on(second).next_steps == (REMEDIES.label,), "another concern comes first"
+
+
+def test_a_judge_that_looks_like_another_column_and_possible_copies_are_named():
+    judge = replace(JUDGES[1], looks_like="row numbers")
+    (reason,) = topics(replace(CLEAR, judges=(JUDGES[0], judge, *JUDGES[2:])), "no judge")
+    assert (reason.judges, "row numbers" in reason.sentence) == (("b",), True)
+    copies = replace(CLEAR, concerns=("duplicates",), perhaps_duplicates=("a", "b"))
+    for facts, judges in ((copies, ("a", "b")), (replace(copies, concerns=("one family",)), ())):
+        assert verdict_on(facts).reasons[0].judges == judges
 
 
 OF_THE_PAPER = re.compile(r"\d\.\d\d|eigen|rival|Q = 1", re.IGNORECASE)
