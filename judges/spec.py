@@ -448,7 +448,7 @@ class JudgeSpec(BaseModel):
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """Return the specification as JSON; ``***`` replaces values in headers, URL and fields that may be API keys."""
+        """Return the specification as JSON, with ``***`` in place of every value that may be an API key."""
         shown = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])

@@ -72,7 +72,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Hide all test sets except ``testsets`` from the database's views; loading its items makes a set visible again."""
+    """Hide all test sets except ``testsets`` from the views; a test set is visible again after its items are loaded."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 

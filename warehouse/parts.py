@@ -145,7 +145,7 @@ class PartStore:
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Return each item's systems from columns ``names``; raise the errors of ``read_items`` and ``systems_in``."""
+        """Read each item's systems from the metadata columns ``names``; raise ``InputError`` if a column is missing."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 

@@ -183,8 +183,8 @@ ATTACKS = Experiment(
     title="Adversarial answers",
     paper="For six openings, false positive rates are .000 to .496 with CARE-Tensor, .441 to .674 with majority vote.",
     protocol=(
-        "Six bare openings, such as `Solution`, replace answers and are wrong. The judges' prompt does not mention "
-        "openings. One fit covers answers and openings, without information about which items are openings."
+        "Some answers are replaced by one of six openings without content, such as `Solution`, which is wrong. The "
+        "judges' prompt does not mention openings. One fit covers all answers, and is not told which are openings."
     ),
     run=run_attacked,
 )

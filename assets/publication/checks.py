@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CHECKS = {
     "panel_shrunk": "All judges of the published panel that are still in the workspace are admitted to the new fit.",
-    "missing_scores": "The share of the panel's missing scores has not risen.",
+    "missing_scores": "The share of missing scores in the panel has not risen.",
     "certificate": "The optimisation of the structure has converged.",
     "quality": "The weights of the recommended aggregate have the same direction as in the published fit.",
     "drift": "The distribution and ranking of the estimates are close to those of the published fit.",

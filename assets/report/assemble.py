@@ -31,9 +31,9 @@ def completed(data: ReportData, moments: Moments, config: FitConfig, provenance:
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """Return two plausible but different estimates by name, or, with labels, the estimate and the plain average.
+    """Return the two estimates that the page compares, keyed by name; an empty dict if ``care`` gave no estimate.
 
-    The estimates are in the order of ``data.drawn.scores``; the result is empty if ``care`` gave no estimate.
+    With labels, these are CARE's estimate and the plain average; without labels, two plausible estimates that differ.
     """
     if data.care is None:
         return {}

@@ -1,4 +1,4 @@
-"""Functions that render report data as HTML pages by Jinja2; each page is one file."""
+"""Rendering of report data as HTML pages with Jinja2; each page is one file."""
 
 import json
 import re

@@ -95,7 +95,7 @@ def judge_reports(
 
 
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
-    """Return, for the panel and some judges, why the cut does not fit; empty if all judges share a scale.
+    """Return why the cut does not fit the panel and single judges, keyed by name; empty if all judges share a scale.
 
     The cut is assumed to fit the narrowest judge scale that contains it, and other scales of about that width.
     """

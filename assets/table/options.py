@@ -23,7 +23,7 @@ class FitOptions(TypedDict, total=False):
     aggregators : str or sequence of str
         Aggregators to compute, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
     profile : {"care", "paper"}
-        ``paper`` sets the paper's algorithms as written and the paper's baselines; other options override the profile.
+        ``paper`` selects the paper's algorithms and baselines, with its settings; other options override the profile.
     cut, scale, seed :
         See ``care_ops.config.FitConfig``.
     scales : mapping judge -> (low, high)
@@ -40,7 +40,7 @@ class FitOptions(TypedDict, total=False):
         Number of bootstrap resamples for weight intervals: at least 20, or 0 for no intervals.
     system : str or sequence of str
         Column of the items that names an item's system. Pairs need two columns: the left system, which a higher score
-        prefers, and the right system. The name ``systems`` is accepted, too.
+        prefers, and the right system. ``systems`` is another name of this option.
     features : str or sequence of str
         Numeric item columns to check for judge bias, in addition to counts in the texts, such as ``words``.
     shuffled : bool

@@ -220,9 +220,9 @@ def label_free_map(score: Array) -> Array:
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
     """Estimate the quality Q of each latent state from labelled items (step F); shape (k,).
 
-    The result is the label-free map, unless labels contradict it significantly. Binary labels contradict it if
-    ``evidence_for`` is negative and the likelihood ratio of the best other map exceeds 1 / ``_BY_CHANCE``. The result
-    is then the most likely map, where the label-free map counts as one more label of each state. Graded labels
+    The result is ``label_free``, the estimate without labels, unless labels contradict it significantly. Binary labels
+    do so if ``evidence_for`` is negative and the likelihood ratio of the best other Q exceeds 1 / ``_BY_CHANCE``. The
+    result is then the most likely Q, with one pseudo-label per state that agrees with ``label_free``. Graded labels
     contradict it if their means differ between states (F test). Q is then the mean label, shrunk to the overall mean.
     """
     n, k = posterior.shape

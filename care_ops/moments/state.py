@@ -258,8 +258,8 @@ def _triple(y: Array) -> Array:
 def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     """Shrink a correlation matrix towards the identity by oracle-approximating shrinkage.
 
-    The result is invertible if items are few or judges copy one another, and almost unchanged if items are many (Chen,
-    Wiesel, Eldar and Hero, IEEE Transactions on Signal Processing 2010, equation 23).
+    The result is invertible even if there are few items or copied judges; with many items it almost equals the input
+    (Chen, Wiesel, Eldar and Hero, IEEE Transactions on Signal Processing 2010, equation 23).
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class GateAdvice:
 
     @property
     def remedy(self) -> str:
-        """Message on how many labels a decision still needs, or that all items would not suffice; else empty."""
+        """Estimate of how many more labels a decision needs, as a message; empty if no label is needed."""
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:

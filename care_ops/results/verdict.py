@@ -181,7 +181,7 @@ class Verdict:
 
 
 PASS_MARK = "VALUE is the score above which an item passes"
-OF_ONE_JUDGE = "JUDGE is one judge, and VALUE is its score above which an item passes"
+OF_ONE_JUDGE = "JUDGE is the name of a judge; an item passes if this judge's score is above VALUE"
 """Explanations of the placeholders in commands."""
 
 

@@ -250,7 +250,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return ended
 
     def _with_id(self, batch: Batch) -> Batch | None:
-        """Add the id to a batch record if the id is missing; return None if the endpoint has no such batch."""
+        """Look up the id of a batch whose record lacks it; return None if the endpoint does not know the batch."""
         after = ""
         for _ in range(0 if batch.batch_id else _MOST_PAGES):
             page = self._called("GET", f"/batches?limit=100{after}")

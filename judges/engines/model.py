@@ -55,7 +55,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         return self._settings.min_valid_mass * scoring.EXACT_TO / width
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
-        """Compute the probabilities of all answers by level of the token trie; omit nodes of negligible probability."""
+        """Compute the probabilities of all answers, one level of the token trie at a time; skip improbable branches."""
         readings = [scoring.Unfolding(self._ballot) for _ in prompts]
         asked = [0] * len(prompts)
         while nodes := [

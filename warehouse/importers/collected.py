@@ -99,7 +99,7 @@ class Collector:
     _repeated: Counter[str] = field(default_factory=Counter[str])
 
     def opening(self, path: Path) -> None:
-        """Add a file to ``opened``; raise ``InputError`` if the file unpacks to many times its size."""
+        """Record that a file is read; raise ``InputError`` if it decompresses to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
         self.opened.append(path)
