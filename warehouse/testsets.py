@@ -410,11 +410,7 @@ class TestsetSpec(_Declared):
 
 
 def _without_effect(source: Source) -> dict[str, Any]:
-    """Return the fields of a source that do not affect the items: recorded scores, and unused settings.
-
-    If ``fingerprint`` included unused settings, a new setting in a later release would make each workspace read its
-    sources again.
-    """
+    """Return the fields of a source that do not affect the items: recorded scores, and settings without a value."""
     if isinstance(source, ImportSource):
         return dict.fromkeys(RecordedJudges.model_fields, True)
     unused: dict[str, Any] = {"scores": True}

@@ -187,7 +187,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
     with_labels = "" if workspace.labels_file(testset) else f" --labels {shlex.quote(file)}"
     return Remedies(
         label=Step(
-            f"Label ten to twenty items: {'run this command, or ' if texts else ''}fill in {labels}. Then set the "
+            f"Label about twenty items: {'run this command, or ' if texts else ''}fill in {labels}. Then set the "
             f"path of the label file for {testset} under `labels` in care.yaml, and run again.",
             f"care label {name}{where}" if texts else run,
         ),

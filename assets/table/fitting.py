@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 IN_PYTHON = Remedies(
     label=Step(
-        "Label ten to twenty items of `result.to_label`, and fit again with the labels: `labels={item: label, ...}`."
+        "Label about twenty items of `result.to_label`, and fit again with the labels: `labels={item: label, ...}`."
     ),
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
     again=Step("Solve the problem in the message, and fit again."),

@@ -21,10 +21,8 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     """Fit an annotator model to votes (whether a score lies above the cut) or, if there is no cut, to grades.
 
-    With a cut, the estimate is expit(log odds / p) for p judges, with the threshold .5. The division by p keeps the
-    order of the items and avoids saturation at 0 and 1, because judges that share mistakes make the posterior
-    overconfident. The estimate is therefore not a probability. Without a cut, it is the expected grade.
-
+    Without a cut, the estimate is the expected grade. With a cut, it is expit(log odds / p) for p judges, which keeps
+    the order of items but is no probability: judges that share mistakes would make the posterior saturate at 0 and 1.
     Raises ``FitError`` if there are fewer than three judges, or if all votes are equal.
     """
     p = problem.scores.shape[1]

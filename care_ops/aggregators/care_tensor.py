@@ -162,11 +162,9 @@ def fit_states(problem: Problem) -> States:
 def _most_likely(problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
     """Fit the mixture by EM from several starts, and return the most likely fit and details about the starts.
 
-    EM starts from k-means and, separately, from the third moment. Until the two highest likelihoods agree, rounds of
-    k-means starts are added. The details report whether they agree (``starts_agree``). If not, ``starts_alike`` is the
-    share of items to which the two likeliest mixtures assign the same Q without labels.
-
-    With many items, the starts use a sample (``samples``), and EM on all items continues from the best mixture.
+    EM starts from k-means and from the third moment. Starts are added until the two highest likelihoods agree
+    (``starts_agree``). If not, ``starts_alike`` is the share of items with the same Q in the two likeliest fits.
+    With many items, the starts use a sample, and EM on all items continues from the best fit.
     """
     # separate streams: k-means starts do not depend on the views; the first is unused and preserves recorded digits
     _, by_views, free, of_sample = problem.rng.spawn(4)

@@ -192,10 +192,9 @@ def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Arra
 
 
 def _on_sides(sides: Array, counts: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition the Gaussian process on labels -1 and 1, the signs of process plus noise, by Laplace's approximation.
+    """Condition the Gaussian process on labels -1 and 1 by Laplace's approximation.
 
-    Each step of Newton's method conditions on numeric pseudo-labels (Rasmussen and Williams, "Gaussian processes for
-    machine learning", 2006, chapter 3).
+    Each Newton step conditions on numeric pseudo-labels (Rasmussen and Williams, 2006, chapter 3).
     """
     features, mean = _with_level(features / noise), mean / noise
     at, left = mean, _MOST_STEPS

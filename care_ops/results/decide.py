@@ -115,7 +115,10 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
         pair, others = sorted(facts.groups, key=len) or ((), ())
         if "two groups" not in facts.concerns[:1] or not len(pair) == 2 < len(others):
             return (remedies.label,)
-        runs = f"If {listed(pair)} are runs of one model, or of models of one family, fit again without one of them."
+        runs = (
+            f"If {listed(pair)} are runs of one model, or of models of one family, fit again without one of them: "
+            f"`--drop {shlex.quote([*pair][-1])}` (`drop` in Python)."
+        )
         return Step(runs), _after("Otherwise,", remedies.label)
     if state == "no common signal":
         look = Step("Check that all judges scored the same items and answered the same question, or use other judges.")
@@ -134,9 +137,13 @@ def _steps(state: State, sentence: str, facts: FitFacts | None, remedies: Remedi
 
 
 def _about_reversed_judges(facts: FitFacts) -> list[Step]:
-    """Return a step that tells the user to declare a reversed scale; an empty list if no judge looks reversed."""
-    ask = "If low scores by {0} mean good items, declare this: `--scale {1}=HIGHEST:LOWEST` (`scales` in Python and a "
-    return [Step(f"{ask}test set), and fit again.".format(x, shlex.quote(x))) for x in facts.reversed_judges[:1]]
+    if not (names := facts.perhaps_reversed):
+        return []
+    options = " ".join(f"--scale {shlex.quote(name)}=HIGHEST:LOWEST" for name in names)
+    means = (
+        f"If a low score by {listed(names)} means good, declare this with `{options}` (1:0 for words; in Python and "
+    )
+    return [Step(f"{means}a test set, `scales`), and fit again.")]
 
 
 def _after(words: str, step: Step) -> Step:

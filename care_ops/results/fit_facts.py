@@ -25,7 +25,7 @@ MOVED = 0.9996
 tau may then differ by .01, (2 (1 - r))^1/2 * .6 * 2 / pi, if the truth correlates by .6 with one of the estimates."""
 
 REVERSED = -0.2
-"""Maximum agreement with the other judges at which a judge of weight 0 is reported as reversed."""
+"""Maximum agreement with the other judges at which a judge is reported as perhaps reversed."""
 
 CONTRADICTED = 0.7
 """Minimum correlation between the estimates with and without labels; below it, labels contradict a clear panel."""
@@ -182,10 +182,9 @@ class FitFacts(CareSummary):
         return self.labels is not None and self.labels.turned < lowest and "opposed" not in self.concerns
 
     @property
-    def reversed_judges(self) -> tuple[str, ...]:
-        """Judges of weight 0 that rank the items in the reverse order of the other judges."""
-        agreement = {judge.judge: judge.agreement or 0.0 for judge in self.judges}
-        return tuple(name for name in self.weak if agreement[name] <= REVERSED)
+    def perhaps_reversed(self) -> tuple[str, ...]:
+        """Judges on the panel that rank the items in the reverse order of the other judges."""
+        return tuple(x.judge for x in self.judges if x.admitted and (x.agreement or 0.0) <= REVERSED)
 
     @property
     def admitted(self) -> list[str]:

@@ -1,33 +1,31 @@
 """State of a fit, and the reasons for the state: each reason is a sentence, with numbers in its detail."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from care_ops.admission import why_left_out
-from care_ops.concerns import FOLLOWS_FEATURE, Concern
+from care_ops.concerns import FOLLOWS_FEATURE, Changed, Concern
 from care_ops.errors import capital, counted, listed
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE, MIN_JUDGES
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import coverage_of, coverage_reasons
 from care_ops.results.fit_facts import UNRELATED, FitFacts
 from care_ops.results.judge_gate import GATE_QUESTION, gates_sentence
-from care_ops.results.sides import Sides
-from care_ops.results.verdict import Reason, Remedies, State, Topic
+from care_ops.results.sides import reason_of_sides
+from care_ops.results.verdict import MOST_NAMED, Reason, Remedies, State, Topic, condition_in
 from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import FIT_GROUPS_REMEDY
 
 _FEATURES_IN_WORDS = {
     "words_per_sentence": "the words per sentence",
     "list_items": "the number of list items",
-    "numbers": "the number of figures",
+    "numbers": "the count of numbers",
     "authority_markers": "the number of citations and links",
     "smog": "the reading grade (SMOG)",
     **{name: f"the number of {name}" for name in ("characters", "words", "sentences", "emoji")},
 }
 _UNCHANGED = 0.98
 """Minimum correlation between the estimates with and without labels at which labels agree with a clear panel."""
-
-_NAMED = 4
-"""Maximum number of judges that a sentence names; the detail names all judges."""
 
 
 def feature_in_words(feature: str) -> str:
@@ -115,7 +113,7 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
     independent = len(facts.admitted) - sum(len(names) - 1 for names in facts.duplicates)
     by = "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
     by = f", even without {_in_words(facts.not_quality)}{by}" if facts.not_quality else by
-    groups = [listed(group, _NAMED) for group in facts.groups]
+    unknown = "scores cannot tell" if facts.labels is None else "your labels do not yet show"
     feature, rise = feature_in_words(str(facts.feature)), "rise" if facts.follows >= 0.0 else "fall"
     message, detail = {
         "few judges": (
@@ -132,21 +130,19 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             f"The judges' median correlation with their common factor is {facts.signal:+.2f}.",
         ),
         "opposed": (
-            "At least a quarter of the judges rank the items in reverse; scores cannot tell which judges are right.",
+            f"At least a quarter of the judges rank the items in reverse; {unknown} which judges are right.",
             "Check whether some scales are reversed.",
         ),
         "two groups": (
-            f"The judges form two groups that rank the items differently{by}; scores cannot tell which group is right.",
-            f"A second factor is {facts.second_factor:.2f} times as strong as the first."
-            + (f" One group: {groups[0]}. The other: {groups[1]}." if len(groups) == 2 else ""),
+            f"The judges form two groups that rank the items differently{by}; {unknown} which group is right.",
+            f"A second factor is {facts.second_factor:.2f} times as strong as the first.",
         ),
         "alternatives": (
-            "Two plausible ways to combine the judges rank the items differently, and scores cannot tell which ranking "
-            "is right.",
+            f"Two plausible ways to combine the judges rank the items differently; {unknown} which ranking is right.",
             f"The estimate and {facts.alternative} have a rank correlation of only {facts.agreement:+.2f}.",
         ),
         "duplicates": (
-            f"Use these scores only if {listed(facts.perhaps_duplicates, _NAMED)} are not copies of one judge.",
+            f"Use these scores only if {listed(facts.perhaps_duplicates, MOST_NAMED)} are not copies of one judge.",
             "Their scores are nearly identical: they may be copies, or better judges than the others.",
         ),
         "feature": (
@@ -159,6 +155,19 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
         ),
     }[concern]
     return _reason(message, detail, facts.perhaps_duplicates if concern == "duplicates" else ())
+
+
+def _other_concern(facts: FitFacts, concern: Concern) -> Reason:
+    reason = _concern(facts, concern)
+    condition = condition_in(reason.sentence)
+    return replace(reason, sentence=f"Another condition for use: {condition}.") if condition else reason
+
+
+def _groups(facts: FitFacts) -> list[Reason]:
+    if "two groups" not in facts.concerns[:1] or len(facts.groups) != 2:
+        return []
+    one, other = (listed(group, MOST_NAMED) for group in facts.groups)
+    return [_reason(f"One group: {one}. The other group: {other}.")]
 
 
 def _trend(facts: FitFacts) -> Reason:
@@ -186,8 +195,6 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     reasons += _about_judges(facts)
     if why is None:
         reasons += _about_the_estimate(facts, remedies) + _shifted(facts)
-    if why is None and facts.plain_average is not None:
-        reasons.append(_against_plain_average(facts))
     reasons += [reason for reason in coverage if reason.topic == "missing scores"]
     return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
@@ -201,7 +208,7 @@ def _about_judges(facts: FitFacts) -> list[Reason]:
     for tag, reason in found:
         tags |= {name: tag for name in reason.judges if name not in tags}
     groups = {tag: [name for name, own in tags.items() if own == tag] for tag, _ in found}
-    named = "; ".join(f"{listed(names, _NAMED)} ({tag})" for tag, names in groups.items() if names)
+    named = "; ".join(f"{listed(names, MOST_NAMED)} ({tag})" for tag, names in groups.items() if names)
     detail = " ".join(str(reason) for _, reason in found)
     return [Reason("suspect judge", f"Check these judges: {named}.", tuple(tags), detail)]
 
@@ -216,19 +223,19 @@ def _unusual_judges(facts: FitFacts) -> list[tuple[str, Reason]]:
     for names in facts.duplicates:
         message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
         found.append(("duplicates", Reason("duplicates", message, names)))
-    in_reverse = facts.reversed_judges
+    in_reverse = tuple(name for name in facts.weak if name in facts.perhaps_reversed)
     unrelated = tuple(name for name in facts.weak if name not in in_reverse)
     weight = "the weight is 0" if facts.labels is None else "without labels the weight would be 0"
     if in_reverse:
-        message = f"{listed(in_reverse, _NAMED)}: the ranking is the reverse of the other judges'; {weight}."
+        message = f"{listed(in_reverse, MOST_NAMED)}: the ranking is the reverse of the other judges'; {weight}."
         found.append(("reversed", Reason("weak judges", message, in_reverse)))
     if unrelated:
         agree = "agrees" if len(unrelated) == 1 else "agree"
-        message = f"{listed(unrelated, _NAMED)} {agree} with no other judge; {weight}."
+        message = f"{listed(unrelated, MOST_NAMED)} {agree} with no other judge; {weight}."
         found.append(("weak", Reason("weak judges", message, unrelated)))
     if facts.near_average:
         are, whose = ("is", "its") if len(facts.near_average) == 1 else ("are", "their")
-        message = f"{listed(facts.near_average, _NAMED)} {are} nearly the average of the other judges: check that"
+        message = f"{listed(facts.near_average, MOST_NAMED)} {are} nearly the average of the other judges: check that"
         reason = Reason("suspect judge", f"{message} these scores are {whose} own.", facts.near_average)
         found.append(("nearly the average of the others", reason))
     for x in facts.judges:  # only labels can show that a judge is bad
@@ -248,7 +255,7 @@ def _unusual_judges(facts: FitFacts) -> list[tuple[str, Reason]]:
 
 def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     state, first = state_of(facts)
-    reasons = [first, *_by_labels(facts)]
+    reasons = [first, *(_groups(facts) if state == "ambiguous" else []), *_by_labels(facts)]
     if facts.effective_judges is not None and state != "no common signal":
         message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
@@ -259,11 +266,13 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
     reasons += _gates(facts, remedies)
     settled = state == "settled by labels"
     if not settled:
-        reasons += [_concern(facts, concern) for concern in facts.concerns[1:]]
+        reasons += [_other_concern(facts, concern) for concern in facts.concerns[1:]]
     if state in ("ambiguous", "too little data", "no common signal") and facts.labels is None:
         departs = "stays close to" if facts.removed or facts.duplicates else "is"
         message = f"Until labels decide, the estimate {departs} the plain average of the judges."
         reasons.append(Reason("plain average", message))
+    elif facts.plain_average is not None:
+        reasons.append(_against_plain_average(facts.plain_average, facts))
     if facts.removed:
         kept = facts.kept
         moved = f"{kept.halves_changed:,} of {facts.items:,} items would change halves of the ranking" if kept else ""
@@ -284,7 +293,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         detail = "Have the judges score pairs in both orders, or label some pairs and estimate rates."
         reasons.append(Reason("condition", message, detail=detail))
     if facts.sides is not None:
-        reasons.append(_by_the_side(facts.sides, facts.admitted))
+        reasons.append(reason_of_sides(facts.sides, facts.admitted))
     return reasons + _followed(facts)
 
 
@@ -345,28 +354,14 @@ def _followed(facts: FitFacts) -> list[Reason]:
                 message = f"Several judges' scores correlate with {name}, but the estimate hardly does."
             elif abs(own) >= FOLLOWS and "feature" not in facts.concerns:
                 topic = "condition"
-                message = f"The estimate correlates with {name}: use the estimate only if {name} is part of quality."
+                message = f"The estimate correlates with {name}: it is right only if {name} is part of quality."
                 detail += " If it is not, give it as a column of the items (`--feature NAME --not-quality NAME`)."
         reasons.append(Reason(topic, message, detail=detail))
     return reasons
 
 
-def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
-    side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
-    who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
-    message = f"Some judges prefer the left or the right answer: {listed(who, _NAMED)}"
-    if sides.plain:
-        message = f"The judges choose the {side} answer in {100 * share:.0f} % of the pairs"
-        message += f" ({len(who)} of {len(judges)} judges significantly more often)"
-    why = "each system was in both positions" if sides.known else "a bias unless better answers are in that position"
-    shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
-    detail = f"Share of choices for the left answer: {shares or 'no single judge differs significantly from 50 %'}."
-    return Reason("followed", f"{message}; {why}.", who, detail)
-
-
-def _against_plain_average(facts: FitFacts) -> Reason:
-    plain, detail = facts.plain_average, ""
-    assert plain is not None
+def _against_plain_average(plain: Changed, facts: FitFacts) -> Reason:
+    detail = ""
     if plain.correlation != plain.correlation:
         message = "The plain average gives every item the same score and therefore no ranking."
     elif plain.top_changed == 0 and (plain.correlation > 0.995 or not plain.halves_changed):
@@ -388,7 +383,7 @@ def _shifted(facts: FitFacts) -> list[Reason]:
     if 5 * len(shifted) < len(shifted) + len(facts.admitted):
         return []
     message = (
-        f"The scores of {listed(shifted, _NAMED)} look misaligned, but the scores of the other "
+        f"The scores of {listed(shifted, MOST_NAMED)} look misaligned, but the scores of the other "
         f"{len(facts.admitted)} judges may be joined to the wrong items instead: check the rows of all judges first."
     )
     return [Reason("condition", message, tuple(shifted))] if shifted else []

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from care_ops.errors import listed
 from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
+from care_ops.results.verdict import MOST_NAMED, Reason
 from care_ops.scores import Array, mean_of_present
 
 _LEVEL = 0.99
@@ -64,3 +66,17 @@ def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: floa
     variance = sum(weight**2 * own.var(ddof=1) / len(own) for weight, own in parts)
     share = float(sum(weight * own.mean() for weight, own in parts))
     return share, abs(share - 0.5) >= max(_PLAIN, float(scipy.special.ndtri((1 + level) / 2) * np.sqrt(variance)))
+
+
+def reason_of_sides(sides: Sides, judges: Sequence[str]) -> Reason:
+    """Return the reason that reports position bias."""
+    side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
+    who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
+    message = f"Some judges prefer the left or the right answer: {listed(who, MOST_NAMED)}"
+    if sides.plain:
+        message = f"The judges choose the {side} answer in {100 * share:.0f} % of the pairs"
+        message += f" ({len(who)} of {len(judges)} judges significantly more often)"
+    why = "each system was in both positions" if sides.known else "a bias unless better answers are in that position"
+    shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
+    detail = f"Share of choices for the left answer: {shares or 'no single judge differs significantly from 50 %'}."
+    return Reason("followed", f"{message}; {why}.", who, detail)

@@ -70,6 +70,9 @@ _CAUTIONS = ("few scores", "not connected", "condition", "judge changed", "lost 
 _ABOUT_JUDGES = ("dead judge", "duplicates", "weak judges", "suspect judge")
 """Topics about judges that were left out or need a check; these topics come first."""
 
+MOST_NAMED = 4
+"""Maximum number of judges that a sentence names; the detail names all judges."""
+
 MOST_REASONS = 5
 """Maximum number of reasons on the first screen; ``--why`` and the page show all reasons."""
 

@@ -128,7 +128,7 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
     more = "" if context.params["labels"] is None else "more "
     return Remedies(
         label=Step(
-            f"Fill in the column `label` of {to_label} for ten to twenty {more}items ({meaning}), "
+            f"Fill in the column `label` of {to_label} for about twenty {more}items ({meaning}), "
             "then fit again with the labels.",
             typed_again(context, labels=to_label),
         ),

@@ -101,10 +101,25 @@ def test_a_state_follows_from_the_facts(facts, standing, state, pill, names):
 def test_two_judges_that_differ_from_all_others_may_be_runs_of_one_model():
     steps = verdict_on(replace(AMBIGUOUS, groups=(("a", "c", "d"), ("b", "e")))).next_steps
     assert "If b, e are runs of one model" in steps[0].sentence
+    assert "`--drop e`" in steps[0].sentence
     assert steps[1].sentence.startswith("Otherwise, label")
     assert verdict_on(AMBIGUOUS).next_steps == (REMEDIES.label,), "no group is smaller"
     second = replace(AMBIGUOUS, groups=(("a", "c", "d"), ("b", "e")), concerns=("alternatives", "two groups"))
     assert verdict_on(second).next_steps == (REMEDIES.label,), "another concern comes first"
+
+
+def test_the_first_screen_names_the_two_groups_and_mentions_undecided_labels():
+    few = replace(AMBIGUOUS, labels=replace(LABELS, better=0.5))
+    assert "One group: a, b. The other group: c, d." in verdict_on(AMBIGUOUS).first_reasons
+    assert verdict_on(AMBIGUOUS).sentence.endswith("scores cannot tell which group is right.")
+    assert verdict_on(few).sentence.endswith("your labels do not yet show which group is right.")
+
+
+def test_a_reversed_scale_can_be_declared_on_an_ambiguous_panel():
+    reversed_ = tuple(replace(x, agreement=-0.6) for x in JUDGES[:2])
+    facts = replace(CLEAR, concerns=("opposed",), judges=(*reversed_, *JUDGES[2:]))
+    (step, *_) = verdict_on(facts).next_steps
+    assert "`--scale a=HIGHEST:LOWEST --scale b=HIGHEST:LOWEST`" in step.sentence
 
 
 def test_a_judge_that_looks_like_another_column_and_possible_copies_are_named():
@@ -235,7 +250,7 @@ def test_two_groups_that_a_declared_feature_does_not_explain_say_so():
     ("facts", "steps"),
     [
         (replace(CLEAR, labels=replace(LABELS, labels=60)), ["Use."]),
-        (replace(REVERSED, labels=replace(LABELS, labels=60)), ["If low scores by a mean good items, declare", "Use."]),
+        (replace(REVERSED, labels=replace(LABELS, labels=60)), ["If a low score by a means good, declare", "Use."]),
         (replace(AMBIGUOUS, labels=LABELS), ["Use."]),
         (replace(CLEAR, judges=JUDGES[:2]), ["Add scores of more judges, then again."]),
         (
@@ -350,13 +365,14 @@ def test_concerns_after_the_first_are_reasons_until_labels_settle_them():
     facts = replace(facts, without=Changed(0.5, 9, 2, 6))
     found = " ".join(map(str, topics(facts, "ambiguity")))
     for words in (
-        "One group: a, b. The other: c, d.",
+        "One group: a, b. The other group: c, d.",
         "only +0.60",
         "9 of 60 items change halves of the ranking",
         "the scores rise along",
     ):
         assert found.count(words) == 1
-    assert len(topics(facts, "ambiguity")) == 5
+    assert len(topics(facts, "ambiguity")) == 6
+    assert "Another condition for use: the number of words is part of quality." in found
     (settled,) = topics(replace(facts, labels=LABELS), "ambiguity")
     assert settled.detail.startswith("Without labels: The judges form two groups")
 

@@ -1,6 +1,6 @@
 """Tests that labels between two nightly runs change the fit, without a report of drift.
 
-The demo's page asks for ten to twenty labels of random items and of items that it lists.
+The demo's page asks for about twenty labels of random items and of items that it lists.
 """
 
 import json

@@ -113,4 +113,4 @@ def test_a_fit_with_too_few_labels_asks_for_more(tables):
     few.write_text("".join((tables / "labels.csv").read_text().splitlines(keepends=True)[:6]))
     given = [tables / "scores.csv", "--items", tables / "items.csv", "--labels", few, "--intervals", 0]
     printed = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(tables / "few")]).output
-    assert "for ten to twenty more items" in _words(printed)
+    assert "for about twenty more items" in _words(printed)

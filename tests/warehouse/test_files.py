@@ -384,6 +384,19 @@ def test_text_that_a_writer_calls_bytes_is_text(tmp_path):
         read_scores(path)
 
 
+def test_a_long_table_drops_judges_and_columns(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("item_id,judge,score,note\na,x,1,n\na,y,2,n\nb,x,3,n\nb,y,5,n\n")
+    columns, seen = ScoreColumns(drop=("y", "note")), []
+    scores = read_scores(path, columns, report=seen.append).scores
+    assert scores.judges == ("x",)
+    assert scores.values.tolist() == [[1.0], [3.0]]
+    assert recorded_judges(path, columns) == ["x"]
+    assert {left.column: left.why for left in seen[0].left_out} == {"y": "as you asked", "note": "as you asked"}
+    with pytest.raises(InputError, match="no judge or column 'z' to drop; the judges are 'x', 'y'"):
+        read_scores(path, ScoreColumns(drop=("z",)))
+
+
 def test_columns_to_drop_must_be_there(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("item_id,a,b,annotator\nx,1,2,Kim\ny,2,1,Lee\n")

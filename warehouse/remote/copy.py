@@ -213,11 +213,6 @@ class StoreCopy(Record):
         return json.loads(content), version
 
     def _take_lease(self, who: str, report: Callable[[str], object], patience: float | None) -> None:
-        """Wait until no other machine holds the lease; then take the lease for the command ``who``.
-
-        If this method must wait, it calls ``report`` once. Raises ``WarehouseError`` if another machine holds the lease
-        for more than ``patience`` seconds.
-        """
         started = seen = time.monotonic()
         waited_for: Version | None = None
         while True:

@@ -116,7 +116,7 @@ def recorded_judges(
     columns = columns or ScoreColumns()
     input_table, (item, judge, _) = _open_scores(source, columns, options)
     if judge is not None:
-        return identifiers(input_table, judge).names
+        return [name for name in identifiers(input_table, judge).names if name not in columns.drop]
     return judge_columns(input_table, item_or_index(input_table, item), columns, options.grades)[0]
 
 
@@ -354,10 +354,19 @@ def _long(
             if text:
                 responses.setdefault(name, {})[item_id] = str(text)
     used = {*taken.values(), *item.split(",")}
-    left_out = [LeftOut(n, "not needed") for n in (*input_table.names, *input_table.unread) if n not in used]
-    size = f"items: {shape[0]:,}, judges: {shape[1]:,} ({listed([repr(name) for name in judges.names])})"
-    notes += [size, _missing_scores(input_table, matrix)]
-    scores = ScoreMatrix(matrix, tuple(items.names), tuple(judges.names))
+    others = [name for name in (*input_table.names, *input_table.unread) if name not in used]
+    for name in columns.drop:
+        if name not in (*judges.names, *others):
+            choices = listed([repr(judge) for judge in judges.names], 40)
+            raise InputError(
+                f"{input_table.name}: there is no judge or column {name!r} to drop; the judges are {choices}"
+            )
+    left_out = [LeftOut(name, "not needed") for name in others if name not in columns.drop]
+    left_out += [LeftOut(name, "as you asked") for name in columns.drop]
+    kept = [name for name in judges.names if name not in columns.drop]
+    scores = ScoreMatrix(matrix, tuple(items.names), tuple(judges.names)).select_judges(kept)
+    size = f"items: {shape[0]:,}, judges: {len(kept):,} ({listed([repr(name) for name in kept])})"
+    notes += [size, _missing_scores(input_table, scores.values)]
     return RecordedTable(scores, responses), _reading(input_table, taken, "long", scores.judges, left_out, notes)
 
 
