@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from care_ops.aggregators.annotators import votes as of_scores
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
-from care_ops.fit import fit_panel
+from care_ops.fit import fit_panel, problem_of
 from care_ops.fit_labels import FitLabels
 from care_ops.models import annotators as crowd
 from care_ops.models.answers import Answers
@@ -185,3 +186,14 @@ def test_tenths_are_binned_as_whole_numbers_are(rng, top):
         return fit_panel(matrix(values), config, solve="not").aggregates["dawid_skene"].estimate
 
     np.testing.assert_allclose(estimate(whole * top / 10, (0.0, top)) * 10 / top, estimate(whole * 1.0, (0.0, 10.0)))
+
+
+def test_grades_are_votes_by_rank_and_many_grades_are_ten_bins():
+    few = problem_of(matrix(np.array([[1.0, 3.0], [np.nan, 5.0]])), FitConfig(scale=(1, 5)))
+    found, grades = of_scores(few)
+    assert found.tolist() == [[0, 1], [-1, 2]]
+    assert grades.tolist() == [1.0, 3.0, 5.0]
+    many = problem_of(matrix(np.column_stack([np.arange(11.0), np.arange(11.0)[::-1]])), FitConfig(scale=(0, 10)))
+    found, grades = of_scores(many)
+    assert found[:, 0].tolist() == [*range(10), 9]
+    assert grades.tolist() == [k + 0.5 for k in range(10)]

@@ -12,7 +12,13 @@ from scipy.stats import kendalltau
 
 from care_ops.aggregators.alternatives import LabelFree, conditional_concerns, plausible_alternatives
 from care_ops.aggregators.care import _digits
-from care_ops.aggregators.label_free import _without_declared, additive_mean, effective_judges, label_free
+from care_ops.aggregators.label_free import (
+    _weighted_mean,
+    _without_declared,
+    additive_mean,
+    effective_judges,
+    label_free,
+)
 from care_ops.aggregators.latent import family_mean
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
@@ -80,6 +86,11 @@ def test_the_estimate_is_a_weighted_mean_of_the_factor_and_the_average(rng):
     assert found.share == 0.4
     mixed = 0.4 * found.factor + 0.6 * found.average
     np.testing.assert_allclose(found.latent, mixed / mixed.std(), atol=1e-8)
+
+
+def test_a_weighted_mean_uses_the_weights_of_the_present_scores():
+    values = np.array([[1.0, 4.0], [np.nan, 4.0], [np.nan, np.nan]])
+    np.testing.assert_allclose(_weighted_mean(values, np.array([0.5, 0.25])), [2.0, 4.0, np.nan])
 
 
 def test_only_judges_that_drift_along_the_file_lose_their_trend(rng):

@@ -90,6 +90,13 @@ def test_em_climbs_and_ignores_missing_scores(rng):
     assert matched_error(found.means, truth.means) < 0.03
 
 
+def test_weights_of_states_sum_to_one_if_a_state_has_no_items(rng):
+    values = rng.normal(size=(50, 3))
+    means = np.array([[0.0, 0.0, 0.0], [1e3, 1e3, 1e3]])
+    found = mixture.expectation_maximisation(values, np.array([0.5, 0.5]), means, np.ones(3), max_iterations=1)
+    np.testing.assert_allclose(found.weights, np.array([1.0, 1 / 500]) / (1 + 1 / 500))
+
+
 def test_views_keep_connected_judges_together(rng):
     sparse = np.eye(9)
     for a, b in ((0, 4), (4, 8), (1, 2), (3, 7)):

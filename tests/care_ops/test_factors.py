@@ -150,6 +150,7 @@ def test_posterior_is_the_conditional_gaussian(rng):
 def test_factors_below_a_millionth_of_the_trace_are_rounding_errors():
     assert f.extract(np.diag([100.0, 1e-5, 0.0]), np.eye(3)).strengths.shape == (1,)
     assert f.extract(np.diag([100.0, 1e-3, 0.0]), np.eye(3)).strengths.shape == (2,)
+    np.testing.assert_allclose(f.extract(np.diag([3.0, 1.0, 0.0]), np.eye(3)).mass, [0.75, 0.25])
 
 
 def test_an_empty_low_rank_part_is_reported():
