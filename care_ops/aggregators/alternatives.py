@@ -37,7 +37,7 @@ class LabelFree:
     Attributes
     ----------
     plain : (n,) array
-        The plain average of all judges: of raw scores if all judges share a scale, else of standardised scores.
+        The plain average of all judges: of raw scores if all judges share a scale, otherwise of standardised scores.
     average : (n,) array
         The average after the removal of feature effects, the merging of duplicates and the exclusion of weak judges.
     factor : (n,) array
@@ -70,13 +70,13 @@ class LabelFree:
     alternatives : mapping name -> (n,) array
         Other plausible estimates, such as the common factor and the mean of the family means.
     sides : two (n,) arrays or None
-        The mean scores of the two groups of judges that a second factor separates.
+        The mean scores of the two groups of judges that a second factor separates; None if there are no such groups.
     without : (n,) array or None
-        The average of the judges' residuals after regression on ``nearest_feature``.
+        The average of the judges' residuals after regression on ``nearest_feature``; None if there are no features.
     kept : (n,) array or None
         The average before the removal of feature effects from single judges; None if no effect was removed.
     effective_judges : float or None
-        Number of independent judges whose mean would be as valid as the estimate.
+        Number of independent judges whose mean would be as valid as the estimate; None on a sparse panel.
     """
 
     plain: Array
@@ -114,7 +114,7 @@ class LabelFree:
 
     @cached_property
     def rivals(self) -> dict[str, Array]:
-        """Two plausible but different estimates by name; labels can decide between them."""
+        """Dict of two plausible but different estimates; labels can decide between them."""
         if self.sides is not None:
             return dict(zip(("first group of judges", "second group of judges"), self.sides, strict=True))
         if self.followed_feature is not None and self.without is not None:
@@ -168,7 +168,7 @@ def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tu
 
 
 def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Array]:
-    """Return the alternatives to the estimate by name: the common factor and, with families, the mean of families."""
+    """Return a dict of plausible estimates: the common factor and, with declared families, the mean of the families."""
     scored = found.scored
     out = {"one common factor": found.factor}
     families = problem.scores.families

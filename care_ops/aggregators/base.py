@@ -44,7 +44,7 @@ class Problem:
     rng : numpy.random.Generator
         Generator that is seeded from the content of the scores.
     weights_only : bool
-        Whether the caller reads only weights and loadings, as for a resample. ``care`` then skips its diagnostics.
+        Whether the caller reads only weights and loadings, as in a bootstrap. ``care`` then skips its diagnostics.
     """
 
     scores: ScoreMatrix

@@ -41,7 +41,7 @@ def fit_structure(
     judges : sequence of str, optional
         Names of the judges for error messages.
     roughly : bool
-        Whether a rough solution suffices, as for a resample.
+        Whether a rough solution suffices, as in a bootstrap.
 
     Returns
     -------

@@ -108,11 +108,11 @@ def described(problem: Problem, states: States) -> dict[str, Any]:
 
 
 def care_tensor(problem: Problem) -> Aggregate:
-    """Estimate the log-odds of Q = 1 on the panel's scale (aggregator ``care_tensor``).
+    """Estimate the log-odds of Q = 1, mapped linearly to the panel's scale (aggregator ``care_tensor``).
 
     With labels of more than two values, the estimate is E[Q | J], where Q of a state is the mean label of its items.
     The posterior assumes conditionally independent judges and is therefore overconfident. CARE uses it to rank and to
-    classify items, but does not report it as a probability. Raises ``FitError`` as ``fit_states`` does.
+    classify items, but does not report it as a probability. Raises ``FitError`` if no mixture can be fitted.
     """
     states = fit_states(problem)
     fitted = states.fitted
@@ -162,9 +162,9 @@ def fit_states(problem: Problem) -> States:
 def _most_likely(problem: Problem, views: Views, values: Array) -> tuple[Mixture, dict[str, Any]]:
     """Fit the mixture by EM from several starts, and return the most likely fit and details about the starts.
 
-    EM starts from k-means and from the third moment. Starts are added until the two highest likelihoods agree
-    (``starts_agree``). If not, ``starts_alike`` is the share of items with the same Q in the two likeliest fits.
-    With many items, the starts use a sample, and EM on all items continues from the best fit.
+    EM starts from k-means and from the third moment. Starts are added, up to a limit, until the two highest likelihoods
+    agree. ``starts_agree`` records whether they do; if not, ``starts_alike`` is the share of items with the same Q in
+    the two likeliest fits. With many items, the starts use a sample, and EM on all items continues from the best fit.
     """
     # separate streams: k-means starts do not depend on the views; the first is unused and preserves recorded digits
     _, by_views, free, of_sample = problem.rng.spawn(4)
@@ -219,9 +219,9 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
     """Estimate the quality Q of each latent state from labelled items (step F); shape (k,).
 
     The result is ``label_free``, the estimate without labels, unless labels contradict it significantly. Binary labels
-    do so if ``evidence_for`` is negative and the likelihood ratio of the best other Q exceeds 1 / ``_BY_CHANCE``. The
-    result is then the most likely Q, with one pseudo-label per state that agrees with ``label_free``. Graded labels
-    contradict it if their means differ between states (F test). Q is then the mean label, shrunk to the overall mean.
+    do so if their Bayes factor is against ``label_free`` and another Q is more than twenty times as likely. The result
+    is then the most likely Q, after adding one pseudo-label per state that agrees with ``label_free``. Graded labels
+    do so if their means differ between states (F test). Q is then the mean label, shrunk to the overall mean.
     """
     n, k = posterior.shape
     if len(np.unique(labels)) > 2:
@@ -246,10 +246,10 @@ def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
 
 
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
-    """Compute the log Bayes factor of the label-free map against a separate label rate for each state.
+    """Compute the log Bayes factor of ``label_free``, the Q of each state, against a separate label rate by state.
 
-    Both models have a beta prior on each state's rate of positive labels. The map's prior has most of its weight near
-    the value of Q in the map; the prior of the other model is uniform.
+    Both models have a beta prior on each state's rate of positive labels. The prior of the first model has most of its
+    weight near the state's Q; the prior of the second model is uniform.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -259,11 +259,11 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Return whether binary labels agree with the label-free map (``anchors_agree``) and confirm the states.
+    """Test the states on binary labels; return a dict of results, empty for labels of more than two values.
 
-    With at least twenty labels, ten-fold cross-validation predicts the labels from the states. ``anchors_right`` is the
-    share of correct predictions. ``labels_confirm`` is true if the labels agree with the map, or if this share
-    significantly exceeds the share of the more frequent label.
+    ``anchors_agree``: whether the labels agree with ``label_free``, the Q of each state. The other two results need at
+    least twenty labels. ``anchors_right``: share of labels that the states predict in ten-fold cross-validation.
+    ``labels_confirm``: whether the labels agree, or this share significantly exceeds that of the more frequent label.
     """
     if len(np.unique(labels)) > 2:
         return {}

@@ -29,14 +29,14 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
     """Estimate the log-odds of Q = 1 from the third moment, as in the paper's Algorithm 2 and equation 1.
 
     The sparse part S determines the views (step A). Alternating least squares decompose the third moment across the
-    views (B) into four components, the states (C, D). The two states with the highest s_r = v'mu_r, where v is the
-    leading eigenvector of L, get Q = 1 (E). With labels, each state instead gets the Q of a matching prototype (F,
-    ``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
+    views (step B) into four components: the states (steps C and D). The two states with the highest s_r = v'mu_r, where
+    v is the leading eigenvector of L, get Q = 1 (step E). With labels, each state instead gets the Q of a matching
+    prototype (step F, ``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
 
     The paper leaves two choices open. The third moment does not determine the scale of its components; therefore scores
     are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus
-    the covariance of the states' means, with eigenvalues of at least ``mixture.VARIANCE_FLOOR``. Raises ``FitError`` as
-    ``four_states`` does.
+    the covariance of the states' means, with eigenvalues of at least ``mixture.VARIANCE_FLOOR``. Raises ``FitError`` if
+    the four states cannot be estimated.
     """
     states = four_states(problem)
     latent = where_scored(problem, states.log_odds)
@@ -120,8 +120,8 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
     """Return the mean scores of the labelled items with (Q, C) = 00, 01, 10 and 11 (step F), shape (4, p).
 
     The result is None if one of the four groups is empty. Labels determine Q. For C, the direction between the mean
-    scores of the two labels is projected out of the states' means. The axis with the largest remaining differences
-    divides the items of each label, at their mean, into C = 0 and C = 1.
+    scores of the two labels is projected out of the states' means. Along the axis with the largest remaining
+    differences, an item has C = 1 if it lies above the mean of the items with the same label, otherwise C = 0.
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None
@@ -140,7 +140,7 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
 
 
 def aligned(means: Array, prototypes: Array) -> Array:
-    """Assign to each state the Q of its prototype, by least-squares matching with the means (step F); shape (4,).
+    """Match states to prototypes by least squares, and return the Q of each state's prototype (step F); shape (4,).
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ two steps are skipped if a concern makes the panel ambiguous, or if there is too
 combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
-repeated runs of one model from good judges.
+to distinguish repeated runs of one model from good judges.
 """
 
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ QUALITY_SHARE = 0.45
 recorded panels, the result is within a factor of 1.5 of the number from gold labels (``make bench-real``)."""
 
 _CANCELLED = (
-    "care: all items have the same estimate, because the judges' scores cancel, as with two opposite judges; "
+    "care: all items have the same estimate, because the judges' scores cancel each other out; "
     "add judges that score independently, or remove a judge whose scale is reversed"
 )
 
@@ -90,7 +90,7 @@ _CANCELLED = (
 class _Panel:
     """Scores to average, with a column for each judge or group of duplicates.
 
-    ``units`` are standardised scores that keep the judges' spreads if they share a scale; ``normal`` are normal scores.
+    ``normal`` are normal scores; ``units`` are standardised scores, or scores in a common unit if judges share a scale.
     """
 
     units: Array
@@ -280,7 +280,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to a sum of one; cap each at ``most`` equal shares, or at one share where ``equal``."""
+    """Scale weights to a sum of one; cap each at ``most`` equal shares, or at one share for judges in ``equal``."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

@@ -55,7 +55,7 @@ def best_judge(problem: Problem) -> Aggregate:
     best = int(np.argmax(agreements)) if agreements else 0
     if not agreements or agreements[best] <= 0:
         raise FitError(
-            f"best_judge: no judge correlates positively with the labels (n = {len(labels)}); add labels of more items"
+            f"best_judge: no judge correlates positively with the labels (n = {len(labels)}); label more items"
         )
     judge = problem.scores.judges[best]
     return Aggregate(

@@ -74,8 +74,8 @@ def dawid_skene(answers: Answers, *, max_iterations: int = _MOST_STEPS) -> Crowd
 def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
     """Fit MACE by variational Bayes: each answer is either correct or a random guess (Hovy et al., NAACL 2013).
 
-    Ten random starts run for fifty iterations each, and the most likely result is returned. With many items
-    (``samples``), the starts use a sample, and fifty iterations on all items continue from the most likely result.
+    Ten random starts run for fifty iterations each, and the most likely result is returned. With many items,
+    the starts use a sample, and fifty iterations on all items continue from the most likely result.
     """
     starts = list[tuple[Array, Array]]()
     for _ in range(_RESTARTS):
@@ -174,7 +174,7 @@ def label_model(answers: Answers) -> Crowd:
 
     Least squares fit P(answer | class) to two targets: the joint answer frequencies of each pair of judges, and the
     answer frequencies of each judge. All classes have equal probability; missing answers are ignored. Each judge starts
-    with 70 % correct answers. A normal prior centred at this start matters if classes are many and items are few.
+    with 70 % correct answers. A normal prior centred at this start matters if there are many classes and few items.
     """
     together = answers.together() / answers.items
     marginal = np.diag(together).copy()

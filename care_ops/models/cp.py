@@ -53,7 +53,7 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
     Parameters
     ----------
     tensor : (1 + p1, 1 + p2, 1 + p3) array
-        The moment of ``augmented_moment``.
+        Third moment, computed by ``augmented_moment``.
     k : int
         Number of components.
 
@@ -147,14 +147,14 @@ def mixture_by_least_squares(
     """Fit weights and means of a mixture to the third moment by least squares (Algorithm 2, steps C, D and G).
 
     Each factor gives the means of one view, and the product of the three constant coordinates is a component's weight.
-    Returns the best attempt with only positive weights, because other attempts are not mixtures. Views are first
+    Of several decompositions, returns the best with only positive weights; others are not mixtures. Views are first
     whitened by the pair moments (Anandkumar et al., 2014, section 4.3). If quality and the confounder differ much in
     strength, components are nearly parallel; without whitening, the fit would then need thousands of steps.
 
     Parameters
     ----------
     tensor : (1 + p1, 1 + p2, 1 + p3) array
-        The moment of ``augmented_moment``.
+        Third moment, computed by ``augmented_moment``.
     k : int
         Number of components.
 
@@ -170,8 +170,8 @@ def mixture_by_least_squares(
     Raises
     ------
     FitError
-        The views have too few judges for k components to be unique (Kruskal, 1977), or no attempt has only positive
-        weights.
+        The views have too few judges for k components to be unique (Kruskal, 1977), or no decomposition has only
+        positive weights.
     """
     if sum(min(size, k) for size in tensor.shape) < 2 * k + 2:
         raise FitError(f"tensor: {k} components are not unique with views of {_sizes(views)} judges; add judges")

@@ -3,8 +3,8 @@
 Good judges also agree. Under one common factor, the correlations with the *other* judges determine the correlation of
 two judges (Spearman's tetrads, 1904); the correlation of duplicates is larger. On recorded panels the most accurate
 judges are the most alike, so merging judges that are not nearly identical is harmful (``make bench-real``).
-Therefore only correlations that clearly exceed ``DUPLICATE`` count. CARE reports a group, but does not merge it, if it
-contains more than half of the judges, or if its judges may be better than the others.
+Therefore judges are duplicates only if their correlation clearly exceeds ``DUPLICATE``. CARE reports a group, but
+does not merge it, if it contains more than half of the judges, or if its judges may be better than the others.
 """
 
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def _groups(label: NDArray[np.intp]) -> list[list[int]]:
 
 
 def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return for each judge k whether two judges agree, both unrelated to k and to each other; shape (p, 1)."""
+    """Return, for each judge, whether any two judges outside the judge's ``related`` group agree; shape (p, 1)."""
     count = int(related.max()) + 1
     return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
 

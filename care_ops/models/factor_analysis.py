@@ -148,7 +148,7 @@ def posterior_sd(model: FactorModel, standardised: Array) -> Array:
 
 
 def number_of_factors(correlation: Array, n: int) -> int:
-    """Count the eigenvalues above the limit for unrelated judges; return at least one and less than half of p.
+    """Count the eigenvalues above the limit for unrelated judges; the result is at least 1 and less than p / 2.
 
     The limit is the upper edge of the Marchenko-Pastur law, (1 + sqrt(p / n))^2: parallel analysis for many
     judges, without simulation (Dobriban, "Permutation methods for factor analysis and PCA", 2020).

@@ -121,7 +121,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
-    """Estimate common loadings from pairs of judges of different families; from all pairs if families are few."""
+    """Estimate common loadings from pairs of different families; with fewer than three families, from all pairs."""
     several = len(np.unique(families)) >= 3
     return common_loadings(
         correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)

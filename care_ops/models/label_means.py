@@ -32,7 +32,7 @@ def draw_means(
     Parameters
     ----------
     system : System
-        System with at least two labels of any values.
+        System with at least two labels, which may be any numbers.
     of_these_items : bool
         Whether to estimate the mean over the system's items; otherwise, over the population from which they were drawn.
     within : float, optional

@@ -1,12 +1,12 @@
 """Quality estimated from a few labels by a Gaussian process that starts from the label-free estimate.
 
-A label is modelled as a sum of four terms: a multiple of that estimate, a departure along the judges' common factors, a
-departure along single judges and text features, and noise. The result is the posterior mean over a grid of scales of
-the departures and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). A few labels
-therefore hardly change the estimate. Many labels turn the estimate into a ridge regression on the judges.
+A label is modelled as a sum of four terms: a multiple of the label-free estimate, a deviation from it along the judges'
+common factors, a deviation along single judges and text features, and noise. The result is the posterior mean over a
+grid of scales of the deviations and the noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999). A
+few labels therefore hardly change the estimate. Many labels turn the estimate into a ridge regression on the judges.
 
 A binary label states whether the process plus noise exceeds a threshold (a probit model). If binary labels were
-modelled as numbers, they would favour departures that also have two values, such as the votes of a few judges.
+modelled as numbers, they would favour deviations that also have two values, such as the votes of a few judges.
 """
 
 import itertools
@@ -89,7 +89,7 @@ class LabelledFit:
 
 
 class _Conditioned(NamedTuple):
-    """Result of conditioning on labels y: C^{-1} (y - mean), log density of y, and noise precision of each label."""
+    """Result of conditioning on labels y with covariance C: C^{-1} (y - mean), log density, and noise precisions."""
 
     dual: Array
     evidence: float
@@ -186,7 +186,7 @@ def _compared(
 
 
 def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition the Gaussian process on numeric labels with covariance C = features features' + noise^2 / root^2."""
+    """Condition the Gaussian process on numeric labels whose noise has the standard deviation ``noise / root``."""
     dual, evidence = _condition(root[:, None] * _with_level(features), noise, root * (y - mean))
     return _Conditioned(root * dual, evidence, root**2 / noise**2)
 

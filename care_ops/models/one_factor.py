@@ -32,7 +32,7 @@ class OneFactor:
     misfit : float
         Root mean square of the correlations that the factor leaves unexplained, after subtracting sampling error.
     second : float
-        Strength of a second factor: largest eigenvalue of the residual correlation / sum of squared loadings.
+        Strength of a second factor: ratio of the largest residual eigenvalue to the sum of squared loadings.
     first_group : (p,) array of bool
         Whether a judge is in the first of the two groups that the second factor separates.
     """
@@ -138,7 +138,7 @@ def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
 def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:
     """Shrink loadings towards their mean by the share of their variance that is sampling error (empirical Bayes).
 
-    A loading a is a correlation r = a R^1/2 with the other judges, corrected for their reliability R (Spearman, 1904).
+    A loading a = r / R^1/2 is a correlation r with the other judges, corrected for the reliability R (Spearman, 1904).
     The variance of a loading is (1 - r^2)^2 / (n R), computed with the root mean square of all loadings as a.
     """
     square = min(float(np.mean(loadings**2)), 0.9)

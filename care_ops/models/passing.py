@@ -47,7 +47,7 @@ class System:
     chosen : bool
         Whether some items were more likely to be labelled; labelled items may then differ from the other items.
     alike : float
-        Design effect of the split units on the variance of the mean score; 1 if there are no units.
+        Design effect of split units (groups of related items) on the variance of the mean score; 1 without units.
     """
 
     scores: Array

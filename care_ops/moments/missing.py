@@ -11,7 +11,7 @@ from care_ops.scores import Array
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """Replace missing scores by conditional means; return also the conditional variance of a weighted sum per row.
+    """Replace missing scores by conditional means; compute the conditional variance of ``filled @ direction``.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     -------
     filled : (n, p) array
     variance : (n,) array
-        Variance of ``filled @ direction`` given the observed scores; 0 if no score is missing or no direction given.
+        Variance of ``filled @ direction`` given the observed scores; 0 if no score is missing or without ``direction``.
     """
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)

@@ -1,7 +1,7 @@
 """Moments of a score matrix up to order three; moments of disjoint sets of items can be added.
 
 The moments are entries of the symmetric third-order moment tensor of ``[1, x - shift]``. Each entry has a count and
-a sum over the items that all judges of the entry scored. The shift, a mean of first rows, limits rounding errors.
+a sum over the items that all judges of the entry scored. The shift, a mean of the first rows, limits rounding errors.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class Moments:
     def covariance(self, judges: Sequence[str] | None = None) -> Array:
         """Return the pairwise-complete covariance, with the number of common items as divisor; shape (p, p).
 
-        ``judges`` are names for error messages. Raises ``FitError`` if a judge has no score, or two judges have no item
-        in common.
+        ``judges`` are names for error messages. Raises ``FitError`` if a judge has no scores, or two judges have no
+        scored items in common.
         """
         if (self.count1 == 0).any():
             raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
         if (self.count2 == 0).any():
             a, b = map(int, np.argwhere(self.count2 == 0)[0])
-            pair = f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common"
+            pair = f"moments: judges {_name(judges, a)} and {_name(judges, b)} have no scored items in common"
             groups, group = connected_components(self.count2 > 0, directed=False)
             if groups > 1 and np.bincount(group).min() >= MIN_JUDGES:
                 raise FitError(f"{pair}, because the judges form {groups} separate groups; {FIT_GROUPS_REMEDY}")
@@ -133,7 +133,7 @@ class Moments:
     def third_central(self, first: Index, second: Index, third: Index) -> Array:
         """Compute E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (paper, Algorithm 2 step B).
 
-        With missing scores, each moment is a mean over the items that all three judges, or both judges, scored.
+        With missing scores, the mean of a product is taken over the items that all judges in the product scored.
 
         Returns
         -------

@@ -57,7 +57,7 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
 def eigengaps(low_rank: Array, factors: int) -> Array:
     """Compute the eigengaps of L; all are positive if the eigenvectors are unique (paper, on exact recovery).
 
-    In this case, orthogonal columns of K_JH (Assumption 2) are the eigenvectors of L up to length, sign and order.
+    If all are positive, orthogonal columns of K_JH (Assumption 2) are L's eigenvectors up to length, sign and order.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
     Returns
     -------
     (h,) array
-        Full-spectrum eigengaps of the paper, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, in falling order
-        of the eigenvalues.
+        Full-spectrum eigengaps of the paper, ``delta_i = min(lambda_i, min_j |lambda_i - lambda_j|)``, in descending
+        order of the eigenvalues.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def eigengaps(low_rank: Array, factors: int) -> Array:
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
     """Bound the deviation of a one-factor model's direction from the direction of quality (paper, on misspecification).
 
-    Parameters are as in ``low_rank_of``. Raises its errors, and ``InputError`` if column 0 of ``connection`` is zero.
+    See ``low_rank_of`` for the parameters. Raises ``InputError`` if one is invalid, or if quality's column 0 is zero.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]

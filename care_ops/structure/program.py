@@ -162,7 +162,7 @@ class _Consensus:
     def _balance(self, before: Array) -> bool:
         """Scale rho to balance the relative primal and dual residuals; return whether rho was changed.
 
-        Absolute residuals would compare precisions with penalties, which may be a thousand times smaller (Wohlberg,
+        The residuals are relative, because penalties may be a thousand times smaller than precisions (Wohlberg,
         "ADMM penalty parameter selection by residual balancing", 2017).
         """
         primal = np.linalg.norm(self.x - self.z) / max(np.linalg.norm(self.x), np.linalg.norm(self.z), _TINY)
@@ -175,7 +175,7 @@ class _Consensus:
         return True
 
     def _certify(self) -> tuple[float, float, Array, Array]:
-        """Compute the objectives of a feasible primal and dual point, and return both with the primal S and L."""
+        """Compute a feasible primal and a feasible dual point; return the objectives, and the primal S and L."""
         sparse, low_rank = _symmetric(self.x[1]), _symmetric(self.x[2])
         lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
         if lowest < 0:
@@ -208,7 +208,7 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def _shrink_psd(a: Array, threshold: float) -> Array:
-    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone to symmetric ``a``."""
+    """Apply the proximal operator of ``threshold * tr`` on the positive semi-definite cone to a symmetric matrix."""
     values, vectors, failed = dsyevd(a)
     if failed:
         raise FitError("structure: an eigenvalue computation did not converge; check that the scores are finite")

@@ -15,8 +15,8 @@ Views = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 def partition(sparse: Array) -> Views:
     """Pack the connected components of the graph |S| > epsilon into three views of similar size.
 
-    Epsilon, the tolerance of Algorithm 2, is the smallest value at which no component has more than a third of the
-    judges, rounded up.
+    Epsilon, the tolerance of Algorithm 2, is the smallest value at which there are at least three components, and no
+    component has more than ceil(p / 3) of the p judges.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ CASES = {
     "no items": (X[:0], SIMPLE, "at least ten items"),
     "a judge without a score": (np.column_stack([X, np.full(400, np.nan)]), SIMPLE, "'j009' has no score at all"),
     "no score at all": (np.full((50, 4), np.nan), SIMPLE, "'j000' has no score at all"),
-    "judges that share no item": (np.where((np.arange(9) < 5) == HALF, X, np.nan), SIMPLE, "no item in common"),
+    "judges that share no item": (np.where((np.arange(9) < 5) == HALF, X, np.nan), SIMPLE, "no scored items in common"),
     "half of the scores missing": (np.where(np.random.default_rng(3).random(X.shape) < 0.5, np.nan, X), EVERY, None),
     "an infinite score": (INFINITE, (), "the score of judge 'j003' on item 'i00034' is infinite"),
     "perfect collinearity": (np.column_stack([X, X[:, 0] + X[:, 1], 3 * X[:, 0] - 7]), EVERY, None),

@@ -131,7 +131,7 @@ def test_constant_judge_and_disjoint_judges_are_reported(rng):
         accumulate(x).correlation()
     x = rng.normal(size=(50, 2))
     x[:25, 0], x[25:, 1] = np.nan, np.nan
-    with pytest.raises(FitError, match="no item in common"):
+    with pytest.raises(FitError, match="no scored items in common"):
         accumulate(x).covariance()
 
 
@@ -139,7 +139,7 @@ def test_judges_without_a_common_item_are_named_in_order(rng):
     x = rng.normal(size=(60, 7))
     x[:30, 1] = x[30:, 4] = np.nan
     names = tuple("abcdefg")
-    with pytest.raises(FitError, match="judges 'b' and 'e' scored no item in common; drop one"):
+    with pytest.raises(FitError, match="judges 'b' and 'e' have no scored items in common; drop one"):
         accumulate(x).covariance(names)
     x[:30, :3] = x[30:, 3:] = np.nan
     with pytest.raises(FitError, match=r"judges 'a' and 'd' .* the judges form 2 separate groups"):
