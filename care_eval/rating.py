@@ -23,7 +23,7 @@ class RateOptions(RatingOptions, total=False):
     Attributes
     ----------
     drawn : "random"
-        How the labelled items were drawn; required if ``labels`` is a mapping or a table without this column.
+        How the labelled items were drawn; required if ``labels`` does not state how each item was drawn.
     items : path, frame or mapping column -> values
         Table of items with their ids, the column that names the system, and ``split_unit``.
     system : str or (left, right)
@@ -94,7 +94,7 @@ def gate(
     new, against : str
         The system to release, and the system to compare it with.
     margin : float
-        Non-inferiority margin, fixed in advance, in units of the labels; for pairs, of wins minus losses (shares).
+        Non-inferiority margin, fixed in advance: a difference of labels or, for pairs, of the shares of wins.
     scores, labels, **options :
         See ``rate``; the gate compares rates on future items.
 

@@ -99,8 +99,8 @@ def fit(
     labels : path, frame, mapping or pandas series item -> label, optional
         Labels by people, which the fit uses.
     item, judge, score, drop :
-        Column names in ``scores``; required if CARE does not recognise the columns. If each judge has a column,
-        ``judge`` lists these columns.
+        Columns of ``scores``, if CARE does not recognise their names. If each judge has a column, ``judge`` lists these
+        columns, and ``drop`` lists columns and judges to leave out.
     separator, encoding, decimal, sheet, grades :
         Options for reading files; ``grades=["poor", "fair", "good"]`` reads these words as 1, 2, 3.
     **options :

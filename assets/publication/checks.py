@@ -35,7 +35,7 @@ _MIN_COSINE = 0.70
 
 
 def read_best(workspace: Workspace, version: FitVersion, *, earlier: bool = False) -> FitRecord | None:
-    """Read the recommended aggregator's fit; return None if there is none, or an ``earlier`` fit's file is missing."""
+    """Read the recommended aggregator's fit, if there is one; with ``earlier``, return None if its file is missing."""
     fit_id = version.fits.get(recommended(version.fits))
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
     return None if fit_id is None else read(version.testset, fit_id)
@@ -149,7 +149,7 @@ def _drift(latest: FitRecord, previous: FitRecord, limits: ReviewConfig) -> Chec
     again = latest.in_order(previous.item_ids).estimate
     moved = drift(previous.answer.estimate, latest.answer.estimate, again)
     beyond = {  # an undefined number passes
-        f"PSI exceeds chance by more than {limits.max_psi:g}": moved.psi > limits.max_psi + moved.psi_by_chance,
+        f"PSI more than {limits.max_psi:g} above the chance level": moved.psi > limits.max_psi + moved.psi_by_chance,
         f"mean shift above {_MOST_MEAN_SHIFT:g} sd": abs(moved.mean_shift) > _MOST_MEAN_SHIFT,
         f"rank correlation below {limits.min_rank_correlation:g}": moved.rank_correlation < limits.min_rank_correlation,
     }

@@ -94,7 +94,7 @@ class Moved:
     order : float or None
         Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
     top, other : int
-        Number of shared items in the top tenth, and number of these that were not in the top tenth before.
+        Number of shared items in the later fit's top tenth, and number of these outside the earlier fit's top tenth.
     lost : str
         Sentence on the items that lost all scores; empty if there are none.
     """

@@ -50,7 +50,7 @@ def latest(workspace: Workspace, testset: str) -> FitVersion | None:
 
 @dataclass(frozen=True)
 class BlockedFit:
-    """Latest fit of a test set, blocked by failed checks, and the published fit.
+    """Latest fit of a test set, which failed checks block, and the fit that is published instead.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:
-    """Publish a fit version in the files and in the database; ``rebuilt`` is passed to ``follow_files``."""
+    """Publish a fit version in the files and in the database; load the fits in ``rebuilt`` into the database again."""
     workspace.fits.publish(publication)
     _log.info("%s: fit %s is published by %s", publication.testset, publication.fit_version, publication.published_by)
     follow_files(workspace, publication.testset, rebuilt)
@@ -157,7 +157,7 @@ def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = 
 
 
 def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pinned: bool) -> None:
-    """Publish a stored fit version on a person's request, and load the version's rows into the database again.
+    """Publish a stored fit version at a person's request, and load the version's rows into the database again.
 
     Raises ``WarehouseError``, and publishes nothing, if one of the version's fits is damaged or missing.
     """
@@ -176,7 +176,7 @@ def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
 
 
 def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
-    """Publish the latest fit version on a person's request; raise ``InputError`` if there is no fit."""
+    """Publish the latest fit version at a person's request; raise ``InputError`` if there is no fit."""
     version = latest(workspace, testset)
     if version is None:
         raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
@@ -191,7 +191,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
     version = published_before(workspace, testset, log[-1].fit_version) if log else None
     if version is None:
         raise InputError(
-            f"test set {testset!r} has no stored fit that was published earlier; `care fits list {testset}` lists fits"
+            f"{testset!r} has no earlier published fit; choose a fit from `care fits list` for `care fits promote FIT`"
         )
     promote(workspace, version, by="rollback", why=why, pinned=True)
     return version

@@ -145,7 +145,7 @@ def _by_labels(findings: list[CheckResult], unchanged: list[CheckResult], label_
     # `unchanged` compares the published estimate with that from the latest scores and the earlier labels. If these
     # agree, the labels caused the change.
     if all(same.passed for same in unchanged):
-        why = f"the labels caused the change ({label_changes}): the latest scores with the published fit's labels"
+        why = f"the labels caused the change ({label_changes}): with the published fit's labels, the latest scores"
         return [
             finding if finding.passed else replace(same, message=f"{why} give {same.message}", numbers=finding.numbers)
             for finding, same in zip(findings, unchanged, strict=True)

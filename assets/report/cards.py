@@ -12,8 +12,8 @@ from care_ops.results.judge_gate import gate_sentence, people_sentences
 class JudgeCard:
     """Facts about one judge: admission, family, and weight in the recommended aggregate.
 
-    ``number`` is the place on the page, by decreasing weight. ``follows`` is the text feature that correlates most with
-    the scores, with the Spearman correlation; None if it is small. ``gate`` is advice on gating a release.
+    ``number`` is the judge's place on the page. ``follows`` is the text feature most correlated with the scores, and
+    the Spearman correlation; None if it is small. ``gate`` is advice on using the judge as a release gate.
     """
 
     check: JudgeCheck
@@ -41,9 +41,10 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
 
 def retest(found: Retest) -> str:
     """Describe the last retest of a judge in one sentence."""
+    asked = f"{counted(found.items, 'item')} on {found.asked_at}"
     if found.moved is None:
-        return f"The retest of {counted(found.items, 'item')} on {found.asked_at} gave no scores."
+        return f"The retest of {asked} gave no scores; repeat it with `care judges retest`."
     return (
-        f"In the retest of {counted(found.items, 'item')} on {found.asked_at} (canary), the judge's scores moved by "
+        f"In the retest of {asked}, the judge's scores moved by "
         f"{found.moved:.1%} of the scale on average.{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
     )

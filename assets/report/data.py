@@ -84,7 +84,7 @@ class ReportData:
     aggregates : dict name -> Aggregate
         Aggregates by name; all except the recommended one may lack their estimates.
     gold : (n,) array
-        Gold of each item; NaN if it is unknown, or if the fit has used a label of its split unit.
+        Gold of each item; NaN if there is none, or if the fit has used a label in the item's split unit.
     labels_seen : int
         Number of labels that the fit has used.
     fit_version, changes : records, or None
@@ -154,7 +154,7 @@ class ReportData:
 
     @cached_property
     def gates(self) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-        """Advice on using the panel or a single judge as a release gate, and the inputs that are still missing."""
+        """Advice on using the panel or a judge as a release gate, and the inputs to add if there is no advice."""
         estimate = self.aggregates[self.lead].estimate if self.lead else np.full(len(self.gold), np.nan)
         return gate_advice(self.scores, estimate, self.gold, self.cut)
 
@@ -173,7 +173,7 @@ class ReportData:
     def drawn(self) -> "ReportData":
         """Data of the page for a sample of the items, or for all items if there are few.
 
-        The sample includes the items to label, and all items with gold unless these are too many. Counts, weights,
+        The sample includes the items to label, and all items with gold unless there are too many. Counts, weights,
         intervals, evaluations and systems still cover all items.
         """
         n, first = len(self.scores.item_ids), {*self.items_to_label}

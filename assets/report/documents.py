@@ -17,7 +17,7 @@ class FactsDocument:
 
 @dataclass(frozen=True)
 class HeldDocument(FactsDocument):
-    """Facts about a latest fit that is not published, with the differences from the published fit."""
+    """Facts about the latest fit while it is unpublished, and the changes since the published fit."""
 
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ _SIDES = {"response": "Left answer", "response_2": "Right answer"}
 
 
 def returned(path: Path) -> Path:
-    """Return the path of the CSV file of labels that people download from the page at ``path``."""
+    """Return the path of the CSV file in which the labelling page at ``path`` saves the labels."""
     return path.with_name(f"{path.stem}-labelled.csv")
 
 
@@ -26,11 +26,11 @@ def write_label_page(
     answers: Sequence[tuple[str, str, str]],
     scale: tuple[float, float] | None,
 ) -> None:
-    """Write a page for labelling items; the page saves a CSV file with the columns ``columns``.
+    """Write a page for labelling items; the page saves a CSV file with the columns in ``columns``.
 
-    A row contains an item's id, how the item was drawn, its sampling probability, and its texts by field in display
-    order. An answer is a key to press, a label and a caption; without answers, a person types a number on the scale.
-    Raises ``InputError`` if the name of the file does not end in .html.
+    Each of ``rows`` has an item's id, how the item was drawn, the sampling probability, and the texts by field in order
+    of display. Each of ``answers`` has a key to press, a label and a caption; if there are none, people type numbers on
+    ``scale``. Raises ``InputError`` if the name of the file does not end in .html.
     """
     if path.suffix.lower() != ".html":
         raise InputError(f"{path}: the page is an HTML file; use a name that ends in .html")

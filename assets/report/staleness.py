@@ -2,7 +2,7 @@
 
 The daemon, ``care run``, ``care status`` and verdicts all use this module. An asset is stale if it is missing, or if
 its inputs, settings or code have changed since it was built. The module reads stored state, not events, so it also
-works after a kill, a deleted database or a copied folder.
+works if a run was killed, the database was deleted, or the workspace was copied.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class State:
     Attributes
     ----------
     stale : tuple of StalePartition
-        Stale partitions in the order of the stages, including each judge with missing scores.
+        Stale partitions in the order in which CARE builds them, including each judge with missing scores.
     incomplete : tuple of IncompleteScores
-        The judges whose scores are incomplete or partly failed.
+        Counts of missing and failed scores, for each judge that has any.
     items_hash : str or None
         Hash of the test set's items in the database.
     """
@@ -189,7 +189,7 @@ def _stale_judge(
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[StalePartition]:
-    """Yield the partitions of ``scores`` without any score; loading them again reports why they have none."""
+    """Yield each partition of ``scores`` that contains no score; loading it again reports why no item has a score."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()

@@ -45,7 +45,7 @@ def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
 
 
 def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
-    """Return the first ``labelled + TO_LABEL`` items of a random order that new items do not change."""
+    """Return the ``labelled + TO_LABEL`` items with the smallest hashes, a random but reproducible selection."""
     order = ((sha256(item.encode("utf-8", "surrogatepass")).digest(), item) for item in item_ids)
     return [item for _, item in heapq.nsmallest(labelled + TO_LABEL, order)]
 
@@ -94,7 +94,6 @@ def write_items_to_label(
 
 
 def _sampling_columns(item_id: str, labels: FitLabels) -> dict[str, str]:
-    """Return the columns ``drawn`` and ``probability`` of a label; a simple random sample needs no probability."""
     chance = labels.chance_of(item_id)
     if chance is None or not _equal_probabilities(labels):
         return {"drawn": "chosen", "probability": "" if chance is None else f"{chance:.6g}"}

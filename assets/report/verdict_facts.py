@@ -125,7 +125,7 @@ def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
     for what, size in sizes.items():
         known = ~np.isnan(column) & ~np.isnan(size)
         if known.sum() >= MIN_SCORES_TO_DESCRIBE and abs(rank_correlation(column, size)) >= _SAME_ORDER:
-            return f"the number of {what} of the response"
+            return f"the number of {what} in the response"
     return None
 
 

@@ -48,8 +48,8 @@ def compare(
 
     Parameters
     ----------
-    aggregator, estimate : str, (n,) array
-        Name of the aggregator, and its estimate. ``estimate`` and ``named`` are in the order of ``items``.
+    aggregator, estimate, named : str, (n,) array, Named
+        Name of the aggregator, the estimates, and the systems of each item. The last two are in the order of ``items``.
     fit_labels : FitLabels
         Labels that correct the judges if each system (or each pair of systems, for pairs) has enough labels.
     panel : ScoreMatrix
@@ -111,7 +111,7 @@ def compared_in(workspace: Workspace, testset: str, panel: ScoreMatrix, fits: Ma
 def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
     """Fit ``care`` and return the estimate in the order of the panel's items.
 
-    ``fit_labels`` must not include labels that later correct the estimate: the estimate would depend on these labels.
+    Labels that later correct the estimate must not be in ``fit_labels``, because the estimate would depend on them.
     """
     fit = fit_panel(panel, replace(config, aggregators=(CORRECTED,)), fit_labels, solve="not")
     return fit.aggregates[CORRECTED].estimate

@@ -31,8 +31,8 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
     ----------
     scores : ScoreMatrix
         Scores of the items, in the order of ``texts``.
-    moments, solved
-        Moments and structure, with judges in canonical order.
+    moments, solved : Moments, Structure
+        Moments and structure of the scores, with judges sorted by name.
     """
     if samples.is_sampled(len(texts)):
         rows = samples.sampled_rows(len(texts), np.random.default_rng(content_seed(scores)))

@@ -57,7 +57,7 @@ class FactorsDocument:
         return None if factor >= len(self.correlations) else self._nearest(self.correlations[factor])
 
     def followed_feature(self, factor: int) -> tuple[str, float] | None:
-        """Return the result of ``nearest_feature`` if the correlation is large enough to report; otherwise None."""
+        """Return the feature most correlated with a factor, and the correlation; None if the correlation is small."""
         nearest = self.nearest_feature(factor)
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
 

@@ -42,7 +42,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     columns = workspace.parts.read_gold(testset)
     gold = held_out_gold(columns, labels)
     if np.isnan(gold).all():
-        return {"gold": "not evaluated: no item has held-out gold, that is, gold unused by any fit"}
+        return {"gold": "not evaluated: no item has held-out gold; add gold to items in split units without labels"}
     answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
     records = evaluations(answers, gold, scale)
     with workspace.warehouse.writer() as connection:

@@ -11,7 +11,7 @@ from care_ops.errors import InputError
 @asset_of_testsets(
     deps=["aggregates", "gold"],
     kinds={"duckdb"},
-    description="Bootstrap intervals of weights and loadings, by split unit.",
+    description="Bootstrap intervals of weights and loadings, computed by resampling split units.",
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compute bootstrap intervals of the judge weights by resampling split units, and store them."""

@@ -38,8 +38,8 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """Copy a workspace into an uncompressed tar file, atomically; no other process may change the workspace.
 
     The file contains the folder of care.yaml without hidden folders and ``.env`` files, and the data folder as ``data``
-    without the ``REBUILT`` entries. Links are followed. Only the owner may read the file. Returns the number of files
-    and bytes.
+    without entries that CARE can rebuild. Links are followed. Only the owner may read the file. Returns the number of
+    files and bytes.
 
     Raises ``InputError`` if the folder of the file does not exist, or is one of the copied folders.
     """

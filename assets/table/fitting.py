@@ -53,9 +53,9 @@ IN_PYTHON = Remedies(
     ),
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
     again=Step("Solve the problem in the message, and fit again."),
-    decide=Step("Look at the fit before you use it."),
-    report=f"give the labels as the column `gold` of `items`, not as `labels`, with `cut=VALUE`; {PASS_MARK} (leave "
-    "out `cut` if scores have only two values)",
+    decide=Step("Read the report page (`result.report(path)`) before you use the scores."),
+    report=f"give the labels as the column `gold` of `items`, not as `labels`, and set `cut=VALUE`; {PASS_MARK} (`cut` "
+    "is not needed if scores have only two values)",
     cut=f"`cut=VALUE`; {PASS_MARK}",
 )
 """Next steps that a verdict recommends to users of the Python interface."""
@@ -65,8 +65,8 @@ IN_PYTHON = Remedies(
 class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
-    ``source`` is a path or a name; its last part is the title of the page. ``items`` may be incomplete. The fit may use
-    ``labels``. ``readings`` describe how the files were read; ``rescaled`` lists judges whose scores were rescaled.
+    ``source`` is a path or a name, whose last component is the page's title. ``items`` may lack scored items. The fit
+    may use ``labels``. ``readings`` describe how the files were read; ``rescaled`` lists the rescaled judges.
     """
 
     source: str

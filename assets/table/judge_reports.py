@@ -32,7 +32,7 @@ class Reports:
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Agreement of the recommended aggregate (fitted without these labels) with the labels; None for too few labels.
+        Agreement of the labels and the recommended aggregate, fitted without them; None if there are too few labels.
     left_out : dict judge -> reason
         Reason why a judge has no report.
     ties : int
@@ -95,9 +95,9 @@ def judge_reports(
 
 
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
-    """Return why the cut does not fit the panel and single judges, keyed by name; empty if all judges share a scale.
+    """Return the reasons why the cut does not fit the panel or a judge, by name; empty if all judges share a scale.
 
-    The cut is assumed to fit the narrowest judge scale that contains it, and other scales of about that width.
+    The cut fits a judge's scale that contains the cut and is less than ten times as wide as the narrowest such scale.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):

@@ -39,8 +39,8 @@ class FitOptions(TypedDict, total=False):
     intervals : int
         Number of bootstrap resamples for weight intervals: at least 20, or 0 for no intervals.
     system : str or sequence of str
-        Column of the items that names an item's system. Pairs need two columns: the left system, which a higher score
-        prefers, and the right system. ``systems`` is another name of this option.
+        Column of the items that names an item's system. Pairs need two columns, left and right; a high
+        score favours the left system. ``systems`` is another name of this option.
     features : str or sequence of str
         Numeric item columns to check for judge bias, in addition to counts in the texts, such as ``words``.
     shuffled : bool
@@ -77,7 +77,7 @@ _NAMES = ("aggregators", "not_quality", "system", "features")
 """Options that take one name or several."""
 
 
-@guarded("give each option a value of the right type", "the options of the fit")
+@guarded("give each option a value of the type in `assets.table.options.FitOptions`", "the options of the fit")
 def table_config(options: FitOptions) -> TableConfig:
     """Build the configuration of a table from options.
 

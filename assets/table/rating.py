@@ -89,7 +89,7 @@ def rate_table(
     watch: Watch = unwatched,
     **options: Unpack[RatingOptions],
 ) -> Rates:
-    """Estimate the rate of each system in ``config.systems``, or of all items; for pairs, the shares of wins.
+    """Estimate the rate of each system, or of all items if no column names systems; for pairs, the shares of wins.
 
     Raises ``InputError`` if the labels or the systems cannot be used, and ``FitError`` if there is no estimate or there
     are too few labels.
@@ -115,7 +115,7 @@ def gate_table(
 ) -> Decision:
     """Decide whether a new system is worse than an old one by more than ``margin``.
 
-    Raises the errors of ``rate_table``, and ``InputError`` for mutually exclusive settings.
+    Raises ``InputError`` for unusable labels, systems or settings; ``FitError`` if estimates or labels do not suffice.
     """
     if not config.systems:
         raise InputError("a gate compares two systems; name the column that contains the systems with --system")

@@ -92,7 +92,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the id column of the tables of items and labels; comma-separated if the scores' id has several columns."""
+    """Return the id column of tables of items and labels, or several with commas if the scores' id has several."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 

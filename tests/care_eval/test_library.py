@@ -57,7 +57,7 @@ def test_drift_along_the_file_is_asked_about_and_removed_from_shuffled_rows(rng)
     values = 0.7 * quality[:, None] + 0.7 * rng.normal(size=(300, 6)) + np.outer(place, drift)
     columns = {"item_id": [f"i{k:03}" for k in range(300)], **dict(zip("abcdef", values.T, strict=True))}
     asked, removed = fit(columns), fit(columns, shuffled=True)
-    assert "as the column `gold` of `items`, not as `labels`, with `cut=VALUE`" in str(asked.verdict)
+    assert "as the column `gold` of `items`, not as `labels`, and set `cut=VALUE`" in str(asked.verdict)
     assert "`--shuffled`" in " ".join(step.sentence for step in asked.verdict.next_steps)
     assert "shuffled" not in str(removed.verdict)
     before, after = (np.corrcoef(result.estimate, quality)[0, 1] for result in (asked, removed))
