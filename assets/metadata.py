@@ -37,7 +37,7 @@ def never_stale(inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
 
 
 def is_behind(event: dg.AssetMaterialization, key: dg.AssetKey, storage_id: int) -> bool:
-    """Return whether a materialisation used an older event of the input ``key`` than the event ``storage_id``."""
+    """Return whether the event of input ``key`` that a materialisation used is older than the event ``storage_id``."""
     pointer = (event.tags or {}).get(f"{_POINTER}{key.to_user_string()}", _EVER)
     return pointer == "NULL" or int(pointer) < storage_id
 

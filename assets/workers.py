@@ -66,7 +66,7 @@ class DaskConfig:
 
 
 class Workers:
-    """Dask workers of one run; the client starts at the first use.
+    """Dask workers of one run; CARE starts them, or connects to them, at the first use.
 
     If care.yaml or the environment names a scheduler, its workers get all work. Otherwise, local workers start if the
     remaining work will probably take more than ``WORTH_S`` seconds, judging by the mean time of finished tasks.

@@ -47,7 +47,7 @@ def forgotten_key(testset: str, item_id: str) -> str:
 class Memory:
     """Cache of values that were read or computed since the workspace was loaded.
 
-    Judge keys are stored by judge and test set, readings by test set and file, and all other values by test set.
+    Judge keys are stored by judge and test set, records of file reading by test set and file, the rest by test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
@@ -148,7 +148,7 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """Option ``--workspace FOLDER`` for commands in messages; empty with a remote store (local folders differ)."""
+        """Option ``--workspace FOLDER`` for commands in messages; empty for a workspace with a remote store."""
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property
@@ -242,9 +242,9 @@ class Workspace:
         """Return a message if recorded scores of pairs and a template have opposite directions; otherwise None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
-            f"test set {testset!r} mixes two directions: a high recorded score prefers the left answer, and a high "
-            f"score by the template {asked!r} prefers the right answer; remove the template, or move the recorded "
-            "scores to a test set of their own"
+            f"test set {testset!r} mixes two directions: a high recorded score means that the left answer is better, "
+            f"but a high score by the template {asked!r} means that the right answer is better; remove the template, "
+            "or move the recorded scores to a test set of their own"
         )
 
     def _prompt_of_pairs(self, testset: str) -> str | None:
@@ -264,11 +264,11 @@ class Workspace:
         return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration, not_quality=not_quality)
 
     def higher_is_right(self, testset: str) -> bool:
-        """Return whether a higher score of a pair prefers ``response_2``, as the templates for pairs do."""
+        """Return whether a higher score of a pair means that ``response_2`` is better, as in templates for pairs."""
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the columns that name an item's system; for pairs, a high score prefers the first column's system.
+        """Return the columns that name items' systems; for pairs, a high score means that the first system is better.
 
         ``columns`` (left, right) replaces the columns in the test set's file. Raises ``InputError`` if recorded scores
         and a template have opposite directions.

@@ -1,6 +1,6 @@
 """Records of the experiments that reproduce the paper, and of their findings.
 
-Findings are stored as JSON. They are stale if the code or the inputs have changed, or a larger size is configured.
+Findings are stored as JSON. They are stale if the code or the inputs have changed, or the configured size is larger.
 """
 
 import json
@@ -79,7 +79,7 @@ class ExperimentFindings:
 
 
 def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
-    """Join several findings into one; ``otherwise`` is the conclusion if none of them has one."""
+    """Join several findings into one; if no part has a conclusion, the conclusion is ``otherwise``."""
     parts = [*parts]
     return ExperimentFindings(
         [line for part in parts for line in part.conclusions] or [otherwise],
@@ -92,7 +92,7 @@ def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> Experime
 def for_each(
     panels: Iterable[Any], find: Callable[[Any], ExperimentFindings | None], otherwise: str
 ) -> ExperimentFindings:
-    """Apply ``find`` to each panel and join the findings; if a panel cannot be fitted, report the reason."""
+    """Join the findings that ``find`` returns for each panel; if a panel cannot be fitted, report the reason."""
     parts = list[ExperimentFindings]()
     for panel in panels:
         try:
@@ -125,7 +125,7 @@ class StoredExperiment:
 
 
 def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
-    """Read the stored findings of an experiment; return None if there are none, or in another release's format."""
+    """Read the stored findings of an experiment; return None if no findings in this release's format are stored."""
     document = find_sound(workspace.experiment_file(key), read_document)
     try:
         return None if document is None else record_of(StoredExperiment, document)

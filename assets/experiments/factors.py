@@ -117,7 +117,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield CARE-SVD's factors and CARE-Tensor's confounder: names, estimates, and suffix of the paper's procedure."""
+    """Yield names, estimates and procedure ("" or ``_WRITTEN``): CARE-SVD's factors, then CARE-Tensor's confounder."""
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -143,8 +143,8 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
     """Estimate Pr(C = 1 | J) of each item with a mixture model; return None if there is no estimate or no confounder.
 
-    The result has shape (n,). In the first class of Q, C = 1 is the state with the higher mean score. In the other
-    class, C = 1 is chosen such that C shifts the scores in a similar direction.
+    The result has shape (n,). In the lowest class of Q, C = 1 is the state with the higher mean score. In the
+    other class, C = 1 is chosen such that C shifts the scores in a direction similar to that in the lowest class.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))
@@ -220,7 +220,7 @@ QUALITY = Experiment(
     paper="The leading factor has the lowest MAE on all six scoring sets (table, quality-factor selection).",
     protocol=(
         "Each factor of L is estimated as E[factor | J]; its sign follows the panel's mean. The table compares "
-        "rankings, because a factor has no location or spread. Choosing a factor by gold only serves diagnosis."
+        "rankings, because a factor has no location or spread. The best factor is chosen by gold, for diagnosis only."
     ),
     run=run_quality,
 )
@@ -231,9 +231,9 @@ FEATURES_OF_FACTORS = Experiment(
     paper="On Review-5K, the factors other than quality correlate with length, lists and other features (heat map).",
     protocol=(
         "Each factor is estimated as E[factor | J]. The confounder is Pr(C = 1 | J), estimated by care_tensor. Rows "
-        "`as written` use <u, J> on the raw scores, and care_tensor_paper. The features are eight text features and "
-        "the declared features of the test set. All correlations are Spearman's, over the means of split units. The "
-        "feature `numbers, given words` is the residual of a regression of `numbers` on the ranks of `words`."
+        "`as written` use <u, J> with raw scores J for factors, and care_tensor_paper for the confounder. The features "
+        "are eight text features and the test set's declared features. All correlations are Spearman's, over means of "
+        "split units. The feature `numbers, given words` is the residual of `numbers` regressed on ranks of `words`."
     ),
     run=run_features,
 )

@@ -96,7 +96,7 @@ def paper_numbers() -> PaperNumbers:
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Look up a measure by name; in ``SET/NAME``, ``SET`` may be part of a test set's name."""
+    """Look up a measure by name, where part of the test set's name suffices; return None if the measure is missing."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)

@@ -112,7 +112,7 @@ def with_columns(
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
-    """Return numeric columns of the items' metadata; raise ``InputError`` if a value is not a number."""
+    """Return the columns ``names`` of the items' metadata; raise ``InputError`` if a value is not a number."""
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
     rows = [metadata[item] for item in panel.scores.item_ids] if names else []
     return {name: numbers_in(rows, name, f"test set {panel.testset!r}") for name in names}
@@ -125,7 +125,7 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate E[factor | J] for the strongest factors of the low-rank part L; raise ``FitError`` if there is none."""
+    """Return E[factor | scores] of the ``most`` strongest factors and all factors; raise ``FitError`` if L has none."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)

@@ -92,7 +92,7 @@ def complete(scores: ScoreMatrix) -> ScoreMatrix:
 
 
 def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict[str, float]:
-    """Fit the aggregators without labels; return the accuracy of each (binary gold) or the mean absolute error."""
+    """Fit the aggregators without labels; return each aggregator's accuracy if gold is binary, otherwise its MAE."""
     aggregates = fit_panel(scores, replace(panel.config, aggregators=_LABEL_FREE)).aggregates
     decided = {n: a for n, a in aggregates.items() if not panel.binary or a.threshold is not None}
     everything = np.ones(len(gold), dtype=bool)
@@ -100,10 +100,10 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 
 
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
-    """Return an algorithm's held-out ``error_of`` on each random split; empty if no penalties give an estimate.
+    """Return an algorithm's accuracy if gold is binary, otherwise its MAE, on the held-out items of each random split.
 
-    Penalties from the paper's grid are chosen on 15 % of the items, and errors are measured on the others. A judge with
-    one score for all items has no correlation and is left out.
+    Penalties from the paper's grid are chosen on 15 % of the items; the others are held out. The result is empty if no
+    penalties give an estimate. A judge with one score for all items has no correlation and is left out.
     """
     written = replace(panel.config, placement="weights")
     scores = scores.select_judges(

@@ -107,7 +107,7 @@ def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> Experiment
 EXPERIMENT = Experiment(
     key="program_integration",
     title="Adding programs with a few labels",
-    paper="Eight programs are added to FeedbackQA's ten models; the MAE is 15.2 % below that of MV, 11.1 % below UWS.",
+    paper="Eight programs are added to FeedbackQA's ten models; the MAE is 15.2 % below MV's and 11.1 % below UWS's.",
     protocol=(
         "Ten percent of the items, drawn by split unit, are used to choose programs. Each step adds the program that "
         "gives care_svd the smallest MAE on these items. The search stops after four steps without improvement and "

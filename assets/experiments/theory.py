@@ -31,11 +31,11 @@ _LITERAL = "subtracted as written"
 
 
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
-    """Simulate scores, and return 1 - R^2 of predicting Q for each choice of weights.
+    """Simulate scores, and return 1 - R^2 of predicting Q by four weighted sums of the scores.
 
     ``overlap`` is the inner product of two unit vectors: the confounder's loadings, and quality's loadings u. At every
-    overlap, Q given the scores J is Gaussian with mean sqrt(strength) u'J and variance one, so u is the best vector of
-    weights. Rescaling the weights does not change 1 - R^2.
+    overlap, Q given the scores J is Gaussian with mean sqrt(s) u'J and variance one, where s is quality's strength.
+    The best weights are therefore u. Rescaling the weights does not change 1 - R^2.
     """
     rng = np.random.default_rng([seed, 14])
     basis, _ = np.linalg.qr(np.column_stack([rng.uniform(0.5, 1.0, _JUDGES), rng.standard_normal(_JUDGES)]))
@@ -88,7 +88,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Regress log mean error on log sample size; return slope and 95 % interval; ``errors`` has one row per seed."""
+    """Regress log mean errors (one row per seed) on log sample size; return the slope and its 95 % interval."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:
@@ -167,11 +167,11 @@ def conditional_mean_errors(connection: Array, latent_precision: Array, scores: 
     return np.abs(length * scores @ turned), bound
 
 
-_DEVIATION, _MEAN = "largest deviation / its bound", "largest error of E[Q | o] / its bound"
+_DEVIATION, _MEAN = "largest ratio of deviation to bound", "largest ratio of the error of E[Q | o] to its bound"
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """Compare errors of one-factor models with the paper's bounds; return the largest ratios by confounder strength."""
+    """Compute the largest ratios of one-factor models' errors to the paper's bounds, for each confounder strength."""
     rows: list[dict[str, float]] = []
     for strength in strengths:
         deviations, means = list[float](), list[float]()

@@ -126,7 +126,7 @@ def run_against_svd(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     ahead = [row for row in rows if row["bare tensor"] < row["two-way, best rotation"]]
     return ExperimentFindings(
         [
-            f"The tensor method has a smaller error than second moments in {len(ahead)} of {len(rows)} settings, "
+            f"The estimate from third moments has the smaller error in {len(ahead)} of {len(rows)} settings, "
             "although an oracle rotates the estimate from second moments towards the truth."
         ],
         [Table("Median relative error of the centred state means", rows)],

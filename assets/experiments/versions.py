@@ -32,7 +32,7 @@ NO_VERSIONS = (
 class Versions:
     """Scores of original answers, and of changed versions of these answers, by the same judges.
 
-    ``changed`` maps each kind of change to row numbers in ``originals``, shape (m,), and scores, shape (m, p).
+    ``changed`` maps a change to two arrays: rows of ``originals`` (m,), and scores of their changed answers (m, p).
     """
 
     testset: str
@@ -53,7 +53,7 @@ class Versions:
 
 
 def read_versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
-    """Read the scores of original and changed answers from each test set with a change that ``wanted`` accepts."""
+    """Read each test set's scores of original and changed answers, for changes whose names ``wanted`` accepts."""
     read: list[Versions] = []
     for panel in every_panel(workspace):
         columns = workspace.testset(panel.testset).version_columns
@@ -118,10 +118,10 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Measure how far each aggregator's estimates move: mean change in sd, rank correlation, mean change in points.
+    """Compute each aggregator's mean change of estimates in sd, rank correlation, and mean change in points.
 
-    The rank correlation is between the estimates before and after the change. ``care_svd as written`` uses the
-    paper's weights on raw scores.
+    The rank correlation compares the estimates before and after the change. A point is a unit of the judges' scale.
+    ``care_svd as written`` uses the paper's weights on raw scores.
     """
     literal = replace(versions, config=replace(versions.config, placement="weights"))
     fitted = versions.fitted(change, _STYLED)
@@ -181,9 +181,9 @@ BIAS = Experiment(
 ATTACKS = Experiment(
     key="adversarial_answers",
     title="Adversarial answers",
-    paper="For six openings, false positive rates are .000 to .496 with CARE-Tensor, .441 to .674 with majority vote.",
+    paper="For six openings, false positive rates are .000 to .496 (CARE-Tensor) and .441 to .674 (majority vote).",
     protocol=(
-        "Some answers are replaced by one of six openings without content, such as `Solution`, which is wrong. The "
+        "Some answers are replaced by one of six openings without content, such as `Solution`, and count as wrong. The "
         "judges' prompt does not mention openings. One fit covers all answers, and is not told which are openings."
     ),
     run=run_attacked,

@@ -23,7 +23,7 @@ class CareDetails(CareSummary):
     Attributes
     ----------
     items_to_label : tuple of str
-        Items whose ranks differ most between two plausible estimates, which labels can tell apart.
+        Items whose ranks differ most between two plausible estimates; labels can show which estimate is better.
     labels_better, labels_gain : float
         Probability that the estimate with labels is at least as good as the plain average (None without labels or if
         all labels are equal), and expected gain in Kendall's tau.
@@ -62,7 +62,7 @@ D = TypeVar("D", StructuredDetails, CareDetails, CareTensorDetails)
 
 
 def read_details(aggregate: Aggregate, kind: type[D]) -> D:
-    """Read the details of an aggregate as a record; raise ``WarehouseError`` for another release's format."""
+    """Read an aggregate's details as a record; raise ``WarehouseError`` if they are in another release's format."""
     try:
         return record_of(kind, aggregate.details)
     except ValueError as error:

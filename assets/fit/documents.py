@@ -37,7 +37,7 @@ class StructureDocument:
     details : dict
         Penalties, and the values that determined the choice of the penalties.
     solution : SolutionRecord or None
-        Estimated structure, or None if the panel allows no structure; ``failures`` then states the reason.
+        Penalties and certificate of the structure; None if there is no structure, for the reason in ``failures``.
     """
 
     details: dict[str, float]

@@ -34,7 +34,7 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
 def read_answers(
     workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument", lead: str = ""
 ) -> dict[str, Aggregate]:
-    """Read the aggregates of a fit, ordered as in the panel; only the aggregate ``lead`` includes items' estimates."""
+    """Read a fit's aggregates in the panel's order of judges and items; only aggregate ``lead`` includes estimates."""
     kept = {name: workspace.fits.read_fit(testset, fit_id, with_items=name == lead) for name, fit_id in fit.fit_ids}
     ids = {lead: scores.item_ids}
     return {name: record.in_order(ids.get(name, ()), scores.judges) for name, record in kept.items()}
@@ -64,7 +64,7 @@ def write_structure(
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
-    """Read the stored structure (None if the panel allows no structure) and the structure's document."""
+    """Read the stored structure (None if no structure was estimated) and the structure's document."""
     document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:

@@ -8,7 +8,7 @@ STAGES = ("panel", "moments", "structure", "aggregates")
 
 
 def recommended(aggregators: Iterable[str]) -> str:
-    """Return the recommended aggregator: ``care`` if available, otherwise the first aggregator."""
+    """Return the recommended aggregator: ``care`` if ``aggregators`` contains it, otherwise the first aggregator."""
     names = list(aggregators)
     return "care" if "care" in names else next(iter(names), "")
 

@@ -105,7 +105,7 @@ class Account(Ledger):
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
         """Write the costs since the last call to disk.
 
-        Call this before answers are stored; otherwise costs could be lost. ``going_on`` keeps the unspent reservation.
+        Call this before answers are stored, or costs can be lost. ``going_on`` (requests follow) keeps the reservation.
         """
         with self._writing:
             now = time.perf_counter()

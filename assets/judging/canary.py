@@ -37,7 +37,7 @@ CHECK = "same_model"
 class Answer:
     """Stored score and retest score of an item, each with the engine version that gave the score.
 
-    ``span`` is the length of the declared scale, or the range of all stored scores.
+    ``span`` is the length of the declared scale; if no scale is declared, it is the range of the stored scores.
     """
 
     testset: str

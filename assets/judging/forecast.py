@@ -116,7 +116,7 @@ def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
 def check_texts(workspace: Workspace, judge: str, testset: str, available: Collection[str]) -> None:
     """Raise ``JudgeError`` if a judge's template needs a text that no item of a test set has.
 
-    ``available`` are the names that ``available_texts`` returns. Also raises the errors of ``check_template``.
+    ``available`` are the names of texts that at least one item has. The template must also pass ``check_template``.
     """
     check_template(workspace, judge, testset, available)
     template = _template(workspace, judge, testset)
@@ -131,8 +131,8 @@ def check_texts(workspace: Workspace, judge: str, testset: str, available: Colle
 def check_template(workspace: Workspace, judge: str, testset: str, available: Collection[str]) -> None:
     """Raise ``JudgeError`` if a judge's template does not suit the items or the recorded scores of a test set.
 
-    A template for pairs must show both answers. Its high scores must prefer the same answer as high recorded scores.
-    Raises ``InputError`` if the template is missing.
+    A template for pairs must show both answers. A high score from the template and a high recorded score must mean that
+    the same answer is better. Raises ``InputError`` if the template is missing.
     """
     template = _template(workspace, judge, testset)
     if template is None:
@@ -213,7 +213,7 @@ def _forecast_slice(
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
 ) -> Forecast:
-    """Forecast tokens, cost and time of questions from the judge's means per question, or from sample prompts."""
+    """Forecast tokens, cost and time of questions from ``rate``; if it is None, guess tokens from sample prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):

@@ -36,7 +36,7 @@ class Pending:
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
-        Earlier score rows, by new item key, of items whose only change is an added text unused by the prompt.
+        Earlier score rows by new item key, reused because only texts that the prompt does not use were added.
     """
 
     spec: JudgeSpec
@@ -54,7 +54,7 @@ def pending(
     """Find the items of a test set that a judge has not scored under its current key.
 
     Items with a temporary failure are pending until ``attempts`` are used up. If ``items`` is given, a scored item
-    does not become pending when a text is added that the judge's template does not show.
+    stays scored when it gets a new text that the judge's template does not show.
     """
     from warehouse.parts import Attempts
 
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Find earlier scores of items whose only change is an added text unused by the prompt; return rows by item key."""
+    """Find items that only got new texts unused by the prompt; return their earlier score rows by new item key."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
@@ -103,7 +103,7 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """Yield the keys that an item would have without one or more of the ``unread`` texts (unused by the prompt)."""
+    """Yield the keys of an item without one or more of the ``unread`` texts, which the prompt does not use."""
     present = [name for name in unread if getattr(item, name) is not None]
     for count in range(1, len(present) + 1):
         for names in combinations(present, count):

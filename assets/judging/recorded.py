@@ -1,4 +1,4 @@
-"""Function that copies recorded scores from the score file, and joins the scores to items by id."""
+"""Function that joins recorded scores to items by id, and stores the scores in score parts."""
 
 from __future__ import annotations
 

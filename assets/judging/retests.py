@@ -55,7 +55,7 @@ class Retests:
     asked: int = 0
 
     def differences(self) -> list[Difference]:
-        """Return the change of score in each retest, with the number of the item's retests so far."""
+        """Return, for each retest, the change of score and the number of retests of the item so far."""
         times = Counter[tuple[str, str]]()
         found: list[Difference] = []
         for row in self.rows:
@@ -76,7 +76,7 @@ def retests(workspace: Workspace, judge: str) -> Retests:
 
 
 def changed_judges(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
-    """Return the detected change of each judge of a test set; setting a new ``revision`` for the judge clears it."""
+    """Return the detected change of each judge of a test set; a new ``revision`` of the judge clears the change."""
     asked = (name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings)
     changed = {judge: retests(workspace, judge).changed for judge in asked}
     return {judge: one for judge, one in changed.items() if one is not None}
@@ -100,7 +100,7 @@ def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
-    """Clear a judge's detected change; of the retests since the change, keep only ``again``."""
+    """Clear a judge's detected change; replace all retests since the change with the retests ``again``."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)

@@ -242,7 +242,7 @@ def test_a_prompt_does_not_reverse_recorded_scores(two_systems):
     assert not run(folder).failures
     published = query(folder, ESTIMATES)
     spec.write_text(recorded + "prompt: preference\n")
-    wrong = "a high recorded score prefers the left answer, and a high score by the template 'preference'"
+    wrong = "a high recorded score means that the left answer is better, but a high score by the template 'preference'"
     assert wrong in "".join(run(folder).failures.values())
     code, printed = care("doctor", "--workspace", folder)
     assert (code > 0, wrong in " ".join(printed.replace("│", "").split())) == (True, True), printed
