@@ -108,11 +108,11 @@ class FitFolder:
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
-        """Store a record as a JSON document; ``name`` is the document's name (default: the record's class)."""
+        """Store a record as a JSON document called ``name``, or named after the record's class if ``name`` is empty."""
         write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
-        """Read the record of class ``kind`` of a fit stage; raise ``WarehouseError`` if the stage has not run."""
+        """Read the record of the class ``kind`` that a fit stage stored; raise ``WarehouseError`` if there is none."""
         return self._read(self._document(kind), partial(read_record, kind=kind))
 
     def find(self, kind: type[T], name: str = "") -> T | None:
@@ -127,7 +127,7 @@ class FitFolder:
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of the fit exist; ``structure.arrays`` is required only if ``solved`` is true."""
+        """Return whether all files of the fit exist, including ``structure.arrays`` if a structure was ``solved``."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 
@@ -162,6 +162,6 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def summary_of(path: Path) -> PanelSummary:
-    """Read the summary of a score matrix from its file's metadata; raise the same errors as ``storage.read_table``."""
+    """Read a score matrix's summary from the matrix file's metadata; raise the errors of ``storage.read_table``."""
     rows, metadata = read_metadata(path)
     return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

@@ -39,7 +39,7 @@ class Bills:
         self._folder = folder
 
     def write(self, run_date: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace a judge's cost record for a run; ``rows`` has one row for each test set and purpose (``what``)."""
+        """Replace a judge's cost record for a run; ``rows`` has a row per test set and purpose (column ``what``)."""
         write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:

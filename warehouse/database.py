@@ -1,6 +1,6 @@
 """Connections to the DuckDB database of a workspace, and checks of the schema version.
 
-DuckDB allows one writing process or several reading processes, and refuses any other process without waiting.
+DuckDB allows one writing process or several reading processes, and refuses any other process at once.
 Connections are therefore short, and this module waits until another process releases its lock. Ray and Dask workers
 never open the database. CARE can rebuild the database from the files of items, scores and fits. If DuckDB reports
 damage, CARE writes a marker file, and no process uses the database until it has been rebuilt.

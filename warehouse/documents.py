@@ -82,7 +82,7 @@ def renamed(kind: str, document: D) -> D:
 
 
 def _rename(node: Any, path: Sequence[str], name: str) -> None:
-    """Rename the key at a path; do nothing if the path does not exist, because validation follows."""
+    """Rename the key at a path; ignore a missing path, because a later validation reports missing keys."""
     step, *rest = path
     if step == "*":
         for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():

@@ -28,8 +28,8 @@ def load_fits(
     """Update a test set's fits, fit versions and publications in the database from the files of ``store``.
 
     Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole version
-    is left out, and `care run` builds it again. ``again`` lists the ids of rebuilt fits, to be loaded again.
-    ``fits`` maps ids to rebuilt fits in memory; the files of these fits are not read.
+    is left out, and `care run` builds it again. Fits whose ids are in ``again`` or ``fits`` are loaded
+    even if the database contains them. ``fits`` maps ids to fits in memory, whose files are not read.
     """
     versions = store.fit_versions(testset)
     wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -85,7 +85,7 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
 
 
 class _ItemNumbers:
-    """Lookup of the database's item numbers (``item_ix``) for one test set; fits with the same items share one join."""
+    """Lookup of the database's item numbers (``item_ix``) for one test set, with a cache of the latest result."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, testset: str) -> None:
         self._connection, self._testset = connection, testset

@@ -54,7 +54,7 @@ def now() -> str:
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return the later of ``moment`` and a microsecond after ``latest``, because records are sorted by time."""
+    """Return ``moment``, or a microsecond after ``latest`` if that is later; the times of records must increase."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -64,8 +64,8 @@ def _not_before(moment: str, latest: str) -> str:
 class FitRecord:
     """Stored fit of one aggregator to one test set.
 
-    ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. The arrays in ``answer`` are in the
-    order of ``item_ids`` and ``judges``; ``answer.latent`` is not stored. ``fitted_at`` is ISO 8601.
+    ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. The arrays of ``answer``, the
+    estimate, are in the order of ``item_ids`` and ``judges``; ``latent`` is not stored. ``fitted_at`` is ISO 8601.
     """
 
     fit_id: str
@@ -84,7 +84,7 @@ class FitRecord:
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """Return the estimate in the order of ``item_ids`` and ``judges``, with NaN for any that were not fitted."""
+        """Return the estimate in the order of ``item_ids`` and ``judges``; items and judges not in the fit get NaN."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
         reordered = self.answer.mapped(partial(_take_rows, places=items), partial(_take_rows, places=columns))
         return replace(reordered, sd=_if_any(reordered.sd), p_quality=_if_any(reordered.p_quality))

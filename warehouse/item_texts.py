@@ -45,7 +45,7 @@ class ItemTexts:
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
-        """Yield row groups with the number of their first row; start with the group that contains the row ``since``."""
+        """Yield each row group with the number of its first row; the first group is the one with the row ``since``."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; run `care run` to read the items from their source again"
         missing = "the item file does not exist; run `care run` to read the items again"

@@ -70,7 +70,7 @@ def unnamed_text_column(records: Sequence[ItemRecord]) -> str | None:
 
 
 def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
-    """Return advice to rename the column that ``unnamed_text_column`` finds; None if it finds no column."""
+    """Return advice to rename the only column that may contain the scored texts; None if there is no such column."""
     if (column := unnamed_text_column(records)) is None:
         return None
     condition = f"if the judged texts are in the column {column!r}"
@@ -78,7 +78,7 @@ def unnamed_text(records: Sequence[ItemRecord]) -> str | None:
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:
-    """Raise ``InputError`` if a scored item is not in ``items``; the message names the table ``where``."""
+    """Raise ``InputError`` if a scored item is not in ``items``; ``where`` names the table of items."""
     if missing := [item_id for item_id in scored if item_id not in items]:
         raise InputError(
             f"{where}: the table lacks {counted(len(missing), 'scored item')}, such as {missing[0]!r}; add the missing "
@@ -87,9 +87,9 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """Return each item's values in the metadata columns ``names`` as strings, or None if an item lacks a value.
+    """Return each item's values in the metadata columns ``names`` as strings; an item that lacks a value gets None.
 
-    Raises ``InputError`` if no item has a value in one of the columns; the message begins with ``where``.
+    Raises ``InputError`` if a column is empty for all items; the message begins with ``where``, the name of the source.
     """
     for name in names:
         if not any(item.get(name) is not None for item in metadata):
@@ -116,8 +116,8 @@ def systems_in(
 ) -> list[tuple[str, ...] | None]:
     """Return the names of the systems that wrote each item's answers, from one column, or from two columns for pairs.
 
-    ``answers`` contains the response and response_2 of each item. Raises ``InputError`` like ``named_in``, and also if
-    there are more than two columns, a column is repeated, or the numbers of columns and answers differ.
+    ``answers`` contains the response and response_2 of each item. Raises ``InputError`` if there are more
+    than two columns, a column is empty or repeated, or the numbers of columns and answers differ.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(
@@ -144,8 +144,8 @@ def systems_in(
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
     """Return the metadata column ``name`` as numbers, with NaN for an empty cell; array of shape (n,).
 
-    Raises ``InputError`` if the column does not exist or a value in it is not a number; the message begins with
-    ``where``.
+    Raises ``InputError`` if the column is empty for all items, or a value in it is not a number; the message begins
+    with ``where``, the name of the source.
     """
     import numpy as np
 

@@ -130,7 +130,7 @@ def replace_slice(
         Current key of the judge; rows with other keys are ignored.
     parts : pyarrow.Table
         All stored score rows of the judge on the test set (``PartStore.read_scores``). If an item has several rows, the
-        latest row with status ``ok`` is used or, if there is none, the latest row. CARE retries only failures.
+        latest row with status ``ok`` is used or, if there is none, the latest row.
     spec_json : str
         Specification of the judge as JSON, for users who query the database.
     """
@@ -159,7 +159,7 @@ def replace_slice(
 
 
 def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:
-    """Return one row for each item, sorted by item: item_ix, id_rank, value, status, text_mismatch, created_at."""
+    """Return the judge's valid score row of each item, sorted by item number; ``id_rank`` is the item's rank by id."""
     is_current = pc.equal(parts.column("judge_key"), judge_key)  # DuckDB would copy all columns to choose among rows
     current = parts if pc.all(is_current).as_py() else parts.filter(is_current)
     connection.register("parts", current.drop_columns(["judge_key"]))
@@ -202,7 +202,7 @@ def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
 
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
-    """Delete a judge's scores on a test set from the database, but not the Parquet files."""
+    """Delete a judge's scores on a test set from the database, but keep the Parquet files."""
     if not connection.execute("SELECT 1 FROM slices WHERE judge = ? AND testset = ?", [judge, testset]).fetchall():
         return  # the usual case: a judge scores few test sets
     connection.execute(

@@ -150,9 +150,10 @@ class PartStore:
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Return the stored version of the source, of the code that read it, or of the evaluation-only columns.
+        """Return a version from the metadata of a test set's item file; None if the version was not stored.
 
-        Returns None if no version was stored. Reads only the file's metadata; raises the same errors as ``read_items``.
+        ``of`` selects the version of the source, of the evaluation-only columns (gold, split unit and metadata), or of
+        the code that read the source. Raises the same errors as ``read_items``.
         """
         _, metadata = self._read_items_file(testset, read_metadata)
         kept = metadata.get(of.encode())
@@ -166,7 +167,7 @@ class PartStore:
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores to a Parquet file; return its path. The same batch always has the same path.
+        """Write one batch of scores to a Parquet file, and return its path, which is always the same for this batch.
 
         Each row maps column names to values. The columns are those of ``SCORE_SCHEMA`` without judge_key, engine and
         created_at. ``item_id`` and ``item_key`` are required; any other missing column becomes null.
@@ -347,7 +348,7 @@ class Attempts:
         return {item for item, count in self._counts.items() if count >= attempts}
 
     def record(self, failed: Collection[str], answered: Collection[str]) -> None:
-        """Add one failure to each failed item, and reset the count of each answered item."""
+        """Add one to the count of each failed item, and reset the count of each answered item."""
         if not failed and not self._counts.keys() & set(answered):
             return
         for item in failed:

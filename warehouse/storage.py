@@ -76,7 +76,7 @@ def replacing(path: Path, record: Record | None = None) -> Generator[Path]:
     """Yield a temporary path for a ``with`` block that writes a file; then rename the file to ``path``.
 
     After an error, the old file remains. A folder at ``path`` is quarantined. If the folder of ``path`` is a copy of a
-    remote store, the file is first uploaded to that store; ``record`` replaces the hook that uploads it.
+    remote store, the file is first uploaded to that store; ``record`` overrides the upload hooks.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read JSON lines and check their hashes; raise the errors of ``read_table``, also if no line exists."""
+    """Read JSON lines and check their hashes; raise the errors of ``read_table``; an empty file counts as damaged."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:

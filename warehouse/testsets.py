@@ -290,7 +290,7 @@ class VersionColumns(_Declared):
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return an item's value in ``pair`` and the name of the change, or ``original``; None for any other item."""
+        """Return an item's value in ``pair`` and its change or ``original``; None if the item is not a version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None

@@ -151,7 +151,7 @@ def test_a_log_that_did_not_end_is_left_out_and_a_newer_one_counts(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     imported = read_import("inspect_ai", tmp_path)
     assert {score for (_, judge), score in imported.scores.items() if judge == "criteria/helpful"} == {1.0}
-    assert "left out: 3.json, because its run has status 'cancelled'" in imported.notes
+    assert "left out: 3.json (status 'cancelled'); complete the run in inspect_ai" in imported.notes
     assert "judge 'criteria/helpful' scored 6 items more than once: the last score is used" in imported.notes
 
 
@@ -232,7 +232,8 @@ def test_words_among_numbers_are_refused_and_a_judge_of_words_is_left_out():
         collector.add_score(item, "style", style)
     assert collector.finished().judges == ["score"]
     assert collector.finished().notes == (
-        "left out: judge 'style', because its scores are words: 'warm' (item 'a'), 'cold' (item 'b')",
+        "left out: judge 'style', because its scores are words: 'warm' (item 'a'), 'cold' (item 'b'); "
+        "convert them to numbers",
     )
     collector.add_score("c", "score", "good")
     with pytest.raises(InputError, match=r"judge 'score' are numbers and the words 'good' \(item 'c'\)"):

@@ -159,7 +159,7 @@ class Collector:
                     f"{self.source}: the scores of judge {judge!r} are numbers and the words {examples}; CARE converts "
                     f"only {', '.join(GRADES)} to numbers, so replace the other words by numbers or empty values"
                 )
-            self.note(f"left out: judge {judge!r}, because its scores are words: {examples}")
+            self.note(f"left out: judge {judge!r}, because its scores are words: {examples}; convert them to numbers")
         for judge, count in self._repeated.items():
             self.note(f"judge {judge!r} scored {counted(count, 'item')} more than once: the last score is used")
         if not any(score is not None for score in self._scores.values()):
@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number in a field with a common label name, such as ``human``; None if there is no number."""
+    """Return the first number in a field whose name suggests a label, such as ``human``; None if there is no number."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -203,12 +203,12 @@ def label_of(*metadata: Mapping[str, Any]) -> float | None:
 
 
 def is_label(name: str) -> bool:
-    """Return whether a field name is a common name for a human label."""
+    """Return whether a field name suggests a human label."""
     return is_called(name, LABEL) or plain(name).startswith("human")
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value in a field with a common item id name, such as ``id``; None if there is no value."""
+    """Return the first value in a field whose name suggests an item id, such as ``id``; None if there is no value."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):
@@ -247,7 +247,7 @@ def content_id(*texts: str | None) -> str:
 
 
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
-    """Return ``path`` if it is a file, else files below it that match ``pattern``; raise ``InputError`` if none do."""
+    """Return ``[path]`` for a file, or a folder's files that match ``pattern``; raise ``InputError`` if none exist."""
     if path.is_file():
         return [path]
     if not path.is_dir():

@@ -36,7 +36,7 @@ def read(path: Path, collector: Collector) -> None:
         if log.get("status") == "success":
             whole.append((file, log))
         else:
-            collector.note(f"left out: {file.name}, because its run has status {log.get('status')!r}")
+            collector.note(f"left out: {file.name} (status {log.get('status')!r}); complete the run in inspect_ai")
     tasks = sorted({str(log["eval"].get("task")) for _, log in whole})
     if len(tasks) > 1:
         raise InputError(
@@ -51,7 +51,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file itself or, for a folder, its log files, without other JSON files of inspect_ai."""
+    """Return the log at ``path``, or all logs in the folder ``path``; ignore inspect_ai's other JSON files."""
     if path.is_file():
         return [path]
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
@@ -84,7 +84,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """Read a file from a zip archive, even with Zstandard compression (``zipfile`` needs Python 3.14 for it)."""
+    """Read a file from a zip archive, even with Zstandard compression, for which ``zipfile`` needs Python 3.14."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)

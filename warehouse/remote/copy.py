@@ -79,8 +79,8 @@ class StoreCopy(Record):
     ) -> Generator[None]:
         """Hold the lease of the store during a ``with`` block; first download the files that the folder lacks.
 
-        Several processes of this machine may hold the lease at the same time. The first process takes the lease,
-        downloads the files, and calls ``caught_up`` before the others continue. The last process releases the lease.
+        Several processes of this machine may hold the lease together. The first process takes the lease, downloads
+        the files, and updates the database (``caught_up``) before the others continue. The last one releases the lease.
         """
         with self._lock() as lock:
             is_first = True
@@ -109,7 +109,7 @@ class StoreCopy(Record):
                     self._release_lease()
 
     def fetch(self, caught_up: Callable[[], None]) -> None:
-        """Download the files that the folder lacks, for a command that only reads; then call ``caught_up``.
+        """Download what the folder lacks, and update the database (``caught_up``), for a command that only reads.
 
         If another command of this machine is writing, nothing is downloaded, because the folder is then up to date.
         """
@@ -241,7 +241,7 @@ class StoreCopy(Record):
                 elif self._write_lease(who, version):  # otherwise another process of this machine has renewed it
                     self._renewed = began
             except WarehouseError as error:
-                _log.info("CARE could not renew its lease of the store, and tries again: %s", error)
+                _log.info("CARE could not renew its lease of the store, and will try again: %s", error)
 
     def _release_lease(self) -> None:
         try:
@@ -251,7 +251,7 @@ class StoreCopy(Record):
             _log.warning("CARE could not release its lease of the store (%s); it expires in %.0f s.", error, VALID_S)
 
     def _write_lease(self, who: str, over: Version | None) -> bool:
-        """Write the lease if its version in the store is still ``over``; return whether the lease was written."""
+        """Write the lease if the stored version is ``over`` (None: no lease exists); return whether it was written."""
         content = {"machine": self._machine(), "who": who, "written": time.time()}
         return self.objects.put(LEASE, json.dumps(content).encode(), over or "create") is not None
 

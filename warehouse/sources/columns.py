@@ -150,7 +150,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column whose name matches a synonym; else raise ``InputError`` with the requirement ``shape``."""
+    """Return the column that matches a synonym; raise ``InputError`` if none does (``shape`` lists needed columns)."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -188,7 +188,7 @@ def item_fields(
 
 
 def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) -> dict[str, str]:
-    """If no response is assigned, map each unassigned field to a text column in ``free`` if only one name fits."""
+    """Map each unassigned field to its only matching text column in ``free``; return {} if a response is assigned."""
     texts: dict[str, list[str]] = {}
     for role, usual in _MORE_TEXTS.items() if "response" not in assigned else ():
         named_so = [name for name in free if role not in assigned and usual.fullmatch(plain(name))]
@@ -329,7 +329,7 @@ def why_no_judge(
 
 
 def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    """Return the text columns that were left out only because of the columns' content."""
+    """Return the text columns that were left out only because of their content."""
     return tuple(x for x in left_out if x.why in (HOLDS_TEXT, HOLDS_WORDS) and not is_called(x.column, _TEXTS))
 
 

@@ -148,7 +148,7 @@ def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """Return the separator that splits the first records into the same number of values, preferring larger numbers."""
+    """Return the separator that splits the first records into equal numbers of values; prefer the largest number."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}
@@ -163,7 +163,7 @@ def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
 def _refuse_misread(text: _DelimitedText, width: int, rows: int | None = None) -> None:
     """Raise ``InputError`` if a record does not have ``width`` values, or a quote is not closed.
 
-    pyarrow reads all text after an unclosed quote as one value, so its number of ``rows`` differs from Python's.
+    ``rows`` is pyarrow's row count; it is wrong after an unclosed quote, because pyarrow reads the rest as one value.
     """
     count, uneven = -1, list[str]()
     for line, record in text.records(strict=True):

@@ -133,7 +133,7 @@ def read_items(
     """Read items from a table, in the order of the rows.
 
     A field that ``columns`` does not name is read from the column of the same name, if it exists. Only rows with the
-    values in ``where`` are read; columns in ``drop`` are ignored. ``item`` is an additional name of the item column.
+    values in ``where`` are read; columns in ``drop`` are ignored. ``item`` is a possible name of the item column.
     Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a gold label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
@@ -204,7 +204,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """Read items from the text columns of a score table; return the items and the updated ``reading``."""
+    """Read items from the text columns of a score table; return the items and an updated copy of ``reading``."""
     is_long, drop = reading.layout == "long", list[str]()
     texts = frozenset(x.column for x in reading.left_out if (names_text(x.column) if is_long else x.why == HOLDS_TEXT))
     if not texts:
@@ -253,7 +253,7 @@ def read_label_cells(
 ) -> tuple[list[LabelCells], Reading]:
     """Read all rows with a label from a table of labels.
 
-    An item may have several rows. ``item`` is an additional name of the item column. Raises ``InputError`` if a column
+    An item may have several rows. ``item`` is a possible name of the item column. Raises ``InputError`` if a column
     is missing, or a label or probability is not a number.
     """
     table = of_mapping(source, "labels", "item_id", "label")
@@ -262,7 +262,7 @@ def read_label_cells(
     item = item_or_index(input_table, _item_column(where, names, None, item))
     if item not in names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
-    columns = {"item": item, "label": needed(input_table, LABEL, "a table of labels needs columns item_id and label")}
+    columns = {"item": item, "label": needed(input_table, LABEL, "labels need the columns item_id and label")}
     for role, usual in LABEL_COLUMNS.items():
         if (column := find(where, names, usual, "its usual name")) is not None:
             columns[role] = column

@@ -1,4 +1,4 @@
-"""Execution of code in a separate process with limits on memory and time, for untrusted files."""
+"""Execution of code that reads untrusted files, in a separate process with limits on memory and time."""
 
 import subprocess
 import sys

@@ -64,10 +64,10 @@ def numbers(
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Convert columns to numbers, including words such as ``pass`` and grades.
 
-    Returns the numbers, with NaN for an empty cell, and the decisions as sentences; shape (rows, columns). ``judges``
-    is the judge of each row, for a column with the scores of several judges. ``order`` lists the grades in ascending
-    order; if the table contains a grade, other words are errors. Raises ``InputError`` with the cells if a cell cannot
-    be read, or a judge's column mixes words with numbers on another scale.
+    Returns an array of shape (rows, columns), with NaN for an empty cell, and sentences that describe the decisions.
+    ``judges`` contains the judge of each row, if a column has the scores of several judges. ``order`` lists the grades
+    in ascending order; if the table contains a grade, other words are errors. Raises ``InputError`` if a cell cannot be
+    read (the message quotes the cell), or a judge's scores mix words with numbers on another scale.
     """
     given = {name: _different_cells(input_table, name) for name in columns}
     grades = {_plain_word(word): float(number) for number, word in enumerate(order, start=1)}

@@ -42,8 +42,7 @@ def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
     DuckDB refuses all other files. It resolves symbolic links before it checks a path, and relative paths start at the
     folder of the ``.sql`` file. Expansion of ``~``, extensions and network access are disabled, and the query cannot
-    enable them. Raises ``InputError`` if DuckDB is not installed,
-    the file is not a single SELECT, or the query fails.
+    enable them. Raises ``InputError`` if DuckDB is not installed, the file is not a single SELECT, or the query fails.
     """
     if importlib.util.find_spec("duckdb") is None:
         raise InputError(f"{path}: DuckDB is not installed; {how_to_install('sql')}, or give a file with the result")

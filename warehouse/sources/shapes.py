@@ -28,7 +28,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     """Give a table a single column that identifies items; return the table and the name of the column.
 
     ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If several rows have
-    the same item (and ``judge``), the item column is joined with the columns of systems, provided that this
+    the same item (and the same ``judge``, if given), the item column is joined with the columns of systems, if this
     distinguishes more rows. A table of scores without a judge column is not changed: its systems may be the judges.
     """
     own = [item] if judge is None else [item, judge]
