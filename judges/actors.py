@@ -79,7 +79,7 @@ class Worker:
 class Actors:
     """Group of Ray actors that score all test sets of one judge.
 
-    The number of actors is at most ``actors`` and at most the number of batches. Each actor has at most ``in_flight``
+    The group starts at most ``actors`` actors, and no more actors than batches. Each actor has at most ``in_flight``
     unfinished batches at a time. If an actor dies, its unfinished batches are sent to other actors.
     """
 

@@ -30,7 +30,7 @@ class Bill:
     unknown : float
         Maximum cost in US dollars of requests without reported token counts.
     settled : float
-        Amount in US dollars that was reserved for the requests.
+        Amount in US dollars that was reserved for the requests before their cost was known.
     latencies : list of (float, float)
         Pairs (random sort key, latency in milliseconds); the pairs with the smallest keys form a random sample.
     """
@@ -99,7 +99,7 @@ class Purse:
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace a request's reserved amount by its cost; add ``perhaps`` to the maximum of all unknown costs."""
+        """Replace a request's reserved amount by its cost; add ``perhaps`` to the maximum total of unknown costs."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost

@@ -102,7 +102,7 @@ class Questions:
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
         """Yield batches of at most ``size`` items, one item per question; read each batch when it is needed.
 
-        If ``unread`` names the texts that the prompt does not show, all items of a batch have the same prompt.
+        ``unread`` names texts that the prompt does not show; if given, the items of a batch differ only in these texts.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -147,7 +147,7 @@ def _shown(unread: Collection[str], item: Item) -> list[str | None]:
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """Split ``wanted`` into chunks whose texts fit into memory; ``length_of`` returns the text length of an element."""
+    """Split elements into chunks whose texts fit into memory; ``length_of`` returns the text length of an element."""
     chunk: list[T] = []
     characters = 0
     for element in wanted:

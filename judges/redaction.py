@@ -91,7 +91,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """Decode base64 or hexadecimal digits at every offset; yield each result, its offset, and the digits per byte."""
+    """Decode base64 or hexadecimal digits at every offset; yield result, offset and number of digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2
@@ -166,7 +166,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def unrepeated(text: str, asked: str) -> str:
-    """Replace each passage of a text that repeats 12 or more characters of the question by ``***``."""
+    """Put ``***`` in place of each passage that copies 12 or more characters of ``asked``, the prompt that was sent."""
     forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
     begins = [text[k : k + _MIN_REPEATED] in forms for k in range(len(text) - _MIN_REPEATED + 1)]
     within = (any(begins[max(0, k - _MIN_REPEATED + 1) : k + 1]) for k in range(len(text)))

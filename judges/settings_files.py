@@ -61,7 +61,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Count the values in a YAML node after its aliases are expanded; a node that contains itself exceeds the limit."""
+    """Count the values in a YAML node with its aliases expanded; more than ``_MOST_VALUES`` if it contains itself."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -71,7 +71,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the paths under which the setting ``name`` is allowed, according to ``part`` of a JSON schema."""
+    """Return the paths under which ``part`` of the JSON schema ``schema`` allows the setting ``name``."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
@@ -93,7 +93,7 @@ _PATTERNS = {
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
     """Describe all validation errors in one line, each with the name of the field.
 
-    If ``kind`` is given, the line also states where to write a misplaced setting.
+    If the pydantic model ``kind`` is given, the line also states where to write a misplaced setting.
     """
     schema = {} if kind is None else kind.model_json_schema()
     problems: list[str] = []

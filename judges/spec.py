@@ -131,7 +131,7 @@ class LanguageModel(EngineBase):
         ``expected`` is the mean of the allowed answers, weighted by the model's probabilities. ``mode`` is the most
         probable answer. ``text`` is the answer in the text that the model writes.
     prompt : {"auto", "chat", "raw"}
-        Whether the prompt is sent in the model's chat format; ``auto`` uses the format if the model has one.
+        Whether prompts are sent in the model's chat format or unchanged; ``auto`` uses the format if there is one.
     orders : {"both", "given"}
         Whether the two responses of a pair are shown in both orders or only in the given order.
     min_valid_mass : float
@@ -139,8 +139,8 @@ class LanguageModel(EngineBase):
     max_tokens : int
         Maximum number of tokens of an answer that is read as text.
     profile : {"care", "paper", "paper-raw"}
-        ``paper`` uses the paper's prompts, without chat format and in one order; answers have at most eight tokens,
-        and the score is the first number. ``paper-raw`` uses the same method with CARE's prompts.
+        ``care`` is CARE's method. ``paper`` uses the paper's prompts, without chat format and in one order, and reads
+        the first number in at most eight tokens. ``paper-raw`` is the paper's method with CARE's prompts.
     fence : bool
         Whether to protect prompts against injection: delimiters that the item's texts cannot contain surround the
         texts, and a reminder follows. `care judges new` writes this setting, which is part of the judge's key.
@@ -224,8 +224,8 @@ class LocalModel(LanguageModel):
         Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and 0.5 puts two models on one GPU. On
         several GPUs, vLLM uses tensor parallelism, unless ``vllm`` sets another parallelism.
     vllm : mapping
-        Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. They are
-        part of the judge's key, except the options in ``SPEED_ONLY``.
+        Further arguments of ``vllm.LLM``, such as ``quantization`` or ``max_num_seqs``. They are part of the judge's
+        key, except the options in ``SPEED_ONLY``.
     """
 
     needs: ClassVar[Needs] = Needs(model=True, template=True)
@@ -302,8 +302,8 @@ class OpenAIEngine(LanguageModel):
         Whether to send questions in batch files (OpenAI's Batch API), which are answered within a day at half the
         listed price. Prices in the judge's file must then be batch prices.
     repeats : int
-        Number of times that the judge scores each item; the final score is the mean, and the judge's card shows the
-        flip rate. This number is part of the judge's key.
+        Number of times that the judge scores each item; the final score is the mean, and the report shows how often
+        the scores differ. This number is part of the judge's key.
     """
 
     needs: ClassVar[Needs] = Needs(endpoint=True, template=True)
@@ -393,8 +393,8 @@ class JudgeSpec(BaseModel):
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
         Maximum number of runs that ask a language model about an item with temporary failures (timeouts, errors of
-        the engine or the endpoint). Each run asks once. Failures in a run that stops the judge count
-        only for items that had failed before.
+        the engine or the endpoint). Each run asks once. If a run stops the judge, a failure counts only if
+        an earlier run had failed on the same item.
     most_failing : float
         Maximum share of temporary failures in a batch. With more failures, CARE stops the language model, and the next
         run continues with the remaining items.
@@ -441,7 +441,7 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Build a recorded judge; its name is the column's name, without characters that partition keys forbid."""
+        """Build a judge with scores in ``column``; omit the characters from its name that partition keys forbid."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
@@ -471,7 +471,7 @@ class JudgeSpec(BaseModel):
 
 
 def masked(value: Any, secrets: list[str], name: str = "") -> Any:
-    """Replace each text whose field name suggests an API key by ``***``; append the original text to ``secrets``."""
+    """Return a copy with ``***`` in place of texts in fields named like API keys; append these texts to ``secrets``."""
     if isinstance(value, dict):
         return {key: masked(each, secrets, str(key)) for key, each in value.items()}
     if not isinstance(value, str) or not LIKE_A_KEY.search(name):

@@ -66,7 +66,7 @@ _LOST = "the run's process or machine ended unexpectedly; `care run` builds the 
 
 
 def partition_of(run: dg.DagsterRun) -> str:
-    """Return the partition key of a Dagster run, or the first key of a range; an empty string without partitions."""
+    """Return a Dagster run's partition key, or the first key of its range; an empty string if it has no partition."""
     return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
 
 

@@ -206,7 +206,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve the open alerts for which ``is_over`` returns True; alerts that were never sent are not announced."""
+        """Resolve open alerts for which ``is_over`` returns True; if an alert was never sent, send nothing about it."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")

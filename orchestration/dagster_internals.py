@@ -80,8 +80,8 @@ def materialisations(
 ) -> list[tuple[str, str | None]]:
     """Return the (asset, partition) pairs that a run has materialised or, if ``planned``, will materialise.
 
-    The event of a planned range names no partition. ``ExecuteInProcessResult.all_events`` lacks events that a step logs
-    itself. ``fetch_materializations`` has no filter for one run: https://github.com/dagster-io/dagster/pull/14237.
+    A planned range has the partition None. ``ExecuteInProcessResult.all_events`` lacks the events that a step logs, and
+    ``fetch_materializations`` cannot select one run: https://github.com/dagster-io/dagster/pull/14237.
     """
     kinds = dg.DagsterEventType
     kind = kinds.ASSET_MATERIALIZATION_PLANNED if planned else kinds.ASSET_MATERIALIZATION

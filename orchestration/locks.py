@@ -68,7 +68,7 @@ def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
 def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
     """Share the workspace's lock with other Dagster runs, after waiting for a command that holds the lock exclusively.
 
-    If this run must wait, ``say`` is called once with a message. ``run_id`` may be empty.
+    If this run must wait, ``say`` is called once with a message. ``run_id`` is empty outside of a run.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _held(workspace, fcntl.LOCK_SH, who, say, run_id):

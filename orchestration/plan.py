@@ -81,11 +81,11 @@ def plan(
     gpu_judges: Set[str] = frozenset(),
     first: Set[Partition] = frozenset(),
 ) -> list[dg.RunRequest]:
-    """Group partitions into runs, sorted by ``ORDER``, and omit deleted partitions.
+    """Group partitions into runs, and sort the runs by the order of assets in ``ORDER``; omit deleted partitions.
 
     Judges that wait for a GPU do not share a run with other judges. Assets of the same test set share a run. Each
-    experiment has its own run, so finished experiments are kept if a later one fails. The daemon
-    repeats a failed run once, but only if all its partitions are requested for the ``first`` time.
+    experiment has its own run, so finished experiments are kept if a later one fails. The daemon repeats a failed run
+    once, but only if all of its partitions are in ``first``, the partitions requested for the first time.
     """
     judges, testsets = _names(instance, mount)
     places: dict[tuple[int, int, int], StalePartition] = {}
@@ -130,7 +130,7 @@ def planned_by(
 
 
 def _names(instance: dg.DagsterInstance, mount: Mount) -> list[list[str | None]]:
-    """Return the lists of judge and of test set partitions; each ends with None, for assets without this dimension."""
+    """Return the judge partitions and the test set partitions; each list ends with None, for assets without these."""
     return [[*instance.get_dynamic_partitions(mount.name(str(each.name))), None] for each in (JUDGES, TESTSETS)]
 
 
@@ -142,7 +142,7 @@ def _between(names: Sequence[str | None], first: str | None, last: str | None) -
 
 @dataclass
 class Cursor:
-    """Record of the requests for stale partitions, which the daemon's sensor stores as its cursor.
+    """Record of the requests for stale partitions; the cursor of the daemon's sensor contains this record.
 
     Attributes
     ----------
@@ -151,7 +151,7 @@ class Cursor:
     run_began : float or None
         Start of the last nightly run; partitions that failed before this time may be requested once more.
     at_work : bool
-        Whether this nightly run was unfinished: partitions were in progress, or still had to be requested.
+        Whether work was left at the last tick: partitions were requested, in progress or in an endpoint's batch.
     most : int
         Maximum number of requests for the same version of a partition.
     """
@@ -167,7 +167,7 @@ class Cursor:
         """Return the stale partitions that can be materialised now, and count a request for each of them.
 
         A partition waits for the earlier stages of its test sets that are in progress (``busy``) or can still be
-        requested; the index waits for everything. A stale asset of a fit is requested in one run with its stale inputs.
+        requested; the report index waits for all. A stale asset of a fit is requested in one run with its stale inputs.
         """
         self._forget(stale, busy)
         first = {testset: _STAGES["scores"] for asset, testset in busy if asset in FIT}
@@ -188,7 +188,7 @@ class Cursor:
         return [*asked.values()]
 
     def _forget(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
-        """Forget partitions that are no longer stale; update the version of partitions that their run left stale."""
+        """Forget partitions that are no longer stale; if a partition is stale after its run, store its new version."""
         by_name = {_name(key): one for key, one in stale.items()}
         for name, (version, times) in [*self.tried.items()]:
             one = by_name.get(name)

@@ -35,7 +35,7 @@ def request_stale(
     ----------
     only_nightly : bool
         Whether to request partitions only during a nightly run, which begins with the asset `night`. The run ends when
-        no partition is left to be requested, in progress or in a batch of an endpoint.
+        no partition has to be requested, is in progress, or waits for a batch of an endpoint.
     """
     follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def own_pages(app: Any) -> Any:
-    """Wrap an ASGI app in a check that refuses requests from other sites, frames on other sites, and GraphQL by GET."""
+    """Wrap an ASGI app; refuse requests from other sites and GraphQL over GET, and forbid frames on other sites."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 
@@ -30,7 +30,7 @@ def own_pages(app: Any) -> Any:
 
 
 def refusal_of(scope: Any) -> str:
-    """Return why a request is refused; an empty string if it comes from this server's own pages or from a program.
+    """Return the reason to refuse a request, or an empty string if it comes from this server's pages or a program.
 
     Dagster accepts requests from any origin, so another site could launch runs through a user's browser. The check
     compares parsed headers, methods and paths, so an encoded URL or a repeated header cannot bypass the check.

@@ -129,7 +129,7 @@ class AlertSettings(_Declared):
         return address
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return a setting's URL, or an empty string; raise ``InputError`` if its environment variable has no URL."""
+        """Return a setting's URL (empty if not set); raise ``InputError`` if the variable that it names has no URL."""
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
             return given
@@ -165,7 +165,7 @@ class Settings(_Declared):
     on_change: bool = Field(
         default=False,
         description="whether a daemon materialises stale assets as soon as files change, and asks judges at any hour; "
-        "by default, only in nightly runs, if `nightly` is set",
+        "if false and `nightly` is set, the daemon does this only in nightly runs",
     )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"

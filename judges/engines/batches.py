@@ -147,7 +147,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Send the batch file if it is full; then add the question about an item, if the spend limit allows it."""
+        """Add an item's question to the batch file, within the spend limit; if the file is full, send the file first."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
         prompts = self._repeated_prompts(item)
@@ -193,7 +193,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     ) -> dict[str, Any]:
         """Call the endpoint; retry a failed call only if the retry cannot cost anything.
 
-        Raises ``StoppedError`` if the call fails. Deletes the record of ``batch`` if the batch surely does not exist.
+        Raises ``StoppedError`` if the call fails, and deletes the record of ``batch`` if the batch cannot exist.
         """
         failed, where = 0, path.partition("?")[0]
         while True:
@@ -285,11 +285,11 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._store.paid(batch, bill)
         for purse in self._ledger.purses:  # they counted the maximum cost of the batch
             purse.settle(0.0, bill.dollars, bill.unknown - batch.worst)
-        reason = f"the batch ended ({state.get('status')}) without an answer to this question"
+        reason = f"the batch ended ({state.get('status')}) without an answer to this question; run again"
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Collect the answer in a line of a result file; return the request's id, or "" if the line has no response."""
+        """Read a line of a result file, and keep the answer; return the request's id, or "" if there is no response."""
         try:
             parsed = json.loads(line)
             name, response = str(parsed["custom_id"]), parsed["response"]

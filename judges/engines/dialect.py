@@ -66,7 +66,7 @@ class Dialect:
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
         """Record a parameter that the model refused; return whether the request can be changed and retried.
 
-        ``body`` is the refused request. If ``parameter`` is None, its name is taken from ``message``.
+        ``body`` is the refused request. If ``parameter`` is None, the error ``message`` must name the parameter.
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:

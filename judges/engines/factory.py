@@ -20,9 +20,9 @@ _SMALL_FILE = 8 * 2**20
 
 
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
-    """Return the version of a judge's program, or of its prompt template and model folder, for the judge's key.
+    """Return the version of a program, or of a prompt template and model folder, that is part of the judge's key.
 
-    Raises ``JudgeError`` or ``InputError`` if the program or prompt template is missing, or the judge is recorded.
+    Raises ``JudgeError`` or ``InputError`` if the program or template is missing, or scores are read from a file.
     """
     context = context or Context()
     match spec.engine:
@@ -34,7 +34,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is read from a score file and has no engine version; use the file's version"
+                f"judge {spec.name!r} has no engine, because its scores are read from a file; use their hash"
             )
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
@@ -60,7 +60,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
     """Build the engine of a judge; take its model from the cache ``models``, or load the model and add it to the cache.
 
-    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or the judge is recorded.
+    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or scores are read from a file.
     """
     context = context or Context()
     match spec.engine:

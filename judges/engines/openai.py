@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
-    """Error raised when a request failed but a retry may succeed; if all retries fail, the score gets ``status``."""
+    """Error of a request that may succeed if it is retried; ``status`` is the score's status if all retries fail."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
@@ -49,7 +49,7 @@ class RefusedError(Exception):
 
 
 class CutOffError(Exception):
-    """Error raised when a model reached its token limit before it answered; without a retry, ``answer`` is used."""
+    """Error raised when a model reached its token limit before it answered; ``answer`` describes this failure."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -252,7 +252,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         text = content.partition("</think>")[2] if content is not None and thinks else content
         written = (text or "").strip()
         if choice.finish_reason in ("length", "max_tokens") and not written:
-            reason = f"the model used all of its {counts[1]:,} tokens before it answered"
+            reason = f"the model used all of its {counts[1]:,} tokens before it answered; raise max_tokens"
             raise CutOffError(PromptAnswer(None, Status.CUT_OFF, reason, None, None, *counts), body)
         if self._engine.scoring != "text":
             probabilities = self._probabilities(choice, content)

@@ -56,7 +56,7 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return the prompts about an item, one for each order of a pair; each is None if a needed text is missing."""
+        """Return one prompt about an item, or two for the orders of a pair; only None if a needed text is missing."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
@@ -95,7 +95,7 @@ class PromptedJudgeEngine(Engine):
     def answer_in(
         self, text: str | None, raw: str | None, tokens: tuple[int, int], *, first: bool = False
     ) -> PromptAnswer:
-        """Parse the answer in a model's text; with ``first``, use the first number (see ``parse_answer``)."""
+        """Parse the answer in a model's text; if ``first`` is true, use the first number (see ``parse_answer``)."""
         score, status = parse_answer(text, self._answers, self._template.marker, first=first)
         return PromptAnswer(score, status, raw, None, None, *tokens)
 

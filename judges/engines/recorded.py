@@ -33,7 +33,7 @@ def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Ar
 
 
 def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Hash the recorded scores and responses of each judge in a score file; return the hashes by judge."""
+    """Hash the recorded scores and responses of each judge in a score file; return the hashes, keyed by judge."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
     hashes: dict[str, str] = {}

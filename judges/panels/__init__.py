@@ -92,7 +92,7 @@ def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_p
 
 
 def with_fence(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Add ``fence: true`` to the engine settings of a new language model, unless its profile reproduces the paper."""
+    """Add ``fence: true`` to the settings of a new language model, unless ``profile`` selects the paper's method."""
     return {**engine} if engine.get("profile", "care") != "care" else {**engine, "fence": True}
 
 

@@ -82,10 +82,10 @@ class Answers:
 def answers_for(
     wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
 ) -> Answers:
-    """Return the question and the permitted answers, from ``--answers`` or by default from the scale of the scores.
+    """Return the question and the permitted answers; without ``--answers``, the scale of the scores determines them.
 
     ``wanted`` is the value of ``--answers``: keys with labels (y=1,n=0) or a range (1-5); other values raise
-    ``InputError``. In ``pairs``, a higher score favours the left answer, or the right answer if ``higher_is_right``.
+    ``InputError``. For pairs, a higher score favours the left answer, or the right answer if ``higher_is_right``.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:

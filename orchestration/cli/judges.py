@@ -175,8 +175,8 @@ def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
     errors.print(f"passes: the judge scores the good answer {spread:g} above the bad one", style="green")
     if length_gain is not None and length_gain > spread:
         errors.print(
-            f"warning: the judge may reward length, because it scores a long bad answer {length_gain - spread:g} above "
-            "the good one",
+            f"warning: the judge scores a long bad answer {length_gain - spread:g} above the good one, so it may "
+            "reward length; say in its prompt that length is not quality, or change its model",
             style="yellow",
         )
 
@@ -218,7 +218,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _canary_and_pages(loaded: Workspace, name: str) -> list[Partition]:
-    """Return a judge's canary partition, and the reports that show the judge if their fit is not blocked or stale."""
+    """Return a judge's canary partition, and the report partitions of its test sets with a current, unblocked fit."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

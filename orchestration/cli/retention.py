@@ -88,7 +88,7 @@ def backup(
         files, size = write_backup(loaded, file)
     if outside:
         listed = ", ".join(sorted(outside))
-        console.print(f"not in the backup, because they are outside of {loaded.root}: {listed}; keep copies of them")
+        console.print(f"files outside of {loaded.root} are not in the backup; keep copies of them: {listed}")
     target = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
     console.print(
         f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore {shlex.quote(str(file))}{target} "
@@ -107,7 +107,7 @@ def restore(
         ),
     ] = False,
 ) -> None:
-    """Restore a workspace from a backup, check every file and rebuild the database; exit with 1 if data are lost."""
+    """Restore a workspace from a backup, check every file and rebuild the database; exit with 1 if a file is missing."""
     from assets.state.backup import read_back, unpack
     from orchestration.workspace import load_workspace
 

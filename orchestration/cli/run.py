@@ -155,8 +155,8 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
     if outcome.left_to_daemon:
         errors.print(
-            "some assets are still stale, because other Dagster runs are waiting for this workspace; the daemon builds "
-            "these assets after this command",
+            "some assets are still stale; Dagster runs that are waiting for this command will build these assets when "
+            "the command ends",
             style="yellow",
         )
     for sentence in batch_messages(loaded):

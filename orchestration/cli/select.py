@@ -22,17 +22,17 @@ _NOT_OF_FIT = ("criterion", "share", "seed", "json")
 def select(
     context: typer.Context,
     scores: tables.Scores,
-    items: Annotated[Path, typer.Option(help="Table with item_id and gold; items of one split_unit stay together.")],
+    items: Annotated[Path, typer.Option(help="Table with item_id and gold; the split keeps each split_unit whole.")],
     aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order (AUC, Kendall's tau) or error (accuracy, MAE).")] = "order",
-    share: Annotated[float, typer.Option(help="Share of items, from 0 to 1, whose gold chooses the penalties.")] = 0.15,
+    share: Annotated[float, typer.Option(help="Share of items, from 0 to 1, used to choose gamma and tau.")] = 0.15,
     cut: Annotated[float | None, typer.Option(help="Scores above this value are votes for a good item.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
     json: Json = False,
     *,
     form: tables.Form,
 ) -> None:
-    """Choose penalties from the paper's grid, and evaluate the choice on held-out items."""
+    """Choose the penalties gamma and tau from the paper's grid, and evaluate the choice on held-out items."""
     from assets.table.selecting import Search, select_table
 
     search = Search(aggregator, criterion, share)

@@ -128,7 +128,7 @@ def report(
     workspace: Root = Path(),
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
-    """Print the path of the report, or open it in a browser."""
+    """Print the path of the report; with --open, also open it in a browser."""
     from orchestration.stores import read_workspace
 
     index = read_workspace(workspace).report_folder / "index.html"

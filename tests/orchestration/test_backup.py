@@ -92,7 +92,7 @@ def test_restore_check_names_a_file_outside_of_the_workspace(tmp_path):
     table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
     typed("init", str(tmp_path / "ws"), "--from", str(table))
     reported = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
-    assert f"not in the backup, because they are outside of {tmp_path / 'ws'}: {table}; keep copies" in reported
+    assert f"files outside of {tmp_path / 'ws'} are not in the backup; keep copies of them: {table}" in reported
     assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in reported
     before = sorted(tmp_path.iterdir())
     shown = typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path), "--check")
