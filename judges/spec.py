@@ -269,7 +269,7 @@ class OpenAIEngine(LanguageModel):
     base_url : str
         URL of the server, without the last part of the path (``/chat/completions``, ``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        Vendor's API in place of OpenAI's: messages (Anthropic) or generateContent (Google). Scores are read from text.
+        Vendor's API in place of OpenAI's: messages (Anthropic) or generateContent (Google). CARE then reads scores from text.
     api_key_env : str, optional
         Name of the environment variable that contains the API key. CARE never writes the key anywhere.
     headers : mapping of str to str
@@ -463,8 +463,8 @@ class JudgeSpec(BaseModel):
         """Return the content key of the judge: a hash (32 hexadecimal digits) of all settings that can change a score.
 
         ``revision`` is the version of a program's source, the recorded scores or the prompt template. The key does not
-        depend on name, family, licence, description, test sets, batch size, number of attempts, or the settings for
-        the machine and speed of a model.
+        depend on name, family, licence, description, test sets, batch size, number of attempts, or settings
+        that affect only where and how fast a model runs.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -153,8 +153,8 @@ class Notifier:
     def report(self, cause: Alert) -> bool:
         """Record an alert, and return whether the alert must be sent.
 
-        If the alert is already open, only its reason is updated. It must then be sent again if the new reason differs
-        in more than numbers; warnings are not sent again.
+        If the alert is already open, only the reason is updated. The alert is then sent again if more than numbers in
+        the reason have changed, unless it is a warning.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self.has_recipient:

@@ -1,7 +1,7 @@
 """Adaptation of CARE's assets to a workspace in a Dagster project.
 
 Each asset is defined once, without a key prefix. ``mounted`` wraps the asset in a step that gets the workspace from a
-Dagster resource, waits for slots in the pools of its judges, and returns only the selected assets and checks.
+Dagster resource, waits for slots in the pools of the judges, and returns only the selected assets and checks.
 """
 
 import inspect

@@ -44,7 +44,7 @@ def store_lease(
 ) -> Generator[None]:
     """Hold the write lease of the workspace's store, if the workspace has a store.
 
-    Only one machine may write at a time. Messages on other machines name this process ``who``. If this process must
+    Only one machine may write at a time. ``who`` names this process in messages on other machines. If this process must
     wait, ``say`` is called once with the lease holder's name. The wait fails after ``patience`` seconds, if given.
     """
     copy = workspace.copy

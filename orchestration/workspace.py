@@ -173,8 +173,8 @@ class Settings(_Declared):
     alerts: AlertSettings = AlertSettings.model_construct()
     labels: dict[str, LocalPath] = Field(
         default={},
-        description="labels that fits may use: a file with item_id and label for each test set; with the columns drawn "
-        "and probability, estimates of rates use them too (docs/labels.md)",
+        description="labels that fits may use: a file with item_id and label for each test set; if the file also has "
+        "drawn and probability, estimates of rates use these labels (docs/labels.md)",
     )
 
 

@@ -147,7 +147,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Add an item's question to the batch file, within the spend limit; if the file is full, send the file first."""
+        """Add an item's question to the batch file, within the spend limit; send the file first if it is full."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
         prompts = self._repeated_prompts(item)

@@ -22,8 +22,8 @@ class Pace:
 
     Notes
     -----
-    HTTP 429 reduces the limit of open requests by a third, once for all requests that were open at the time. Each
-    answer increases the limit by the reciprocal of the limit, up to ``concurrency``.
+    HTTP 429 reduces the limit of open requests by a third. If several open requests get HTTP 429, the limit is reduced
+    only once. Each answer increases the limit by the reciprocal of the limit, up to ``concurrency``.
     """
 
     def __init__(self, engine: OpenAIEngine) -> None:

@@ -23,7 +23,7 @@ _HEADINGS = (
 
 
 Cut = Annotated[
-    float | None, typer.Option(help="Scores and labels above this value pass; needed unless they have only two values.")
+    float | None, typer.Option(help="Scores and labels above this value pass; needed if there are over two values.")
 ]
 Bar = Annotated[
     float | None,

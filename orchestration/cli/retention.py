@@ -107,7 +107,7 @@ def restore(
         ),
     ] = False,
 ) -> None:
-    """Restore a workspace from a backup, check every file and rebuild the database; exit with 1 if a file is missing."""
+    """Restore a workspace from a backup, check each file and rebuild the database; exit with 1 if a file is missing."""
     from assets.state.backup import read_back, unpack
     from orchestration.workspace import load_workspace
 

@@ -41,7 +41,7 @@ def init(
     *,
     form: tables.Form,
 ) -> None:
-    """Create a workspace: care.yaml, judges and test sets, simulated or from a table of scores."""
+    """Create a workspace with care.yaml, judges and test sets, from simulated scores or a table of scores."""
     from orchestration import demo_workspace
     from orchestration.template import template as care_yaml
 

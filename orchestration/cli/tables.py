@@ -69,7 +69,7 @@ SETTINGS = {
     for hints, words in [(get_type_hints(kind), explained(kind))]
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
-} | {"profile": (Literal["care", "paper"], "paper: run the paper's algorithms as written, and its baselines.")}
+} | {"profile": (Literal["care", "paper"], "paper: use the paper's algorithms, baselines and settings.")}
 """Options for the settings of a fit and of judge admission, each with its type and help text."""
 
 _SEVERAL = {"not_quality": "Give words, sentences, list_items, numbers or a --feature; repeatable."}
