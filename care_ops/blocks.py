@@ -24,7 +24,7 @@ def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
     Parameters
     ----------
     function : callable
-        Function that takes a block of each array and returns an array with as many rows.
+        Function that takes a block of each array and returns an array with as many rows as the block.
     arrays : (n, ...) arrays
         Arrays of any numeric type.
     """

@@ -39,7 +39,7 @@ FOLLOWS_FEATURE = 0.25
 
 @dataclass(frozen=True)
 class Changed:
-    """Comparison of two rankings: correlation, and numbers of items that change halves or enter the top tenth."""
+    """Comparison of two rankings: correlation, and numbers of items that move to the other half or the top tenth."""
 
     correlation: float
     halves_changed: int
@@ -65,7 +65,7 @@ class CareSummary:
     factor_share : float
         Share of the common factor in the estimate; the rest is the plain average.
     alternative, agreement : str and float
-        The plausible alternative that agrees least with the estimate, and the rank correlation of the two.
+        Plausible alternative estimate that has the lowest rank correlation with ``care``, and this correlation.
     duplicates : tuple of tuples of judges
         Groups of judges that count as one judge.
     perhaps_duplicates : tuple of judges
@@ -79,10 +79,10 @@ class CareSummary:
     effective_judges : float or None
         Number of independent judges whose mean would be as valid as the estimate.
     differing_feature : str or None
-        The text feature by which the alternative differs most from the estimate.
+        Text feature that correlates most with the difference of the two rival estimates; None if none correlates.
     kept, without, plain_average : Changed or None
-        Comparisons of rankings: of the averages before and after the removal of feature effects; of the estimate and
-        the average without the feature that correlates most with it; of the estimate and the plain average.
+        Comparisons of two rankings. ``kept``: before and after the removal of feature effects. ``without``: with and
+        without the feature that correlates most with the estimate. ``plain_average``: by ``care`` and by plain average.
     """
 
     concerns: tuple[Concern, ...] = ()

@@ -91,7 +91,7 @@ def _bounded(kind: type) -> dict[str, TypeAdapter[Any]]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Parse the docstring of a settings class into a description of each field, with the allowed values first."""
+    """Parse the docstring of a settings class into field descriptions that start with any allowed values."""
     lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
     words_of: dict[str, list[str]] = {}
     names: list[str] = []
@@ -137,7 +137,7 @@ class AdmissionRule:
         in crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores. In a test set
         whose judges CARE asks, ``auto`` means failed.
     max_missing : float
-        Maximum share of missing scores of an admitted judge (paper: 10 %); CARE uses the scores that exist.
+        Maximum share of missing scores of an admitted judge (paper: 10 %); CARE uses the judge's other scores.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -157,8 +157,8 @@ class StructureConfig:
     Attributes
     ----------
     gamma : float
-        Multiplier of the penalty gamma * sqrt(log p / n) * median diagonal entry of the inverse correlation. The
-        paper's theorem on sample complexity requires the order 1 / sqrt(n).
+        Penalty of S, divided by sqrt(log p / n) * median diagonal entry of the inverse correlation. The paper's
+        theorem on sample complexity requires a penalty of the order 1 / sqrt(n).
     tau : float
         Ratio of the penalty of L to the penalty of S, divided by sqrt(p) for p judges. The default was
         chosen on draws from the paper's model (docs/method.md).
@@ -215,8 +215,8 @@ class FitConfig:
     calibration : Calibration
     structure : StructureConfig
     placement : {"panel", "weights"}
-        Estimate of ``care_svd``: E[Q | J] at the location and spread of the panel's mean, or the paper's w'J: the raw
-        scores weighted by the quality direction, with weights that sum to one. See docs/method.md.
+        Estimate of ``care_svd``. ``panel``: E[Q | J] at the location and spread of the panel's mean. ``weights``: the
+        paper's w'J, a weighted mean of the raw scores with weights from the quality direction. See docs/method.md.
     resamples : int
         Number of bootstrap resamples for intervals of weights: at least 20, or 0 for no intervals.
     seed : int
@@ -250,8 +250,8 @@ class FitConfig:
             )
         unknown = [name for name in self.aggregators if name not in AGGREGATORS]
         if unknown or not self.aggregators:
-            named = repr(unknown[0]) if unknown else "is named"
-            raise InputError(f"fit: no aggregator {named}; choose from {', '.join(AGGREGATORS)}")
+            problem = f"there is no aggregator {unknown[0]!r}" if unknown else "no aggregator is named"
+            raise InputError(f"fit: {problem}; choose from {', '.join(AGGREGATORS)}")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FitConfig:

@@ -85,7 +85,7 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
 def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
     """Convert the exceptions of other libraries in a ``with`` block to one-line errors of class ``kind``.
 
-    If ``where`` is a list, the message names the last entry of the list.
+    The message starts with ``where``, or with the last entry if ``where`` is a list, and ends with ``remedy``.
     """
     try:
         yield
@@ -104,7 +104,7 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that applies ``guard``; messages name the first argument if it is a path, else ``what``."""
+    """Return a decorator that applies ``guard`` with the function's first argument if it is a path, else ``what``."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)

@@ -110,7 +110,7 @@ class CareEstimator:
         if scores.shape[0] < 2 or scores.shape[1] < MIN_COLUMNS:
             raise ArrayError(
                 f"a panel needs at least two items and two judges; found array with {scores.shape[0]} sample(s) and "
-                f"{scores.shape[1]} feature(s)"
+                f"{scores.shape[1]} feature(s); add items or judges"
             )
         config = FitConfig.of({**self.get_params(), "aggregators": (self.aggregator,)})
         solve = "exactly" if self.aggregator in STRUCTURED else "not"
@@ -210,7 +210,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
     if 0 in values.shape:
         raise ArrayError(
             f"Found array with {values.shape[0]} sample(s) and {values.shape[1]} feature(s) "
-            f"(shape={values.shape}) while a minimum of 1 is required."
+            f"(shape={values.shape}) while a minimum of 1 is required. Add items or judges."
         )
     if np.isinf(values).any():
         raise ArrayError("X contains infinity (inf); give finite scores, with NaN where a score is missing")
@@ -218,7 +218,6 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
 
 
 def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
-    """Convert ``y`` to labels by item; raise ``ArrayError`` unless it has one number per item."""
     if y is None:
         return NO_LABELS
     try:

@@ -49,7 +49,7 @@ class Fit:
         Penalties and shrinkage (``care_svd.fit_structure``).
     aggregates : dict name -> Aggregate
     failures : dict name -> message
-        Reason for each aggregator without an estimate.
+        Reason why an aggregator has no estimate.
     """
 
     scores: ScoreMatrix

@@ -1,4 +1,4 @@
-"""Detection of prompt injections in texts, such as a score in the judge's format, an instruction or a role marker.
+"""Detection of prompt injections in texts; examples are a score in the judge's format and a role marker.
 
 The rules are regular expressions, not a model. They detect plain text in fourteen languages, and spellings that evade
 word filters. They do not detect paraphrases.

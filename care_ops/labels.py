@@ -1,6 +1,6 @@
 """Labels by people, with the sampling design of the labelled items.
 
-A fit may use any label. An estimate for all items (a rate, a calibrated probability, a judge's report) uses only a
+A fit may use any label. An estimate for all items (a rate, a calibrated probability, a report on a judge) uses only a
 probability sample: items drawn at random or with a known probability, with weights of 1 / probability (Horvitz and
 Thompson, Journal of the American Statistical Association 1952).
 
@@ -61,7 +61,7 @@ class Labels:
     Attributes
     ----------
     given : tuple of Label
-        All labels of an item have the same ``drawn`` and ``probability``.
+        All labels; the labels of one item have the same ``drawn`` and ``probability``.
     """
 
     given: tuple[Label, ...] = ()
@@ -80,7 +80,7 @@ class Labels:
             unlike = next(x for x in self.given if _usable(x) and x.probability is None)
             raise InputError(
                 f"labels: item {unlike.item_id!r} was drawn at random without a probability, but others have one; give "
-                "a probability for each item that was drawn at random, or for no item"
+                "a probability for each item that was drawn at random, or for none of them"
             )
 
     def __len__(self) -> int:

@@ -63,7 +63,7 @@ def evaluate(
     """
     if estimate.shape != gold.shape:
         raise InputError(
-            f"metrics: estimate has shape {estimate.shape}, but gold {gold.shape}; give both for each item"
+            f"metrics: estimate has shape {estimate.shape}, but gold has {gold.shape}; give both for each item"
         )
     measured = ~np.isnan(estimate) & ~np.isnan(gold)
     e, g = estimate[measured], gold[measured]

@@ -70,12 +70,12 @@ def on_one_scale(
 
 
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
-    """Set outliers to missing, and return the scores and the outliers of each judge.
+    """Set outliers to missing, except those of judges in ``declared``; return the scores and each judge's outliers.
 
-    An outlier lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent), it exceeds
-    five times the upper end or, among whole grades, is a negative code for a missing answer. Otherwise, its distance
-    from the range of the middle 90 % of the scores exceeds fifty times the width of this range. Frequent values are no
-    outliers. If other judges use the scale from 0 to 100, a 100 of a judge that otherwise gives 0 is no outlier either.
+    An outlier is rare and lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent),
+    it exceeds five times the upper end, or it is a negative code such as -99 among whole grades. On any other scale,
+    its distance from the middle 90 % of the scores exceeds fifty times the width of their range. If most judges use the
+    scale from 0 to 100, this scale applies to all judges with smaller scores: a single 100 among zeros is then valid.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the upper end of the smallest usual scale that fits a judge's scores, except outliers; else None."""
+    """Return the upper end of the smallest usual scale that fits all scores except outliers; None if no scale fits."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond
@@ -125,7 +125,6 @@ def _size(column: Array) -> float | None:
 
 
 def _beyond(column: Array, size: float) -> Chosen:
-    """Return a mask (n,) of the outliers for a scale from 0 to ``size``."""
     above = column[(column >= 0) & (column <= size)]
     grades = (above == np.round(above)).all()
     codes = _CODES if grades and above.max(initial=0.0) > 1 else _CODES[1:]  # of votes, -1 may be the third

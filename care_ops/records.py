@@ -22,7 +22,7 @@ class AsLists:
     """Type annotation for an array that is stored as nested lists of numbers, with null for NaN."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the pydantic schema that parses nested lists into an array, or raises ``ValueError``."""
+        """Return the pydantic schema that parses nested lists into an array, and rejects any other input."""
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(_numbers)
@@ -141,7 +141,7 @@ class Aggregate:
     def mapped(
         self, items: Callable[[Array], Array], judges: Callable[[Array], Array] = lambda same: same
     ) -> Aggregate:
-        """Return a copy, with ``items`` applied to the per-item arrays and ``judges`` to the per-judge arrays."""
+        """Return a copy after applying the function ``items`` to per-item arrays and ``judges`` to per-judge arrays."""
         maps = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
         arrays = {name: values for name in maps if (values := getattr(self, name)) is not None}
         return replace(self, **{name: maps[name](values) for name, values in arrays.items()})

@@ -128,7 +128,7 @@ def share_scale(values: Array) -> bool:
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing; each judge has a score.
+        NaN is missing; each judge has at least one score.
     """
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     return bool(np.median(high - low) >= 0.5 * (high.max() - low.min()))
@@ -169,7 +169,7 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """Infer a judge's own scale from the range of the scores; None unless its end clearly differs from the panel's.
+    """Infer the scale of a judge whose scores clearly lie on another scale than the panel's; None for other judges.
 
     Inferring a smaller scale than the panel's requires at least ``MIN_SCORES_TO_DESCRIBE`` scores. They must not be
     whole numbers that mostly lie on a declared panel scale, because a severe judge also gives such scores.

@@ -86,7 +86,7 @@ def validation_items(units: Sequence[str], share: float, rng: np.random.Generato
     Raises ``InputError`` if the share lies outside (0, 1), or all split units would be drawn.
     """
     if not 0 < share < 1:
-        raise InputError(f"selection: the share of labels must be above 0 and below 1, got {share}")
+        raise InputError(f"selection: the share of labels must be above 0 and below 1, got {share}; try 0.2")
     distinct, code, size = np.unique(np.array(units, dtype=str), return_inverse=True, return_counts=True)
     order = rng.permutation(len(distinct))
     taken = order[: int(np.searchsorted(np.cumsum(size[order]), share * len(units))) + 1]
@@ -104,7 +104,7 @@ def forward(names: Sequence[str], error: Callable[[list[str]], float], patience:
     Parameters
     ----------
     error : callable
-        Function that returns the error of a panel, given the names of its judges; ``inf`` if it has no estimate.
+        Function that returns the error of a panel from the names of its judges; ``inf`` if the panel has no estimate.
     """
     path, errors = list[str](), [error([])]
     best, waited = errors[0], 0

@@ -45,12 +45,12 @@ def is_sparse(values: Array) -> bool:
 
 
 def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
-    """Return whether more than half of the judges scored less than half of the items, from counts of scores (p,)."""
+    """Return whether over half of the judges scored less than half of the items; ``present`` counts scores by judge."""
     return bool(present.any() and (present < 0.5 * items).mean() > 0.5)
 
 
 def lacks_pairs(together: Array) -> bool:
-    """Return whether two judges share no item but are linked by other judges, from counts of shared items (p, p)."""
+    """Return whether some pairs of judges share no item but other judges link them; ``together`` counts shared items."""
     lacking = together == 0
     return bool(lacking.any()) and scipy.sparse.csgraph.connected_components(~lacking, directed=False)[0] == 1
 

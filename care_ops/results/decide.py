@@ -30,7 +30,7 @@ class FitStatus:
     incomplete_judges : tuple of str
         Judges with incomplete scores; the next run asks them.
     stale, notes : tuple of Reason
-        Inputs that the fit does not include yet, and warnings such as single missing scores.
+        Reasons why the fit is stale, and warnings, for example about a few missing scores.
     """
 
     failures: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""Release gate: a decision whether a new system is better or worse than an old system.
+"""Release gate: a decision on whether a new system is better or worse than an old system.
 
-The decision uses the interval of the difference in mean label (``results.rates``) over the population of items.
+The decision uses the confidence interval (``results.rates``) of the difference between the systems' mean labels.
 """
 
 from dataclasses import dataclass, replace
@@ -50,14 +50,14 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     """Compare two systems by the interval of ``new`` minus ``old`` and a non-inferiority margin fixed in advance.
 
     With a 90 % interval, an equally good system is called better in at most 5 % of cases, and worse in at most 5 %. If
-    labels have an order, the gate may be evaluated after every label, and the first decision is valid at this level.
+    ``order`` is given, the gate may be evaluated after every label, and the first decision is valid at this level.
     Systems of ``Duels`` are compared by their common pairs, with a margin in shares of wins.
 
     Raises
     ------
     InputError
         The systems are the same, one system has no items, no pair has both systems, the margin is negative or exceeds
-        every possible difference, or ``rates_at_looks`` refuses the labels.
+        every possible difference, or a level, a probability, a bound or a label is invalid.
     TooFewLabelsError
         A system has fewer than ``MIN_LABELS`` labels, or the common pairs of ``Duels`` have fewer.
     """
@@ -67,7 +67,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
             duels = replace(given, of_these_items=False, level=level, seed=seed)
             return _decided(duels.difference(new, old), margin)
         except FitError as error:
-            raise TooFewLabelsError(f"{error}: label more of these pairs with `care label`") from error
+            raise TooFewLabelsError(f"{error} with `care label`") from error
     labels, systems = given.labels, given.systems or ()
     known = labels[~np.isnan(labels)]
     shares = np.isin(known, (0.0, 1.0)).all() if given.repeats is None else given.repeats.shares

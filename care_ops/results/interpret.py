@@ -41,7 +41,7 @@ COUNTED = ("words", "sentences", "list_items", "numbers")
 
 
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
-    """Count words, sentences and so on (``COUNTED``) in each response; return log(1 + count) by name, shape (n,).
+    """Count the features in ``COUNTED``, such as words, in each response; return arrays (n,) of log(1 + count) by name.
 
     For pairs, the result is the difference between the first and the second response. A missing text gives NaN. The
     result is empty if all texts are missing.

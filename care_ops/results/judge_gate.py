@@ -51,7 +51,7 @@ class Statistic:
         return f"{self.value:.2f} ({self.lo:.2f} to {self.hi:.2f})"
 
     def against(self, bar: float) -> Outcome:
-        """Compare the interval with a bar: ``yes`` if it lies at or above, ``no`` if below, else ``not yet``."""
+        """Return ``yes`` if the interval is at or above ``bar``, ``no`` if it is below ``bar``, else ``not yet``."""
         return "yes" if self.lo >= bar else "no" if self.hi < bar else "not yet"
 
 
@@ -68,7 +68,7 @@ class PeopleAgreement:
     auc : Statistic or None
         Probability that an item that people passed has a higher score than an item that people failed.
     bias : Statistic
-        Judge minus people: in points of the scale if labels are grades, else in the pass rate (.05 is five points).
+        Judge minus people: mean grade if labels are grades, else pass rate (.05 is five percentage points).
     unlabelled : int
         Number of items with a score of the judge, but without a label.
     undefined : str
@@ -95,7 +95,7 @@ class GateAdvice:
 
     The outcome is "yes" if the interval is at or above the required agreement (``bar``), "no" if below, else "not yet".
     ``more_labels`` is the number of further labels that a decision needs: 0 if the outcome is decided, None if unknown
-    or above ``unlabelled``. ``leans`` is the decision if further labels do not change the statistic.
+    or more than the unlabelled items. ``leans`` is the decision if further labels do not change the statistic.
     """
 
     judge: str
@@ -112,8 +112,8 @@ class GateAdvice:
         if self.outcome != "not yet" or not self.leans:
             return ""
         if self.more_labels is None:
-            return f"labels of all {counted(self.unlabelled, 'unlabelled item')} would probably not decide"
-        return f"about {counted(self.more_labels, 'more label')} would decide; the labels so far suggest {self.leans}"
+            return f"labels of all {counted(self.unlabelled, 'unlabelled item')} would probably not be enough"
+        return f"about {counted(self.more_labels, 'more label')} would be enough; labels so far suggest {self.leans}"
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
@@ -186,7 +186,7 @@ _NAMES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kapp
 
 
 def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
-    """Return a sentence that states whether a judge may gate a release, and how many more labels would decide."""
+    """Return a sentence that states whether a judge may gate a release, and how many more labels a decision needs."""
     statistic, name = found.measure(advice.measure), _NAMES[advice.measure]
     shown = f"{name} is not defined ({found.undefined})" if statistic is None else f"{name} {statistic}"
     more = f"; {advice.remedy}" if advice.remedy else ""
@@ -206,7 +206,7 @@ def people_sentences(found: PeopleAgreement) -> list[str]:
     """Return kappa, AUC and bias of a judge with their intervals, as two phrases."""
     shown = [f"{words} {value}" for name, words in _NAMES.items() if (value := found.measure(name)) is not None]
     bias, graded = found.bias, found.weighted_kappa is not None
-    scale, unit, digits = (1, "points of the scale", 2) if graded else (100, "points of the pass rate", 0)
+    scale, unit, digits = (1, "points of the scale", 2) if graded else (100, "percentage points of the pass rate", 0)
     kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "no clear difference from"
     value, lo, hi = (f"{scale * each:+.{digits}f}" for each in (bias.value, bias.lo, bias.hi))
     return [", ".join(shown), f"bias {value} {unit} ({lo} to {hi}): {kind} people"]

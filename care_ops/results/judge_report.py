@@ -32,7 +32,7 @@ class JudgeReport:
     Attributes
     ----------
     passed_of_passed, failed_of_failed : Share or None
-        True positive rate and true negative rate of the judge; None if people failed, or passed, all items.
+        True positive rate (None if people passed no item) and true negative rate (None if people failed no item).
     base_rate : Share
         Share of the items that people pass.
     accuracy : Share

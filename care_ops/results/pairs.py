@@ -25,7 +25,8 @@ Pairs = Sequence[tuple[str, ...] | None]
 class Duels(Labelled):
     """Pairs of systems with estimates and labels; a label is the left system's share of the win, from 0 to 1.
 
-    High estimates favour the left answer. Pairs of a system with itself are excluded. Settings are as in ``rates_of``.
+    High estimates favour the left answer. Pairs of a system with itself are excluded. For the settings, such as
+    ``level``, see ``rates_of``.
     """
 
     pairs: Pairs = ()
@@ -49,7 +50,7 @@ class Duels(Labelled):
                 left_out[name] = str(error)
         if not rates:
             raise FitError(
-                "; ".join(left_out.values()) or "pairs: no pair has two different systems; give the columns of both"
+                "; ".join(left_out.values()) or "pairs: no pair has two different systems; name both systems' columns"
             )
         if len(names) == 2:  # the shares of two systems must sum to 1 exactly
             rates.append(_turned(rates[0], names[1]))
@@ -78,7 +79,8 @@ class Duels(Labelled):
         count = int((~np.isnan(labels)).sum())
         if count < MIN_LABELS:
             against = "" if opponent is None else f" against {opponent}"
-            raise FitError(f"the pairs of {system}{against} have {counted(count, 'label')}; {MIN_LABELS} are needed")
+            lacking = f"the pairs of {system}{against} have {counted(count, 'label')}; {MIN_LABELS} are needed"
+            raise FitError(f"{lacking}: label more of these pairs")
         answer, balanced = _turned_answer(self.estimate[rows], side)
         place = {row: k for k, (row, _) in enumerate(seen)}
         items = Labelled(
@@ -102,9 +104,9 @@ class Duels(Labelled):
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
-    """Return the estimates in favour of a system, shape (m,), and whether the system appears in both positions.
+    """Orient estimates towards the system on ``side`` (1 is left, -1 is right); also return whether both sides occur.
 
-    If it does, the judges' position bias is subtracted: the average of the mean estimates in the two positions.
+    If both occur, the judges' position bias is subtracted: the average of the mean estimates on the two sides.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]

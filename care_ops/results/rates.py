@@ -131,7 +131,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of systems, best first, and the reason for each system without a rate; ``kind`` is a key of ``KINDS``."""
+    """Rates of systems, best first, and the reasons why other systems have no rate; ``kind`` is a key of ``KINDS``."""
 
     kind: str
     level: float
@@ -142,7 +142,7 @@ class Rates:
     def difference(self, first: str, second: str) -> Difference:
         """Return the difference between the rates of two systems; for pairwise items, over the pairs with both systems.
 
-        Raises ``InputError`` if a system has no rate; for pairwise items, also the errors of ``Duels.difference``.
+        Raises ``InputError`` if a rate or a common pair is missing, ``FitError`` if too few common pairs have labels.
         """
         known = {rate.system for rate in self.rates}
         if missing := [name for name in (first, second) if name not in known]:
@@ -205,7 +205,7 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
 def _with_labels(
     by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """Return systems with enough labels, and a reason for each other system; raise ``FitError`` if none has enough."""
+    """Return systems with enough labels, and why others have too few; raise ``FitError`` if no system has enough."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in by_name.items():
@@ -224,7 +224,7 @@ def _with_labels(
 
 def _checked(labels: Array, chance: Array | None, level: float) -> Array:
     if not 0 < level < 1:
-        raise InputError(f"rates: the level of intervals must be above 0 and below 1, got {level:g}")
+        raise InputError(f"rates: the level of intervals must be above 0 and below 1, got {level:g}; try 0.9")
     chance = np.ones(len(labels)) if chance is None else chance
     drawn = chance[~np.isnan(labels)]
     if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():

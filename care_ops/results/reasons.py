@@ -260,7 +260,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
             "The mean of that many judges without shared mistakes would be about as accurate as the estimate. This "
-            "assumes that shared mistakes are about half of the judges' agreement, as on recorded panels."
+            "assumes that shared mistakes explain about half of the judges' agreement, as on recorded panels."
         )
         reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
     reasons += _gates(facts, remedies)
@@ -269,18 +269,18 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         reasons += [_other_concern(facts, concern) for concern in facts.concerns[1:]]
     if state in ("ambiguous", "too little data", "no common signal") and facts.labels is None:
         departs = "stays close to" if facts.removed or facts.duplicates else "is"
-        message = f"Until labels decide, the estimate {departs} the plain average of the judges."
+        message = f"Without enough labels, the estimate {departs} the plain average of the judges."
         reasons.append(Reason("plain average", message))
     elif facts.plain_average is not None:
         reasons.append(_against_plain_average(facts.plain_average, facts))
     if facts.removed:
         kept = facts.kept
-        moved = f"{kept.halves_changed:,} of {facts.items:,} items would change halves of the ranking" if kept else ""
+        moved = f"{kept.halves_changed:,} of {facts.items:,} items would be in the other half" if kept else ""
         message = f"Some judges reward {_in_words(facts.removed)}; CARE has removed that effect from their scores."
-        detail = moved and f"Without the removal, {moved}."
+        detail = moved and f"Without the removal, {moved} of the ranking."
         reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=detail))
     if "feature" in facts.concerns and facts.without is not None and not settled:
-        moved = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves of the ranking"
+        moved = f"{facts.without.halves_changed:,} of {facts.items:,} items are in the other half of the ranking"
         reasons.append(_reason(f"Without the effect of {feature_in_words(str(facts.feature))}, {moved}."))
     if facts.asks_for_order and not settled and first != _trend(facts):
         reasons.append(_trend(facts))

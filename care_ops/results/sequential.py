@@ -51,7 +51,7 @@ class Stream:
 class Evidence:
     """Log capital that was bet against each candidate for the mean label of a system's items; shape (candidates,).
 
-    ``sampling`` bounds the variance of this mean around the population mean; 0 to estimate the mean of these items.
+    ``sampling``: bound on the variance of this mean around the population mean; 0 for an interval for these items.
     """
 
     means: Array
@@ -143,9 +143,9 @@ def _kept(
 ) -> tuple[float, float]:
     """Return the interval of values that are not excluded, widened by one step; all values if all are excluded.
 
-    To estimate a population value x, the capital against a value d of these items is multiplied by a mixture of bets on
-    d - x: exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau). Here v is ``sampling`` and tau is ``_MIXING`` (Robbins,
-    Annals of Mathematical Statistics 1970). ``endless`` is the range of x.
+    If v = ``sampling`` > 0, the interval is for a population value x within ``endless``: the capital against each
+    value d is multiplied by exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), a mixture of bets on d - x; tau is
+    ``_MIXING`` (Robbins, Annals of Mathematical Statistics 1970).
     """
     low, high = (float(values.min()), float(values.max())) if sampling == 0 else endless
     margin = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)
@@ -164,12 +164,12 @@ def rates_at_looks(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """Estimate the mean label of each system, by a confidence sequence if labels have an order, else by ``rates_of``.
+    """Estimate the mean label of each system, by a confidence sequence if ``order`` is given, else by ``rates_of``.
 
     Raises
     ------
     InputError, FitError
-        ``rates_of`` raises the error, or labels with an order have no bounds or lie outside them (``InputError``).
+        A level, a probability, a bound or a label is invalid (``InputError``), or no system has ``MIN_LABELS`` labels.
     """
     if given.order is None:
         return rates_of(given, level=level, of_these_items=of_these_items, seed=seed)

@@ -1,6 +1,6 @@
 """Comparison of systems by the judges' estimates: differences with intervals.
 
-Variances are cluster-robust by split unit (a prompt that every system answered); intervals are Student's t.
+Variances are cluster-robust by split unit (a prompt that every system answered); intervals use the t distribution.
 """
 
 import itertools
@@ -48,7 +48,7 @@ def mean_differences(
     }
     rows = {name: r for name, r in rows.items() if len(np.unique(unit[r])) >= 2}
     if len(rows) < 2:
-        raise FitError("systems: a comparison needs two systems, each with scored items of at least two split units")
+        raise FitError("systems: a comparison needs at least two split units for each of two systems; add scored items")
     comparisons: list[Comparison] = []
     for first, second in itertools.combinations(rows, 2):
         difference, influence = 0.0, np.zeros(count)
@@ -82,7 +82,7 @@ def bradley_terry(
     ----------
     estimate : (n,) array
         P(left wins) or a share of votes, in [0, 1]; pairs with NaN are left out.
-    pairs : sequence of n (left, right) or None
+    pairs : sequence of n (left, right), or None for an item that is not a pair
     sides : bool
         Whether to estimate the judges' position bias, if the pairs identify it.
     units, level : as in ``mean_differences``

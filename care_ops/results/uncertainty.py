@@ -158,7 +158,7 @@ def _matched(loadings: Array, reference: Array) -> Array:
 def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
     """Return the ends of a quantile interval around ``centre``; their distances from it are multiplied by ``shrink``.
 
-    The interval always contains ``centre``, which may lie outside most resamples if few labels have much influence.
+    The interval always contains ``centre``, even if a few influential labels put it outside the quantiles.
     """
     lo, hi = np.nanquantile(np.array(draws), _TAILS, axis=0, method="weibull")
     return centre + shrink * np.minimum(lo - centre, 0.0), centre + shrink * np.maximum(hi - centre, 0.0)

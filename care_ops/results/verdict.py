@@ -196,7 +196,7 @@ def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: b
 
 @dataclass(frozen=True)
 class Remedies:
-    """Instructions of one user interface: label items, use the estimates, fit again, and decide on a blocked fit.
+    """Instructions for one user interface: how to label items, use estimates, fit again and decide on a blocked fit.
 
     ``report`` states how to compare judges with labels of two values, and ``label_values`` explains these labels.
     ``cut`` states how to set the pass mark.

@@ -367,7 +367,7 @@ def test_concerns_after_the_first_are_reasons_until_labels_settle_them():
     for words in (
         "One group: a, b. The other group: c, d.",
         "only +0.60",
-        "9 of 60 items change halves of the ranking",
+        "9 of 60 items are in the other half of the ranking",
         "the scores rise along",
     ):
         assert found.count(words) == 1

@@ -234,7 +234,7 @@ def test_a_judge_may_gate_if_its_interval_is_above_the_bar(folder):
         assert care(*given, "--bar", f"{bar:.4f}")[0] == 0, "without --gate a report is no decision"
     near = json.loads(care(*given, "--json", "--bar", f"{(kappa['value'] + kappa['lo']) / 2:.4f}")[1])[0]["gate"]
     assert near["more_labels"] is None, "three times as many labels as there are would decide"
-    assert f"{panel['people']['unlabelled']} unlabelled items would probably not decide" in near["remedy"]
+    assert f"{panel['people']['unlabelled']} unlabelled items would probably not be enough" in near["remedy"]
     assert care(*given, "--of", "a", "--by", "auc", "--bar", 0.5, "--gate")[0] == 0
     assert "can panel" not in care(*given, "--of", "a")[1]
 
