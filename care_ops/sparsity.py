@@ -50,7 +50,7 @@ def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
 
 
 def lacks_pairs(together: Array) -> bool:
-    """Return whether some pairs of judges share no item but other judges link them; ``together`` counts shared items."""
+    """Return whether some pairs of judges share no item but others link them; ``together`` counts shared items."""
     lacking = together == 0
     return bool(lacking.any()) and scipy.sparse.csgraph.connected_components(~lacking, directed=False)[0] == 1
 
