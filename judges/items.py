@@ -88,7 +88,7 @@ class Score:
     latency_ms : float or None
         Time until the answer, in milliseconds.
     p_json : str or None
-        Probability of each allowed answer as JSON, if the engine returns probabilities; for a pair, one object for each order.
+        Probability of each allowed answer as JSON, if the engine returns any; for a pair, one object for each order.
         With repeats, the JSON is instead ``{"score": [...]}``: the scores of all repeats, with null if missing.
     valid_mass : float or None
         Total probability of the allowed answers, in [0, 1].

@@ -269,7 +269,7 @@ class OpenAIEngine(LanguageModel):
     base_url : str
         URL of the server, without the last part of the path (``/chat/completions``, ``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        Vendor's API in place of OpenAI's: messages (Anthropic) or generateContent (Google). CARE then reads scores from text.
+        Vendor's own API: messages (Anthropic) or generateContent (Google); CARE reads scores from text.
     api_key_env : str, optional
         Name of the environment variable that contains the API key. CARE never writes the key anywhere.
     headers : mapping of str to str
