@@ -209,7 +209,7 @@ class FitConfig:
     aggregators : tuple of str
         Aggregators to compute, in this order; the first gives the recommended estimate.
     cut : float, optional
-        Value above which a score is a vote for a good item (Q = 1).
+        Value above which a score is a vote for a good item (Q = 1); labels of 0 and 1 already mean fail and pass.
     scale : (low, high), optional
         Declared scale that all judges share; ``care`` then averages the scores without standardising them.
     calibration : Calibration

@@ -96,7 +96,9 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     if asset == "report":
         latest = workspace.fits.publications(testset)[-1:]
         shown = [(publication.fit_version, publication.published_by, publication.pinned) for publication in latest]
-        return content_hash([result_code(), shown, [built_from(folder, each).version for each in (*RESULTS, "review")]])
+        inputs = [result_code(), shown, [built_from(folder, each).version for each in (*RESULTS, "review")]]
+        absent = workspace.admission.absent  # the panel may stay the same, but not the sentence about missing scores
+        return content_hash(inputs if absent == "auto" else [*inputs, absent])
     fit = folder.find(FitDocument)
     made_of: list[object] = [result_code(), None if fit is None else fit.fit_version]
     if asset != "factors":

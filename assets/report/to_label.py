@@ -56,11 +56,12 @@ def _equal_probabilities(labels: FitLabels) -> bool:
 
 def write_items_to_label(
     path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], labels: FitLabels
-) -> list[str]:
+) -> tuple[list[str], int]:
     """Write the table of items to label, with texts and the columns ``label``, ``drawn`` and ``probability``.
 
     The file starts with the labels that the fit has seen. Rows that a person has filled in stay unchanged, because the
-    next fit reads the whole file. Return the items whose label in the file differs from the fit's label.
+    next fit reads the whole file. Return the items whose label in the file differs from the fit's label, and the number
+    of items to label that were added to a file with rows.
     """
     seen = {
         item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_sampling_columns(item, labels)}
@@ -83,14 +84,9 @@ def write_items_to_label(
     texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in filled)]
     usual = ["item_id", *texts, "label", "drawn", "probability"]
     _write(path, [*usual, *(name for name in columns if name and name not in (*usual, *ITEM_TEXTS))], filled)
-    single_labels = {
-        item: labels[0] for item, labels in labels_by_item.items() if len(labels) == 1 and NUMBER.fullmatch(labels[0])
-    }
-    return [
-        k
-        for k, row in seen.items()
-        if k in single_labels and float(f"{float(single_labels[k]):g}") != float(row["label"])
-    ]
+    single = {item: own[0] for item, own in labels_by_item.items() if len(own) == 1 and NUMBER.fullmatch(own[0])}
+    differing = [k for k, row in seen.items() if k in single and f"{float(single[k]):g}" != row["label"]]
+    return differing, len(how.keys() - present.keys()) if present else 0
 
 
 def _sampling_columns(item_id: str, labels: FitLabels) -> dict[str, str]:

@@ -14,7 +14,7 @@ from assets.workspace import Workspace
 from care_ops.admission import outside_scale
 from care_ops.concerns import CareSummary
 from care_ops.config import POSITION, Calibration, FitConfig
-from care_ops.errors import CareError, FitError
+from care_ops.errors import CareError, FitError, counted
 from care_ops.fit import fit_panel
 from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.metrics import rank_correlation
@@ -45,13 +45,17 @@ def fit_facts(
     declared: Collection[str] = (),
 ) -> FitFacts:
     """Collect the facts for a fit's verdict; the scores of ``declared`` judges are allowed to equal the gold labels."""
-    caution = data.unconverged()
+    outside = sum(check.out_of_range for check in data.checks if check.admitted)
+    off_scale = (
+        f"{counted(outside, 'score')} outside the scale {'counts' if outside == 1 else 'count'} as missing. If valid, "
+        "give a wider scale: `--scale LOW:HIGH` (`scale` in Python, and in the file of a test set or judge)."
+    )
     facts = FitFacts(
         fit_version,
         made_at,
         data.scores.shape[0],
         _judges(data, declared),
-        cautions=() if caution is None else (caution,),
+        cautions=tuple(filter(None, (data.unconverged(), off_scale * (outside > 0)))),
         coverage=coverage_of(data.scores, not_asked=data.not_asked),
     )
     try:

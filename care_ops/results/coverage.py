@@ -90,16 +90,16 @@ def coverage_reasons(coverage: Coverage) -> list[Reason]:
         message = f"{counted(coverage.unscored, 'item')} {has} no score and therefore no estimate"
         reasons.append(Reason("lost scores" if lost else "no answer", f"{message}{lost}. Add the missing scores."))
     if coverage.missing:
-        message = f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are absent or outside the scale"
-        if not coverage.not_asked:
-            message += (
-                ". CARE assumes that the judges failed to give them. If the judges were not asked, give `--absent "
-                "not_asked`; if numbers outside the scale are valid, give `--scale LOW:HIGH`."
-            )
-        else:
-            message += ". CARE assumes that the judges were not asked. If they failed, declare `absent: failed`."
-            if coverage.sparse:
-                message += " With so few scores per judge, CARE cannot separate shared mistakes of judges from quality."
+        assumed, otherwise, setting = "failed to give them", "were not asked", "not_asked"
+        if coverage.not_asked:
+            assumed, otherwise, setting = "were not asked", "failed", "failed"
+        message = (
+            f"{coverage.missing:,} of {coverage.items * coverage.judges:,} scores are missing. CARE assumes that the "
+            f"judges {assumed}. If they {otherwise}, declare this: `--absent {setting}` (`absent` in Python, "
+            f"`panel: {{absent: {setting}}}` in care.yaml)."
+        )
+        if coverage.not_asked and coverage.sparse:
+            message += " With so few scores per judge, CARE cannot separate shared mistakes of judges from quality."
         reasons.append(Reason("condition" if coverage.sparse else "missing scores", message))
     return reasons
 

@@ -84,15 +84,9 @@ def fit(
 
     folder = tables.output_folder(out, scores, "fit")
     of_panel, of_judges = tables.declared_scales(scale or ())
-    given: Any = {
-        "scale": of_panel,
-        "scales": of_judges,
-        "calibrate": calibrate,
-        "intervals": intervals,
-        "shuffled": shuffled,
-    }
-    several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
-    config = table_config(FitOptions(**given, **several, **settings))
+    given: Any = {"scale": of_panel, "scales": of_judges, "calibrate": calibrate, "intervals": intervals}
+    given |= {"aggregators": aggregator, "system": system, "features": features, "shuffled": shuffled}
+    config = table_config(FitOptions(**given, **settings))
     table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))
     if labels is not None and not len(table.labels):
         errors.print(f"{labels} contains no labels yet; fill in its column `label`", style="yellow")
@@ -100,9 +94,12 @@ def fit(
         errors.print(hint)
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder, table, config), watch)
-    if other := write_files(result, folder):
+    other, added = write_files(result, folder)
+    if added:
+        errors.print(f"CARE added {added} more items to label to {folder / TO_LABEL}; its labels are unchanged")
+    if other:
         notice = f"{len(other)} of its labels (the first is of item {other[0]!r}) do not match this fit's labels"
-        errors.print(f"{folder / TO_LABEL} is unchanged: {notice}; correct the labels in this file", style="yellow")
+        errors.print(f"{folder / TO_LABEL} keeps its labels: {notice}; correct the labels in this file", style="yellow")
     effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)
     if result.verdict.state == "failed":

@@ -23,7 +23,11 @@ _HEADINGS = (
 
 
 Cut = Annotated[
-    float | None, typer.Option(help="Scores and labels above this value pass; needed if there are over two values.")
+    float | None,
+    typer.Option(
+        help="Scores above this value pass, and so do labels that are grades (labels of 0 and 1 already mean fail and "
+        "pass); needed if scores have over two values."
+    ),
 ]
 Bar = Annotated[
     float | None,

@@ -180,8 +180,12 @@ def watching(what: str) -> Generator[Watch]:
         yield watch
 
 
+_OF_OUTPUT = ("json", "why")
+"""Parameters that change only what a command prints."""
+
+
 def typed_again(context: typer.Context, **changed: object) -> str:
-    """Return the current command line with some options changed; None removes an option."""
+    """Return the current command line with some options changed, without ``_OF_OUTPUT``; None removes an option."""
     command, names = context, list[str]()
     while command.parent is not None:
         names.insert(0, str(command.info_name))
@@ -191,10 +195,8 @@ def typed_again(context: typer.Context, **changed: object) -> str:
         name = str(parameter.name)
         source = context.get_parameter_source(name)
         typed = source is not None and source.name == "COMMANDLINE"
-        if name not in changed and not typed:
-            continue
-        value: object = changed.get(name, context.params[name])
-        if value is None:
+        value: object = changed.get(name, context.params.get(name))
+        if value is None or name in _OF_OUTPUT or (name not in changed and not typed):
             continue
         if parameter.param_type_name == "argument":
             words.append(str(value))

@@ -156,7 +156,9 @@ def gate(
         tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
         table, given, config = of_workspace(workspace, str(scores), labels, drawn, system, gate=True)
     elif labels is None or not system:
-        raise InputError("a gate on tables needs --labels and --system, or give --workspace and a test set")
+        needed = {"--labels labels.csv": labels, "--system model (a column of --items)": system}
+        missing = " and ".join(option for option, given in needed.items() if not given)
+        raise InputError(f"a gate on tables needs {missing}, or give --workspace and a test set")
     else:
         inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
         table, given, config = read_with_labels(inputs, labels, drawn, system, form)
@@ -237,12 +239,7 @@ def variance_sentence(split: VarianceSplit) -> str:
     return f"variance of a score: {parts}. Column {noise}"
 
 
-_HEADINGS = {
-    "lo": "from",
-    "hi": "to",
-    "judges alone": "judges' mean",
-    "judge noise": "judges' noise",
-}
+_HEADINGS = {"lo": "from", "hi": "to", "judges alone": "judges' mean", "judge noise": "judges' noise"}
 
 
 def _row(rate: Rate) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from orchestration.cli.output import Json, console, print_json, show, typed_agai
 if TYPE_CHECKING:
     from assets.table.selecting import Choice
 
-_NOT_OF_FIT = ("criterion", "share", "seed", "json")
+_NOT_OF_FIT = ("criterion", "share", "seed")
 """Options that ``care fit`` does not have, or that have another meaning in ``care fit``."""
 
 

@@ -83,8 +83,8 @@ def test_a_folder_with_the_name_of_the_file_is_quarantined(tmp_path):
 
 def test_different_labels_in_the_file_stay_and_are_reported(tmp_path):
     path = tmp_path / "to_label.csv"
-    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 0.0}, sample={})) == []
-    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 1.0}, sample={})) == ["b"]
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 0.0}, sample={})) == ([], 0)
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 1.0}, sample={})) == (["b"], 0)
     assert labels_in(path) == {"a": "1", "b": "0", "c": ""}
 
 
@@ -92,13 +92,13 @@ def test_different_labels_in_the_file_stay_and_are_reported(tmp_path):
 def test_labels_are_compared_as_numbers(tmp_path, label, differing):
     path = tmp_path / "to_label.csv"
     path.write_text(f"item_id,label\na,{label}\n")
-    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0}, sample={})) == differing
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0}, sample={})) == (differing, 2)
 
 
 def test_second_labels_and_other_cells_stay(tmp_path):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label,rater,note\nb,1,ann,sure\nb,0,bob,odd\nq,good,ann,\na,,ann,later\n")
-    assert write_items_to_label(path, ITEMS, {}, FitLabels({"b": 0.5, "q": 1.0}, sample={})) == []
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"b": 0.5, "q": 1.0}, sample={})) == ([], 1)
     with path.open(encoding="utf-8", newline="") as file:
         rows = [(row["item_id"], row["label"], row["rater"], row["note"]) for row in csv.DictReader(file)]
     assert rows == [

@@ -262,11 +262,13 @@ def test_the_verdict_reports_where_items_have_fewer_than_three_scores():
 
 def test_the_verdict_reports_what_absent_scores_were_taken_for():
     values = np.arange(40.0).reshape(10, 4)
-    assert not any("absent" in reason.sentence for reason in verdict(matrix(values), not_asked=False).reasons)
+    assert not any("missing" in reason.sentence for reason in verdict(matrix(values), not_asked=False).reasons)
     values[0, 0] = np.nan
     failed, declared = (str(verdict(matrix(values), not_asked=flag)) for flag in (False, True))
-    assert "1 of 40 scores are absent or outside the scale. CARE assumes that the judges failed to give them" in failed
-    assert ". CARE assumes that the judges were not asked" in declared
+    assert "1 of 40 scores are missing. CARE assumes that the judges failed to give them" in failed
+    assert "1 of 40 scores are missing. CARE assumes that the judges were not asked" in declared
+    for text, setting in ((failed, "not_asked"), (declared, "failed")):
+        assert f"`--absent {setting}` (`absent` in Python, `panel: {{absent: {setting}}}` in care.yaml)" in text
     _, sparse = crowd(7, 100, 20, 3, 2)
     assert ". CARE assumes that the judges were not asked" in str(verdict(matrix(sparse), not_asked=True))
 

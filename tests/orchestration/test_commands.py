@@ -10,6 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from assets.report.gather import gather
+from assets.report.verdicts import stored_verdicts
 from assets.sources import recorded_scores
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
@@ -99,6 +100,11 @@ def test_sparse_scores_count_as_not_asked_in_workspace_and_care_fit(tables, rng)
     assert data.not_asked
     assert len(data.scores.judges) == 6
     assert load_workspace(folder).fits.published("holes") is not None, "nothing has broken, so nothing waits"
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write("panel: {absent: failed, max_missing: 0.9}\n")
+    assert not run(folder).failures
+    verdict = stored_verdicts(load_workspace(folder))["holes"]
+    assert "the judges failed to give them" in str(verdict["reasons"]), "the setting changes the verdict"
 
 
 def test_a_second_table_is_added_as_another_test_set(tables):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -149,7 +150,9 @@ def test_items_to_label_are_a_random_sample_that_can_grow(folder):
         assert len(frame) == 20 * (k + 1)
         frame["label"] = [gold.setdefault(item, str(int(item[-1]) % 2)) for item in frame["item_id"]]
         frame.to_csv(out / "to_label.csv", index=False)
-        asked.append(care(*fit, "--labels", out / "to_label.csv")[0])
+        code, _, output = care(*fit, "--labels", out / "to_label.csv")
+        asked.append(code)
+        assert f"CARE added 20 more items to label to {out / 'to_label.csv'}; its labels are unchanged" in output
     assert set(asked) == {0}
     code, rated, *_ = care("rate", folder / "scores.csv", "--labels", out / "to_label.csv", "--json")
     assert (code, json.loads(rated)[0]["labels"]) == (0, 40)
@@ -191,10 +194,24 @@ def test_what_is_wrong_is_named(folder):
     for options, sentence in cases.items():
         code, _, output = care("rate", folder / "scores.csv", *options)
         assert (code, sentence in output) == (2, True), output
+    labels, system = ("--labels", folder / "labels.csv"), ("--system", "model")
+    for given, missing in {
+        (): "--labels labels.csv and --system model (a column of --items)",
+        labels: "--system model (a column of --items)",
+        system: "--labels labels.csv",
+    }.items():
+        code, _, output = care("gate", folder / "scores.csv", "new", "--against", "old", *given)
+        assert (code, f"a gate on tables needs {missing}, or give --workspace" in output) == (2, True), output
     code, _, output = of_systems(folder, "gate", "newer", "--against", "old")
     assert (code, "no item belongs to the system newer; choose" in output) == (2, True), output
     code, _, output = of_systems(folder, "rate", labels="strange.csv")
     assert code == 2
+
+
+@pytest.mark.parametrize("command", [("fit",), ("judges", "report")])
+def test_the_help_of_cut_exempts_labels_of_0_and_1(command):
+    printed = re.sub(r"[│\s]+", " ", care(*command, "--help")[1])
+    assert "abels of 0 and 1 already mean fail and pass" in printed.partition("--cut")[2]
 
 
 def test_a_judge_is_reported_in_plain_sentences(folder):

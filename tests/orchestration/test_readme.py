@@ -187,5 +187,8 @@ def test_every_command_in_the_readme_works_for_a_new_user(tmp_path, monkeypatch)
 def test_every_exempted_command_is_still_documented():
     lines = commands()
     assert not any("#" in line for line in lines)
+    assert "pip install '.[pipeline]'     # in the root of the clone" in README.read_text(), (
+        "not in the example's folder"
+    )
     for beginning in (*LEFT_OUT, *BEFORE, *AFTER, EXPERIMENTS):
         assert any(line.startswith(beginning) for line in lines), beginning

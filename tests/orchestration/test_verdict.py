@@ -147,6 +147,16 @@ def test_the_verdict_on_an_ambiguous_panel(tmp_path):
     assert again in printed.replace("'", "")
 
 
+@pytest.mark.parametrize(("scale", "is_outside"), [("0:10", False), ("4:10", True)])
+def test_scores_outside_the_scale_are_reported_if_there_are_any(tmp_path, scale, is_outside):
+    columns = panel("clear")
+    columns["a0"][0] = np.nan
+    _, verdict = fitted(tmp_path, columns, "--scale", scale, "--admit", "all")
+    sentences = " ".join(reason["sentence"] for reason in verdict["reasons"])
+    assert "scores are missing. CARE assumes that the judges failed to give them" in sentences
+    assert ("scores outside the scale count as missing" in sentences) == is_outside
+
+
 @pytest.mark.slow
 def test_a_truncated_or_missing_file_of_scores_is_named(clear):
     whole = (clear / "scores.csv").read_text().splitlines(keepends=True)
@@ -154,7 +164,7 @@ def test_a_truncated_or_missing_file_of_scores_is_named(clear):
     care(clear, "run", code=1)
     cut = verdict_of(clear)
     assert "30 items lost every score, such as 'i30'" in cut["sentence"]
-    assert "absent" not in cut["sentence"], "what was cut off is not to be declared"
+    assert "--absent" not in cut["sentence"], "what was cut off is not to be declared"
     (clear / "scores.csv").unlink()
     care(clear, "run", code=1)
     gone = verdict_of(clear)
@@ -342,7 +352,10 @@ def test_labels_of_a_person_are_never_overwritten(tmp_path):
     lines = to_label.read_text().splitlines()
     filled = [line.replace(",,", f",{k % 2},", 1) for k, line in enumerate(lines[1:13])]
     to_label.write_text("\n".join([lines[0], *filled, *lines[13:]]))
-    fitted(tmp_path, columns, "--labels", to_label)
+    _, verdict = fitted(tmp_path, columns, "--labels", to_label, "--why")
+    commands = [step["command"] for step in verdict["next_steps"] if step["command"]]
+    assert commands
+    assert "--why" not in str(verdict), "a printed command keeps no option of the output"
     with to_label.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["label"] for row in rows[:12]] == ["0", "1"] * 6
