@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from operator import call
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,10 @@ from assets.workspace import Workspace
 from care_ops.config import LABEL_FREE, PAPER_PROFILE
 from care_ops.fit import fit_panel
 from care_ops.minimum_sizes import MIN_GOLD, MIN_JUDGES
+from care_ops.moments.sharded import Spread
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, varies
-from care_ops.selection import Penalised, fit_grid
+from care_ops.selection import GRIDS, Penalised, fit_grid
 from warehouse.catalog import names
 from warehouse.matrix import read_scores
 
@@ -54,7 +56,7 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
             for aggregator, name in _TUNED.items():
                 if aggregator == "care_tensor_paper" and not panel.binary:
                     continue
-                if held_out := tuned(panel, kept, gold, aggregator, splits):
+                if held_out := tuned(panel, kept, gold, aggregator, splits, workspace.workers.map):
                     errors[name] = float(np.mean(held_out)), float(np.std(held_out))
         columns[which] = {name: " ± ".join(f"{number:.3f}" for number in found) for name, found in errors.items()}
         for name, found in errors.items():
@@ -99,7 +101,9 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
     return {name: error_of(panel.binary, aggregate, gold, everything) for name, aggregate in decided.items()}
 
 
-def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
+def tuned(
+    panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int, spread: Spread = map
+) -> list[float]:
     """Return an algorithm's accuracy if gold is binary, otherwise its MAE, on the held-out items of each random split.
 
     Penalties from the paper's grid are chosen on 15 % of the items; the others are held out. The result is empty if no
@@ -109,7 +113,8 @@ def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: 
     scores = scores.select_judges(
         [j for j, column in zip(scores.judges, scores.values.T, strict=True) if varies(column)]
     )
-    answers = [found.aggregate for found in fit_grid(scores, written, aggregator) if found.aggregate is not None]
+    fits = [partial(fit_grid, scores, written, aggregator, grid=[penalties]) for penalties in GRIDS[aggregator]]
+    answers = [found.aggregate for (found,) in spread(call, fits) if found.aggregate is not None]
     best, held_out = max if panel.binary else min, list[float]()
     for seed in range(splits if answers else 0):
         order = np.random.default_rng([seed, 51]).permutation(len(gold))
