@@ -47,7 +47,8 @@ def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> Expe
     scores, dropped = recorded(workspace, panel)
     gold_of = dict(zip(panel.scores.item_ids, panel.gold, strict=True))
     measures, columns = dict[str, float](), dict[str, dict[str, str]]()
-    for which, kept in ((_ALL, scores), (_COMPLETE, complete(scores))):
+    complete = scores.select_items(np.asarray(~np.isnan(scores.values).any(axis=1)))
+    for which, kept in ((_ALL, scores), (_COMPLETE, complete)):
         gold = np.array([gold_of.get(item, np.nan) for item in kept.item_ids])
         if (~np.isnan(gold)).sum() < MIN_GOLD or len(kept.judges) < MIN_JUDGES:
             continue
@@ -86,11 +87,6 @@ def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix,
     missing = dict(zip(scores.judges, np.isnan(scores.values).mean(axis=0), strict=True))
     kept = [judge for judge in scores.judges if missing[judge] <= _MOST_MISSING]
     return scores.select_judges(kept), sorted(set(scores.judges) - set(kept))
-
-
-def complete(scores: ScoreMatrix) -> ScoreMatrix:
-    """Return the scores of the items that all judges scored."""
-    return scores.select_items(np.asarray(~np.isnan(scores.values).any(axis=1)))
 
 
 def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict[str, float]:
