@@ -86,9 +86,4 @@ def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
     except WarehouseError as error:
         _log.warning("%s: the page lacks the changes since the last fit: %s", testset, error)
         return changes
-    return replace(
-        changes,
-        why=moved.why,
-        moved=moved,
-        moves=moved.moves(),
-    )
+    return replace(changes, why=moved.why, moved=moved, moves=moved.moves())

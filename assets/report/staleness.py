@@ -229,10 +229,7 @@ def _stale_fit(
         yield StalePartition("aggregates", testset, content_hash(unread), reason=f"its labels cannot be read: {unread}")
         return
     fit_settings = settings_version(workspace, testset)
-    inputs = {
-        "panel": ("panel", fingerprint),
-        "settings or labels": ("settings", fit_settings),
-    }
+    inputs = {"panel": ("panel", fingerprint), "settings or labels": ("settings", fit_settings)}
     changed = _changes(fit, inputs, fit_code())
     whole = fit is not None and _whole(workspace, connection, testset, fit)
     refit = rescored or bool(changed) or not whole

@@ -173,7 +173,10 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
     """Return the next steps with commands; ``first``: no fit is published yet, ``texts``: CARE has the items' texts."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
-    labels = workspace.report_folder / labels_name(testset)
+    labels, used = workspace.report_folder / labels_name(testset), workspace.labels_file(testset)
+    path = f"{'check' if used else 'set'} the path of the label file for {testset} under `labels` in care.yaml, and "
+    if used == labels:
+        texts, path = False, ""  # `care label` cannot write to this file
     compare = (
         f"Compare the two fits with `care fits diff {name}{where}`. If the new fit is right, publish it. Otherwise "
         f"correct the inputs and run `{run}`; the published fit stays until then."
@@ -184,11 +187,11 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         labels = labels.relative_to(workspace.root)
     file = os.path.relpath(workspace.root / labels, workspace.root)  # the reason is the same in a copy of the workspace
     right = workspace.higher_is_right(testset)
-    with_labels = "" if workspace.labels_file(testset) else f" --labels {shlex.quote(file)}"
+    with_labels = "" if used else f" --labels {shlex.quote(file)}"
     return Remedies(
         label=Step(
-            f"Label about twenty items: {'run this command, or ' if texts else ''}fill in {labels}. Then set the "
-            f"path of the label file for {testset} under `labels` in care.yaml, and run again.",
+            f"Label about twenty {'more ' if used else ''}items: {'run this command, or ' if texts else ''}fill in "
+            f"{labels}. Then {path}run again.",
             f"care label {name}{where}" if texts else run,
         ),
         use=Step(

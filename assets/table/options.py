@@ -5,13 +5,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypedDict
 
 from assets.table.fitting import TableConfig
-from care_ops.config import (
-    POSITION,
-    Absent,
-    AdmissionRule,
-    FitConfig,
-    named,
-)
+from care_ops.config import POSITION, Absent, AdmissionRule, FitConfig, named
 from care_ops.errors import InputError, guarded
 
 

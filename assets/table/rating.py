@@ -83,11 +83,7 @@ class RatingOptions(TypedDict, total=False):
 
 
 def rate_table(
-    table: ScoreTable,
-    labels: Labels,
-    config: TableConfig,
-    watch: Watch = unwatched,
-    **options: Unpack[RatingOptions],
+    table: ScoreTable, labels: Labels, config: TableConfig, watch: Watch = unwatched, **options: Unpack[RatingOptions]
 ) -> Rates:
     """Estimate the rate of each system, or of all items if no column names systems; for pairs, the shares of wins.
 

@@ -110,11 +110,7 @@ def select_table(
 
 
 def _gold_and_units(
-    source: TableSource,
-    item_ids: Sequence[str],
-    item_column: str | None,
-    options: ReadingOptions,
-    report: Report,
+    source: TableSource, item_ids: Sequence[str], item_column: str | None, options: ReadingOptions, report: Report
 ) -> tuple[str, Array, list[str]]:
     readings: list[Reading] = []
     read = read_items(source, options=options, item=item_column, report=readings.append)

@@ -60,7 +60,7 @@ class Answers:
     def written(self) -> str:
         """Return a line of text with the permitted labels, for raters who fill in a table."""
         if self.scale is not None:
-            return f"{self.scale[0]:g} to {self.scale[1]:g}"
+            return f"a grade from {self.scale[0]:g} to {self.scale[1]:g}"
         return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
 
     def permits(self, label: float) -> bool:

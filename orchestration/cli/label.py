@@ -6,6 +6,7 @@ Raters see the texts of items in random order, without scores and system names.
 from __future__ import annotations
 
 import getpass
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ class _Subject:
     config: FitConfig
     scale: tuple[float, float] | None
     output: Path
+    to_fit: str  # message with the command that fits with the labels
     higher_is_right: bool = False
 
     def answers(self, wanted: str | None) -> Answers:
@@ -44,19 +46,15 @@ class _Subject:
         return answers_for(wanted, self.scale, pairs=pairs, higher_is_right=self.higher_is_right)
 
 
+@tables.with_form
 def label(
     context: typer.Context,
-    testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; omit it with --items.")] = None,
+    testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; omit it with tables.")] = None,
     workspace: Root = Path(),
-    items: Annotated[Path | None, typer.Option(help="Table of items, to label items without a workspace.")] = None,
+    items: Annotated[Path | None, typer.Option(help="Table of items; not needed if --scores has their texts.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Table of scores; labels are on the same scale.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
-    ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of items to label in total; by default 10 (about three minutes)."),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File of labels; by default as in care.yaml, or labels.csv.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Items to label in total; by default, ten more.")] = None,
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,
@@ -69,15 +67,19 @@ def label(
     html: Annotated[
         Path | None, typer.Option(help="Write a web page for labelling the unlabelled items without CARE, and exit.")
     ] = None,
-    imported: Annotated[
-        Path | None, typer.Option("--import", help="Import the labels of this table, and exit.")
-    ] = None,
+    imported: Annotated[Path | None, typer.Option("--import", help="Import labels from this table, and exit.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random draw of items.")] = 0,
+    *,
+    form: tables.Form,
 ) -> None:
-    """Draw items, and ask a person to label them; a second call continues with the unlabelled items."""
+    """Draw items, and ask a person to label them; a second call continues with them, or draws ten more."""
     from assets.table.label_file import LabelFile
 
-    subject = _subject(testset, workspace, items, scores, out)
+    if testset is None:
+        subject = _of_tables(context, items, scores, out or Path("labels.csv"), form)
+    else:
+        tables.refuse_given("is for tables; leave it out, or the test set", form, items=items, scores=scores)
+        subject = _of_workspace(testset, workspace, out)
     possible = subject.answers(answers)
     file = LabelFile(subject.output, [])
     rater = rater or getpass.getuser()
@@ -94,36 +96,59 @@ def label(
     if export is html is None:
         ask(file, subject.items, possible, rater)
         _print_effect(subject, file)
-    if testset is not None:
-        _print_setting(testset, subject.output, workspace)
     return None
 
 
-def _subject(testset: str | None, root: Path, items: Path | None, scores: Path | None, output: Path | None) -> _Subject:
+def _of_tables(
+    context: typer.Context, items: Path | None, scores: Path | None, output: Path, form: tables.Form
+) -> _Subject:
     from assets.table.fitting import TableConfig
+    from assets.table.reading import usual_item
     from care_ops.scales import scale_of_grades
-    from orchestration.stores import read_workspace
     from warehouse.items import refuse_strangers
-    from warehouse.sources.files import read_items, read_scores
+    from warehouse.sources.files import read_items
 
-    if (testset is None) == (items is None):
-        raise InputError("`care label` takes either a test set of the workspace or --items; give one of the two")
-    if testset is None and items is not None:
-        records = {record.item_id: record for record in read_items(items, report=tables.print_reading)}
-        panel = None if scores is None else read_scores(scores, report=tables.print_reading).scores
-        refuse_strangers(() if panel is None else panel.item_ids, records, items)
-        scale = None if panel is None else scale_of_grades(panel)
-        return _Subject(records, panel, TableConfig().fit, scale, output or Path("labels.csv"))
-    if scores is not None:
-        raise InputError("--scores needs --items; a test set of a workspace already has scores")
+    if items is scores is None:
+        raise InputError("`care label` takes either a test set of the workspace or --items (or --scores with texts)")
+    table = None if scores is None else tables.read_table(scores, None, None, None, form)
+    records, panel = ({}, None) if table is None else (table.items, table.scores)
+    if items is not None and items != scores:
+        item = form.columns.item_id if table is None else usual_item(table.readings[0], form.columns)
+        try:
+            rows = read_items(items, options=form.reading, item=item, report=tables.print_reading)
+        except InputError as error:
+            long = scores is None and "several rows" in str(error)
+            raise (
+                InputError(f"{error}, or give it as --scores, if it is a table of scores") if long else error
+            ) from None
+        records = {record.item_id: record for record in rows}
+    scored = set() if panel is None else {*panel.item_ids}
+    if panel is not None and not records.keys() <= scored:
+        refuse_strangers(panel.item_ids, records, items)
+    for_fit = {*tables.OF_FILES, *(["items"] if scored and items != scores and records.keys() >= scored else [])}
+    typed = typed_again(context, **dict.fromkeys(context.params.keys() - for_fit))
+    typed = typed.replace(" label", f" fit {'SCORES' if scores is None else shlex.quote(str(scores))}", 1)
+    to_fit = f"to fit with these labels: {typed} --labels {shlex.quote(str(output))}"
+    scale = None if panel is None else scale_of_grades(panel)
+    return _Subject(records, panel, TableConfig().fit, scale, output, to_fit)
+
+
+def _of_workspace(testset: str, root: Path, output: Path | None) -> _Subject:
+    from orchestration.stores import read_workspace
+
     loaded = read_workspace(root)
-    spec = loaded.testset(str(testset))
-    folder = loaded.fit_folder(spec.name)
-    records = {record.item_id: record for record in loaded.parts.read_items(spec.name)}
+    name = loaded.testset(testset).name
+    folder, used = loaded.fit_folder(name), loaded.labels_file(name)
+    records = {record.item_id: record for record in loaded.parts.read_items(name)}
     panel = folder.read_panel() if folder.panel_file.exists() else None
-    output = output or loaded.root / "labels" / f"{spec.name}.csv"
-    turned = loaded.higher_is_right(spec.name)
-    return _Subject(records, panel, loaded.fit_config(spec.name), spec.scale, output, turned)
+    output = output or used or loaded.root / "labels" / f"{name}.csv"
+    to_fit, path, base = f"care run{loaded.option}", output.resolve(), loaded.root.resolve()
+    if used is None or used.resolve() != path:
+        shown = path.relative_to(base) if path.is_relative_to(base) else path
+        named = ", ".join(f"{each}: {file}" for each, file in {**loaded.labels, name: shown}.items())
+        to_fit = f"set `labels: {{{named}}}` in care.yaml, then: {to_fit}"
+    to_fit, turned = f"to fit with these labels: {to_fit}", loaded.higher_is_right(name)
+    return _Subject(records, panel, loaded.fit_config(name), loaded.testset(name).scale, output, to_fit, turned)
 
 
 def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int, seed: int) -> None:
@@ -133,10 +158,12 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int,
     item_ids = list(subject.items)
     if not any(map(texts_of, subject.items.values())):
         raise InputError(
-            "no item has a text to show; rename the columns of the table of items to prompt and response (for pairs: "
+            "no item has a text to show; give a table --items with the columns prompt and response (for pairs: "
             "prompt, response_a and response_b)"
         )
-    count = min(_COUNT, len(item_ids)) if count is None else count
+    if count is None:
+        drawn = len({row.item_id for row in file.rows})
+        count = drawn if repeat or any(row.waits for row in file.rows) else min(drawn + _COUNT, len(item_ids))
     added = rows_to_label(file.rows, item_ids, count=count, seed=seed)
     again = second_labels(file.rows, repeat, seed) if repeat else []
     file.rows.extend([*added, *again])
@@ -165,11 +192,13 @@ def _print_effect(subject: _Subject, file: LabelFile) -> None:
     from assets.table.label_effect import label_effect
     from care_ops.fit_labels import FitLabels
 
-    if subject.panel is None or not any(row.label for row in file.rows):
+    if not any(row.label for row in file.rows):
         return
-    effect = label_effect(subject.panel, subject.config, FitLabels.of(read_labels(file.path)))
+    labels = FitLabels.of(read_labels(file.path))
+    effect = None if subject.panel is None else label_effect(subject.panel, subject.config, labels)
     if effect is not None:
-        console.print(f"{effect.sentence()}; to fit with the labels, give --labels {file.path}")
+        console.print(effect.sentence())
+    console.print(subject.to_fit)
 
 
 def _write_out(
@@ -191,7 +220,9 @@ def _write_out(
         todo = "open the page in a browser, label the items and download a table; import the table with: "
     else:
         write_bytes(path, exported(path, waiting, subject.items))
-        todo = f"fill in `label` ({answers.written()}), and import the table with: "
+        graded = context.params["answers"] is None and answers.scale is not None
+        as_pass = "; for 1 (good) and 0 (bad), give --answers y=1,n=0 to both commands" if graded else ""
+        todo = f"fill in `label` ({answers.written()}{as_pass}), and import the table with: "
     file.write()
     take_back = _typed_with(context, imported=returned(path) if page else path)
     console.print(f"{counted(len(waiting), 'item')} written to {path}; {todo}{take_back}")
@@ -199,12 +230,3 @@ def _write_out(
 
 def _typed_with(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
     return typed_again(context, export=export, html=None, imported=imported)
-
-
-def _print_setting(testset: str, path: Path, root: Path) -> None:
-    from orchestration.workspace import read_settings
-
-    root = root.absolute()
-    shown = path.absolute().relative_to(root) if path.absolute().is_relative_to(root) else path.absolute()
-    if testset not in read_settings(root).labels:
-        console.print(f"to use these labels in fits, add this line to care.yaml: labels: {{{testset}: {shown}}}")

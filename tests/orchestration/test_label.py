@@ -235,7 +235,8 @@ def test_labels_are_exported_without_system_names_and_imported_again(folder):
     exported = fill_in(folder / "out.csv", 1)
     assert list(exported[0]) == ["item_id", "prompt", "response", "label", "drawn", "probability"]
     assert care(folder, "--import", folder / "out.csv", "--rater", "ann")[1].endswith(
-        "8 labels and 0 second labels imported; 8 of 8 labelled"
+        "8 labels and 0 second labels imported; 8 of 8 labelled "
+        f"to fit with these labels: care fit SCORES --labels {folder / 'labels.csv'}"
     )
     assert {row["rater"] for row in rows_of(path)} == {"ann"}
     assert "0 labels and 0 second labels imported" in care(folder, "--import", folder / "out.csv", "--rater", "ann")[1]
@@ -361,6 +362,54 @@ def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(f
     write(folder / "labels.csv", COLUMNS, [("i00", "", "chosen", 0.5, "", ""), ("i01", "", "chosen", 0.9, "", "")])
     code, message = care(folder, "--count", 20, "--export", folder / "out.csv")
     assert (code, "CARE cannot enlarge the file to 20 items, because its 2 items were drawn" in message) == (2, True)
+
+
+def test_a_call_without_count_asks_for_ten_more_items_once_all_are_labelled(folder):
+    drawn = []
+    for _ in range(5):
+        care(folder, "--export", folder / "out.csv")
+        assert care(folder, "--export", folder / "out.csv")[0] == (0 if len(drawn) < 4 else 2), (
+            "the same items are left"
+        )
+        fill_in(folder / "out.csv", 1)
+        care(folder, "--import", folder / "out.csv")
+        care(folder, "--repeat", 2, "--html", folder / "again.html")
+        drawn.append(len({row["item_id"] for row in rows_of(folder / "labels.csv")}))
+        write(folder / "labels.csv", COLUMNS, [r.values() for r in rows_of(folder / "labels.csv") if r["label"]])
+    assert drawn == [10, 20, 30, 40, 40]
+
+
+def test_tables_are_read_as_care_fit_reads_them(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    items, scores = rows_of(folder / "items.csv"), rows_of(folder / "scores.csv")
+    grades = [
+        (i, judge, round(3 + np.clip(float(row[judge]), -2, 2))) for i, row in enumerate(scores) for judge in "abcde"
+    ]
+    write(folder / "s.csv", ("key", "judge", "score"), grades)
+    write(folder / "t.csv", ("key", "response"), [(i, row["response"]) for i, row in enumerate(items)])
+    write(folder / "part.csv", ("key", "response"), [(i, row["response"]) for i, row in enumerate(items[:20])])
+    write(folder / "long.csv", ("key", "judge", "score", "response"), [(*g, items[g[0]]["response"]) for g in grades])
+    fits = {
+        "--items t.csv --scores s.csv": "care fit s.csv --items t.csv --item key",
+        "--items part.csv --scores s.csv": "care fit s.csv --item key",
+        "--items part.csv": "care fit SCORES --item key",
+        "--scores long.csv": "care fit long.csv --item key",
+        "--items long.csv --scores long.csv": "care fit long.csv --item key",
+    }
+    for k, (given, fit) in enumerate(fits.items()):
+        words = ["label", *given.split(), "--item", "key", "--out", f"labels {k}.csv"]
+        exported = CliRunner().invoke(app, [*words, "--export", "out.csv"])
+        assert exported.exit_code == 0, exported.output
+        assert ("(a grade from 1 to 5; for 1 (good) and 0 (bad), give" in exported.stdout) == ("--scores" in given)
+        fill_in(folder / "out.csv", 1)
+        imported = CliRunner().invoke(app, [*words, "--import", "out.csv"])
+        assert f"to fit with these labels: {fit} --labels 'labels {k}.csv'" in imported.stdout
+        if "SCORES" not in fit:
+            command = [*shlex.split(fit)[1:], "--labels", f"labels {k}.csv", "--intervals", "0"]
+            assert "10 labels" in CliRunner().invoke(app, command, catch_exceptions=False).output
+    wrong = CliRunner().invoke(app, ["label", "--items", "long.csv", "--item", "key"])
+    assert "key has several rows for" in wrong.stderr
+    assert "or give it as --scores, if it is a table of scores" in wrong.stderr
 
 
 def test_what_is_wrong_is_named(folder):

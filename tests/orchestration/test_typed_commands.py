@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.csv
@@ -244,6 +245,16 @@ def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatc
     assert code == 0, shown
     assert "Traceback" not in shown
     assert [row.split(",")[1] for row in (folder / "labels" / "one.csv").read_text().split()[1:3]] == ["8", ""]
+    setting = "to fit with these labels: set `labels: {one: labels/one.csv}` in care.yaml, then: care run --workspace "
+    assert setting in shown
+    used = replace(load_workspace(folder), labels={"one": "labels/one.csv"})
+    more = remedies(used, "one").label
+    assert more.command == advised.label.command
+    assert more.sentence.startswith("Label about twenty more items: run this command, or fill in ")
+    to_label = replace(used, labels={"one": "data/report/to_label-one.csv"})
+    filled_in = remedies(to_label, "one").label
+    sentence = f"Label about twenty more items: fill in {folder}/data/report/to_label-one.csv. Then run again."
+    assert (filled_in.sentence, filled_in.command) == (sentence, advised.again.command)
     (folder / "judges" / f"{JUDGES[0]}.yaml").unlink()
     run(folder)  # whose fit waits for a person, or is published: both are two fits to compare
     named, _ = re.findall(r"`(care [^`]*)`", advised.decide.sentence)
