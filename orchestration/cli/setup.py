@@ -29,8 +29,7 @@ def init(
     template: Annotated[
         Literal["demo", "empty"] | None,
         typer.Option(
-            show_default=False,
-            help="demo (default): simulated judges and answers; empty: no judge and no test set.",
+            show_default=False, help="demo (default): simulated judges and answers; empty: no judge and no test set."
         ),
     ] = None,
     scores: From = None,

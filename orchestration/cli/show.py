@@ -32,8 +32,7 @@ def status(
     json: Json = False,
     why: Why = False,
     exit_code: Annotated[
-        bool,
-        typer.Option("--exit-code", help="Exit with 1 if something failed, with 3 if something is stale."),
+        bool, typer.Option("--exit-code", help="Exit with 1 if something failed, with 3 if something is stale.")
     ] = False,
 ) -> None:
     """Show verdicts, counts of scores, the cost of judges, and missing, stale and failed assets."""
@@ -58,12 +57,7 @@ def status(
 
 
 def _print_status(
-    loaded: Workspace,
-    slices: Mapping[tuple[str, str], str],
-    verdicts: Mapping[str, Verdict],
-    *,
-    json: bool,
-    why: bool,
+    loaded: Workspace, slices: Mapping[tuple[str, str], str], verdicts: Mapping[str, Verdict], *, json: bool, why: bool
 ) -> None:
     from assets.judging.batches import batch_messages
     from assets.judging.bill import bills, latest_bill_message
