@@ -114,13 +114,7 @@ def _of_tables(
     records, panel = ({}, None) if table is None else (table.items, table.scores)
     if items is not None and items != scores:
         item = form.columns.item_id if table is None else usual_item(table.readings[0], form.columns)
-        try:
-            rows = read_items(items, options=form.reading, item=item, report=tables.print_reading)
-        except InputError as error:
-            long = scores is None and "several rows" in str(error)
-            raise (
-                InputError(f"{error}, or give it as --scores, if it is a table of scores") if long else error
-            ) from None
+        rows = read_items(items, options=form.reading, item=item, report=tables.print_reading)
         records = {record.item_id: record for record in rows}
     scored = set() if panel is None else {*panel.item_ids}
     if panel is not None and not records.keys() <= scored:

@@ -409,7 +409,6 @@ def test_tables_are_read_as_care_fit_reads_them(folder, monkeypatch):
             assert "10 labels" in CliRunner().invoke(app, command, catch_exceptions=False).output
     wrong = CliRunner().invoke(app, ["label", "--items", "long.csv", "--item", "key"])
     assert "key has several rows for" in wrong.stderr
-    assert "or give it as --scores, if it is a table of scores" in wrong.stderr
 
 
 def test_what_is_wrong_is_named(folder):
