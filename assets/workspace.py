@@ -268,10 +268,10 @@ class Workspace:
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the columns that name items' systems; for pairs, a high score means that the first system is better.
+        """Return the columns that name items' systems: one column, or two for pairs, the system with high scores first.
 
-        ``columns`` (left, right) replaces the columns in the test set's file. Raises ``InputError`` if recorded scores
-        and a template have opposite directions.
+        ``columns`` (left, right) has precedence over the test set's file. Raises ``InputError`` if a high recorded
+        score prefers one side of a pair, but a high score of the judge's template prefers the other side.
         """
         named = columns or self.testset(testset).systems
         if len(named) == 2 and (wrong := self.two_directions(testset)):
@@ -315,7 +315,7 @@ class Workspace:
         return ""
 
     def labels_of_nobody(self) -> str:
-        """Return a message if ``labels`` in care.yaml names an unknown test set; otherwise an empty text."""
+        """Return a message if ``labels`` in care.yaml names an unknown test set; otherwise an empty string."""
         strange = next((name for name in self.labels if name not in self.testsets), None)
         message = f"{self.root}/care.yaml: labels: there is no test set {strange!r}; use the name of a test set's file"
         return "" if strange is None else sentence(message)

@@ -134,7 +134,7 @@ class CareEstimator:
         ArrayError
             ``X`` and the fit differ in the number of columns.
         FitError
-            An item's own scores do not approximate the fit's estimates closely enough (``fidelity_``).
+            Predictions from an item's own scores are too far from the fit's estimates (``fidelity_``).
         """
         if not hasattr(self, "_frozen"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call `fit` first")

@@ -336,8 +336,8 @@ def quarantine(path: Path, why: str) -> Path:
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file with the function ``read``; quarantine the file if it is damaged.
 
-    ``read`` raises the same errors as ``read_table``. For a damaged file, the message ends with the text ``then``. For
-    a missing file, the message is the text ``missing``; if this text is empty, ``FileNotFoundError`` is raised.
+    ``read`` must raise the errors of ``read_table``. The error message about a damaged file ends with ``then``. For a
+    missing file, ``missing`` is the error message; if it is empty, ``FileNotFoundError`` is raised.
     """
     try:
         return read(path)

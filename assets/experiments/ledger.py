@@ -290,7 +290,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
         f"A number counts as reproduced if it is within {numbers.within:.0%} or two standard deviations of the printed "
         "number.",
-        "As written: we keep judges with at most 10 % missing scores, and the items that all these judges scored. "
+        "As written: judges with at most 10 % missing scores, and the items that all these judges scored. "
         "CARE-SVD uses weights on raw scores; CARE-Tensor is Algorithm 2. Labels of 15 % of the items choose penalties "
         "from the paper's grids; errors are measured on the rest (five splits). Each theorem has its own estimator.",
         "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in numbers.tables) + ".",

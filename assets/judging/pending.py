@@ -53,8 +53,8 @@ def pending(
 ) -> Pending:
     """Find the items of a test set that a judge has not scored under its current key.
 
-    Items with a temporary failure are pending until ``attempts`` are used up. If ``items`` is given, a scored item
-    stays scored when it gets a new text that the judge's template does not show.
+    An item with a temporary failure is pending until ``attempts`` are used up. ``items`` contains the current texts;
+    if it is given, an item with a changed text is pending only if the judge's template shows this text.
     """
     from warehouse.parts import Attempts
 

@@ -1,4 +1,4 @@
-"""Rows of plain values for the aggregates and judges of a fitted table."""
+"""Rows of Python values that describe the aggregates and judges of a fit."""
 
 from collections.abc import Iterable
 from dataclasses import asdict

@@ -50,16 +50,16 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     """Compare two systems by the interval of ``new`` minus ``old`` and a non-inferiority margin fixed in advance.
 
     With a 90 % interval, an equally good system is called better in at most 5 % of cases, and worse in at most 5 %. If
-    ``order`` is given, the gate may be evaluated after every label, and the first decision is valid at this level.
-    Systems of ``Duels`` are compared by their common pairs, with a margin in shares of wins.
+    ``order``, the order of the labels in time, is given, these rates also hold if the gate runs after every label. For
+    ``Duels``, only pairs of the two systems are used, and the margin is a difference of win rates.
 
     Raises
     ------
     InputError
-        The systems are the same, one system has no items, no pair has both systems, the margin is negative or exceeds
+        The systems are the same, one system has no items, no pair compares them, the margin is negative or exceeds
         every possible difference, or a level, a probability, a bound or a label is invalid.
     TooFewLabelsError
-        A system has fewer than ``MIN_LABELS`` labels, or the common pairs of ``Duels`` have fewer.
+        A system, or the pairs that compare the systems, have fewer than ``MIN_LABELS`` labels.
     """
     if isinstance(given, Duels):
         _check_the_two(new, old, margin, 1.0)
