@@ -58,7 +58,7 @@ def label(
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,
-        typer.Option(help="Keys and their labels (y=1,n=0), or a range of labels (1-5); by default, the scale of the scores."),
+        typer.Option(help="Keys and their labels (y=1,n=0), or a range of labels (1-5); by default the scores' scale."),
     ] = None,
     rater: Annotated[
         str | None, typer.Option(help="Name of the rater, if the table has none; by default, your user name.")
