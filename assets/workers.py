@@ -140,7 +140,7 @@ class Workers:
 
             if self.are_local:
                 # A worker may hold as much as this process would, so none is killed for its memory. Dask's setting
-                # MALLOC_TRIM_THRESHOLD_ would return each freed array to the system, which takes a fifth of the time.
+                # MALLOC_TRIM_THRESHOLD_ would return each freed array to the system, which takes a tenth of the time.
                 with configured({"distributed.nanny.pre-spawn-environ": {"OPENBLAS_NUM_THREADS": 1}}):
                     cluster = LocalCluster(
                         self._processes(),
