@@ -67,13 +67,7 @@ def fit_structure(
     tolerance, most = ROUGHLY if roughly else EXACTLY
     tau = config.tau * float(np.sqrt(p))
     for lowered in range(_TAU_STEPS):
-        structure = solve(
-            correlation,
-            lambda_s=gamma,
-            lambda_l=gamma * tau,
-            tolerance=tolerance,
-            max_iterations=most,
-        )
+        structure = solve(correlation, lambda_s=gamma, lambda_l=gamma * tau, tolerance=tolerance, max_iterations=most)
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
             structure = structure if roughly else sharpen(structure, correlation)
             return structure, {"gamma_n": gamma, "tau": tau, "shrinkage": intensity, "tau_lowered": float(lowered)}

@@ -97,11 +97,7 @@ class _Conditioned(NamedTuple):
 
 
 def fit_labels(
-    columns: Columns,
-    rows: NDArray[np.intp],
-    labels: Array,
-    counts: Array,
-    plain: Array | None,
+    columns: Columns, rows: NDArray[np.intp], labels: Array, counts: Array, plain: Array | None
 ) -> LabelledFit | None:
     """Estimate the quality of all items from the labels of some items; return None if the labels do not differ.
 

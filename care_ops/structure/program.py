@@ -55,12 +55,7 @@ class Structure:
 
 
 def solve(
-    sigma: Array,
-    *,
-    lambda_s: float,
-    lambda_l: float,
-    tolerance: float = 1e-6,
-    max_iterations: int = 20_000,
+    sigma: Array, *, lambda_s: float, lambda_l: float, tolerance: float = 1e-6, max_iterations: int = 20_000
 ) -> Structure:
     """Decompose the precision of ``sigma`` into sparse minus low-rank (paper, Algorithm 1 step 2).
 

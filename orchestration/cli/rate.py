@@ -56,8 +56,7 @@ _MARGIN = (
     "rate; for pairs, of wins minus losses). Fix it before you see results."
 )
 PassK = Annotated[
-    int,
-    typer.Option(min=1, help="k of pass^k, the share of tasks (split_unit) on which k runs of a system all pass."),
+    int, typer.Option(min=1, help="k of pass^k, the share of tasks (split_unit) on which k runs of a system all pass.")
 ]
 
 

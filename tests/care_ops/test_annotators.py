@@ -155,7 +155,7 @@ def test_the_best_judge_needs_labels_and_is_the_best(rng):
     found = fit_panel(scores, config, seen_labels).aggregates["best_judge"]
     assert found.details["judge"] == scores.judges[1]
     assert found.labels_used == 40
-    assert "add labels" in fit_panel(scores, config).failures["best_judge"]
+    assert "label more items" in fit_panel(scores, config).failures["best_judge"]
 
 
 @pytest.mark.parametrize("reported", [np.nan, 0.0])

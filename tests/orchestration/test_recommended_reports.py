@@ -38,7 +38,7 @@ def test_one_cut_reports_on_the_judges_of_its_scale(tmp_path, monkeypatch):
         lambda q: round(1 / (1 + 2.72**-q), 3),
     )
     write(tmp_path / "scores.csv", {"ann": grade, "bob": grade, "two words": percent, "dan": share, "eve": share})
-    assert "--cut VALUE --of JUDGE`; JUDGE is one judge" in care("fit", "scores.csv", "--intervals", 0)[1]
+    assert "--cut VALUE --of JUDGE`; JUDGE is the name of a judge" in care("fit", "scores.csv", "--intervals", 0)[1]
     report = ("judges", "report", "scores.csv", "--labels", "labels.csv")
     printed = care(*report, "--cut", 3)[1]
     assert [f"can {name} approve" in printed for name in ("ann", "bob", "dan", "two words", "panel")] == [1, 1, 0, 0, 0]
