@@ -191,7 +191,8 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
     version = published_before(workspace, testset, log[-1].fit_version) if log else None
     if version is None:
         raise InputError(
-            f"{testset!r} has no earlier published fit; run `care fits list {testset}`, then `care fits promote FIT`"
+            f"{testset!r} has no earlier published fit; run `care fits list {testset}`, then "
+            "`care fits promote FIT_VERSION`"
         )
     promote(workspace, version, by="rollback", why=why, pinned=True)
     return version

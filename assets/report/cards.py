@@ -43,7 +43,7 @@ def retest(found: Retest) -> str:
     """Describe the last retest of a judge in one sentence."""
     asked = f"{counted(found.items, 'item')} on {found.asked_at}"
     if found.moved is None:
-        return f"The retest of {asked} gave no scores; repeat it with `care judges retest JUDGE`."
+        return f"The retest of {asked} gave no scores; repeat it with `care judges retest NAME`."
     return (
         f"In the retest of {asked}, the judge's scores moved by "
         f"{found.moved:.1%} of the scale on average.{f' Answered by {found.answered_by}.' if found.answered_by else ''}"

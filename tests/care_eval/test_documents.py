@@ -69,7 +69,7 @@ def test_the_notebook_runs_and_is_committed_with_its_outputs():
 
 def handed_over(heading: str) -> str:
     """Return the lines of docs/data.md about frames of a tool."""
-    section = PAGE.read_text().partition("### From their frames")[2].partition(f"**{heading}**")[2]
+    section = PAGE.read_text().partition("### From data frames of other tools")[2].partition(f"**{heading}**")[2]
     return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)[0]
 
 
