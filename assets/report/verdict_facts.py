@@ -55,7 +55,7 @@ def fit_facts(
         made_at,
         data.scores.shape[0],
         _judges(data, declared),
-        cautions=tuple(filter(None, (data.unconverged(), off_scale * (outside > 0)))),
+        cautions=tuple(filter(None, (data.unconverged(), off_scale if outside else None))),
         coverage=coverage_of(data.scores, not_asked=data.not_asked),
     )
     try:

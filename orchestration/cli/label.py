@@ -120,8 +120,8 @@ def _of_tables(
     if panel is not None and not records.keys() <= scored:
         refuse_strangers(panel.item_ids, records, items)
     for_fit = {*tables.OF_FILES, *(["items"] if scored and items != scores and records.keys() >= scored else [])}
-    typed = typed_again(context, **dict.fromkeys(context.params.keys() - for_fit))
-    typed = typed.replace(" label", f" fit {'SCORES' if scores is None else shlex.quote(str(scores))}", 1)
+    command = ["fit", "SCORES" if scores is None else str(scores)]
+    typed = typed_again(context, command, **dict.fromkeys(context.params.keys() - for_fit))
     to_fit = f"to fit with these labels: {typed} --labels {shlex.quote(str(output))}"
     scale = None if panel is None else scale_of_grades(panel)
     return _Subject(records, panel, TableConfig().fit, scale, output, to_fit)

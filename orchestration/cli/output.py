@@ -184,13 +184,13 @@ _OF_OUTPUT = ("json", "why")
 """Parameters that change only what a command prints."""
 
 
-def typed_again(context: typer.Context, **changed: object) -> str:
-    """Return the current command line with some options changed, without ``_OF_OUTPUT``; None removes an option."""
-    command, names = context, list[str]()
-    while command.parent is not None:
-        names.insert(0, str(command.info_name))
-        command = command.parent
-    words = ["care", *names]
+def typed_again(context: typer.Context, command: Sequence[str] = (), /, **changed: object) -> str:
+    """Return the command line for the current ``command`` or another, with changed options; None removes an option."""
+    parent, names = context, list[str]()
+    while parent.parent is not None:
+        names.insert(0, str(parent.info_name))
+        parent = parent.parent
+    words = ["care", *(command or names)]
     for parameter in context.command.params:
         name = str(parameter.name)
         source = context.get_parameter_source(name)

@@ -39,7 +39,7 @@ def select(
     config = FitConfig(cut=cut, seed=seed)
     with watching("trying penalties") as watch:
         choice = select_table(scores, items, search, config, form.columns, form.reading, tables.print_reading, watch)
-    fit = typed_again(context, **dict.fromkeys(_NOT_OF_FIT)).replace(" select ", " fit ", 1)
+    fit = typed_again(context, ["fit"], **dict.fromkeys(_NOT_OF_FIT))
     _print(choice, fit, as_json=json)
 
 
