@@ -37,7 +37,7 @@ def never_stale(inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
 
 
 def is_behind(event: dg.AssetMaterialization, key: dg.AssetKey, storage_id: int) -> bool:
-    """Return whether the event of input ``key`` that a materialisation used is older than the event ``storage_id``."""
+    """Return whether a materialisation used an event of its input ``key`` that is older than event ``storage_id``."""
     pointer = (event.tags or {}).get(f"{_POINTER}{key.to_user_string()}", _EVER)
     return pointer == "NULL" or int(pointer) < storage_id
 
@@ -60,7 +60,7 @@ def failure(reasons: Mapping[str, str]) -> dg.Failure:
 
 
 def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
-    """Return the reason for each failed partition of a step; empty if ``failure`` did not build the step's error."""
+    """Return the reason for each failed partition of a step; empty if the step failed for another reason."""
     data = failed.user_failure_data
     found = data.metadata.get(_WHY) if data is not None else None
     rows = found.records if isinstance(found, dg.TableMetadataValue) else []

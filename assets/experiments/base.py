@@ -1,6 +1,6 @@
 """Records of the experiments that reproduce the paper, and of their findings.
 
-Findings are stored as JSON. They are stale if the code or the inputs have changed, or the configured size is larger.
+Findings are stored as JSON. They are stale if code or inputs have changed, or if a larger size is now configured.
 """
 
 import json
@@ -79,7 +79,7 @@ class ExperimentFindings:
 
 
 def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
-    """Join several findings into one; if no part has a conclusion, the conclusion is ``otherwise``."""
+    """Join several findings into one; if none of them has a conclusion, the conclusion is ``otherwise``."""
     parts = [*parts]
     return ExperimentFindings(
         [line for part in parts for line in part.conclusions] or [otherwise],

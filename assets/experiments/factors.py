@@ -117,7 +117,7 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield names, estimates and procedure ("" or ``_WRITTEN``): CARE-SVD's factors, then CARE-Tensor's confounder."""
+    """Yield the names and estimates of factors or of a confounder, and a suffix that names the estimation procedure."""
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
@@ -141,10 +141,10 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Estimate Pr(C = 1 | J) of each item with a mixture model; return None if there is no estimate or no confounder.
+    """Estimate the probability of C = 1 for each item, where C is the binary confounder of a mixture model.
 
-    The result has shape (n,). In the lowest class of Q, C = 1 is the state with the higher mean score. In the
-    other class, C = 1 is chosen such that C shifts the scores in a direction similar to that in the lowest class.
+    In the lowest class of quality, C = 1 is the state with the higher mean score. In other classes, the states are
+    named such that C shifts the scores in a similar direction. Returns None if the model has no estimate or no C.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))
@@ -168,7 +168,7 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
 
 
 def run_dummies(workspace: Workspace) -> ExperimentFindings:
-    """Add dummy judges and declared human raters to each panel, and measure the judges' loadings."""
+    """Add dummy judges and human raters to each panel, and measure the judges' loadings."""
     return for_each(panels(workspace), partial(_loadings, workspace), NO_PANEL)
 
 

@@ -96,7 +96,7 @@ def paper_numbers() -> PaperNumbers:
 
 
 def measure(measures: Mapping[str, float], name: str) -> float | None:
-    """Look up a measure by name, where part of the test set's name suffices; return None if the measure is missing."""
+    """Look up a measure by a name that may abbreviate the test set; return None if the measure is missing."""
     part, slash, rest = name.partition("/")
     alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
     return measures.get(name) if name in measures else next((measures[key] for key in alike), None)
@@ -290,9 +290,9 @@ def run(workspace: Workspace) -> ExperimentFindings:
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
         f"A number counts as reproduced if it is within {numbers.within:.0%} or two standard deviations of the printed "
         "number.",
-        "As written: judges with at most 10 % missing scores, and the items that all these judges scored. "
-        "CARE-SVD uses weights on raw scores; CARE-Tensor is Algorithm 2. Labels of 15 % of the items choose penalties "
-        "from the paper's grids; errors are measured on the rest (five splits). Each theorem has its own estimator.",
+        "The paper's procedure as written uses judges with at most 10 % missing scores, and items that all these "
+        "judges scored. CARE-SVD applies weights to raw scores; CARE-Tensor is Algorithm 2. Labels of 15 % of the "
+        "items select penalties from the paper's grids; errors are measured on the other 85 % (five random splits).",
         "Tables: " + "; ".join(f"{table.label}, {table.about}" for table in numbers.tables) + ".",
         "To compute a row again, run `care run --select key:ASSET`, then `care run --select key:ledger`.",
     ]

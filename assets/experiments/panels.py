@@ -125,7 +125,7 @@ def scored_by(program: str, items: Sequence[Item]) -> Array:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Return E[factor | scores] of the ``most`` strongest factors and all factors; raise ``FitError`` if L has none."""
+    """Estimate the ``most`` strongest factors of each item; return the estimates and a record of all factors."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)

@@ -42,8 +42,8 @@ Draws = Mapping[float, Sequence[Mapping[str, float]]]
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     """Measure how accurately each aggregator recovers Q on the items outside a validation split.
 
-    The labels of the validation split map states to Q, as in the paper. An aggregator without an estimate is
-    left out. Baselines and CARE-SVD use the mean of all scores as threshold; mixtures use P(Q = 1) > .5.
+    Mixture models use the labels of the validation split to decide which states mean Q = 1. Their threshold is
+    P(Q = 1) > .5; the threshold of other aggregators is the mean score. Aggregators without estimates are left out.
     """
     scores, cut = named(draw.scores), float(draw.scores.mean())
     rest = np.ones(len(draw.scores), dtype=bool)

@@ -31,11 +31,11 @@ _LITERAL = "subtracted as written"
 
 
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
-    """Simulate scores, and return 1 - R^2 of predicting Q by four weighted sums of the scores.
+    """Simulate scores with one confounder; return 1 - R^2 of four weighted sums of the scores that predict quality Q.
 
-    ``overlap`` is the inner product of two unit vectors: the confounder's loadings, and quality's loadings u. At every
-    overlap, Q given the scores J is Gaussian with mean sqrt(s) u'J and variance one, where s is quality's strength.
-    The best weights are therefore u. Rescaling the weights does not change 1 - R^2.
+    ``overlap`` is the inner product of two unit vectors: the loadings of Q and the loadings of the confounder. At every
+    overlap, E[Q | scores] is proportional to the sum of the scores weighted by the loadings of Q. These loadings are
+    therefore the best weights.
     """
     rng = np.random.default_rng([seed, 14])
     basis, _ = np.linalg.qr(np.column_stack([rng.uniform(0.5, 1.0, _JUDGES), rng.standard_normal(_JUDGES)]))
@@ -101,7 +101,7 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
 
 
 def direction_errors(sizes: Sequence[int], p: int, density: float, seed: int) -> Array:
-    """Simulate scores with one confounder; measure the error of the leading eigenvector of L at each sample size."""
+    """Simulate scores; measure the error of the leading eigenvector of the low-rank matrix L at each sample size."""
     rng, errors = np.random.default_rng([seed, 11]), list[float]()
     draw = joint_gaussian(rng, n=max(sizes), p=p, confounders=1, edge_density=density)
     covariance = np.linalg.inv(draw.sparse - draw.low_rank)
@@ -142,7 +142,6 @@ def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
 
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
-    """Estimate state means and weights from third moments across planted views; return None if there is no estimate."""
     moments, views = accumulate(values), views_of(np.arange(values.shape[1]))
     scale = np.sqrt(np.diag(moments.covariance()))
     tensor = cp.augmented_moment(moments, views, scale)
@@ -156,7 +155,7 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 def conditional_mean_errors(connection: Array, latent_precision: Array, scores: Array) -> tuple[Array, Array]:
     """Return each item's error of E[Q | scores] in a misspecified model, and the bound of the paper's corollary.
 
-    The misspecified model replaces quality's loadings with the leading eigenvector of L, rescaled to the same norm.
+    The model replaces quality's loadings with the first eigenvector of the low-rank matrix, scaled to equal norm.
     """
     low_rank = (connection / latent_precision) @ connection.T
     leading, norm = np.linalg.eigh(low_rank)[1][:, -1], float(np.linalg.norm(connection[:, 0]))
@@ -223,7 +222,7 @@ def run_rates(
     theorem, corollary = (sum(row[column] > 1 for row in bounds) for column in (_DEVIATION, _MEAN))
     conclusions.append(
         f"Where the theorem's condition holds, the direction's error exceeds its bound at {theorem} of {len(bounds)} "
-        f"strengths of the confounders, and the error of E[Q | o] exceeds its bound at {corollary}."
+        f"strengths of the confounders, and the error of E[Q | o] (o: the scores) exceeds its bound at {corollary}."
     )
     return ExperimentFindings(
         conclusions,

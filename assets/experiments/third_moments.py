@@ -1,4 +1,4 @@
-"""Experiments on simulated mixtures: graph-aware and random views, estimates from third and from second moments."""
+"""Experiments on simulated mixtures that compare views of the judges, and second moments with third moments."""
 
 import itertools
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def _rotated(means: Array, truth: Array) -> float:
 
 
 def views_at(noise: float, seeds: int, n: int, p: int = 12) -> dict[str, float]:
-    """Measure the tensor method's median error with planted, random and S-based views, at one noise level."""
+    """Measure the median error of the tensor method with true, random and estimated views, at one noise level."""
     valid = list[bool]()
     errors: dict[str, list[float]] = {"planted": [], "random": [], "S": []}
     for seed in range(seeds):
@@ -75,7 +75,7 @@ def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
 
 
 def run_views(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
-    """Compare planted, random and S-based views at each sample size and noise level."""
+    """Compare true, random and estimated views of the judges at each sample size and noise level."""
     settings = [partial(views_at, noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
     rows = [*workspace.workers.map(call, settings)]
     conclusions = [

@@ -118,10 +118,10 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Compute each aggregator's mean change of estimates in sd, rank correlation, and mean change in points.
+    """Measure how far a change of the answers moves the estimates of each aggregator.
 
-    The rank correlation compares the estimates before and after the change. A point is a unit of the judges' scale.
-    ``care_svd as written`` uses the paper's weights on raw scores.
+    Returns the mean absolute change in standard deviations, the rank correlation with the original estimates, and the
+    mean absolute change in units of the scale. ``care_svd as written`` applies the paper's weights to raw scores.
     """
     literal = replace(versions, config=replace(versions.config, placement="weights"))
     fitted = versions.fitted(change, _STYLED)

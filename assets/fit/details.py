@@ -24,11 +24,12 @@ class CareDetails(CareSummary):
     ----------
     items_to_label : tuple of str
         Items whose ranks differ most between two plausible estimates; labels can show which estimate is better.
-    labels_better, labels_gain : float
-        Probability that the estimate with labels is at least as good as the plain average (None without labels or if
-        all labels are equal), and expected gain in Kendall's tau.
-    labels_at_random, turned : float
-        Probability that the labels are unrelated to the scores; correlation of the estimates with and without labels.
+    labels_better : float or None
+        Probability that the estimate with labels is at least as good as the plain average; None if labels do not vary.
+    labels_gain, labels_at_random : float
+        Expected gain in Kendall's tau from labels, and probability that the labels are unrelated to the scores.
+    turned : float
+        Correlation of the estimates with and without labels.
     """
 
     items_to_label: tuple[str, ...]

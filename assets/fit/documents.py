@@ -37,7 +37,7 @@ class StructureDocument:
     details : dict
         Penalties, and the values that determined the choice of the penalties.
     solution : SolutionRecord or None
-        Penalties and certificate of the structure; None if there is no structure, for the reason in ``failures``.
+        Penalties and certificate of the structure; None if no structure could be estimated.
     """
 
     details: dict[str, float]

@@ -39,7 +39,7 @@ def purses(workspace: Workspace) -> list[Purse]:
     rows = workspace.bills.read(since=_today()).to_pylist()
     perhaps = sum((row["dollars_unknown"] or 0.0) + (row["dollars_reserved"] or 0.0) for row in rows)
     perhaps += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
-    name = "judging.spend_limit of the day for all judges; a new day starts at midnight UTC"
+    name = "judging.spend_limit in care.yaml, per day for all judges; a new day starts at midnight UTC"
     return [Purse(limit, name, sum(row["dollars"] or 0.0 for row in rows), perhaps)]
 
 
@@ -105,7 +105,7 @@ class Account(Ledger):
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
         """Write the costs since the last call to disk.
 
-        Call this before answers are stored, or costs can be lost. ``going_on`` (requests follow) keeps the reservation.
+        Call this before answers are stored, or costs can be lost. ``going_on`` keeps the reservation for later requests.
         """
         with self._writing:
             now = time.perf_counter()

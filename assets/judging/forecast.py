@@ -149,7 +149,7 @@ def check_template(workspace: Workspace, judge: str, testset: str, available: Co
 def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
     """Return a warning if a judge's scores have another scale than the test set and are not converted.
 
-    Otherwise, return an empty text. The test set's scale comes from its file or from recorded grades.
+    Otherwise, return an empty string. The test set's scale comes from its file or from recorded grades.
     """
     from care_ops.scales import scale_of_grades
 
@@ -173,7 +173,7 @@ def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """Return a warning if items may contain prompt injections for an LLM judge; otherwise return an empty text."""
+    """Return a warning if items may contain prompt injections for an LLM judge; otherwise return an empty string."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""

@@ -35,7 +35,7 @@ class Journal:
     Parameters
     ----------
     run_date, asking, judge : str
-        Date, id and judge of the answers' cost record.
+        Date, id and judge of the cost record to which the answers belong.
     """
 
     def __init__(self, workspace: Workspace, run_date: str, asking: str, judge: str) -> None:

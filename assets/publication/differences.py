@@ -94,7 +94,7 @@ class Moved:
     order : float or None
         Rank correlation (Spearman) of the estimates over the shared items; None if undefined.
     top, other : int
-        Number of shared items in the later fit's top tenth, and number of these outside the earlier fit's top tenth.
+        Number of shared items in the later fit's top tenth, and how many of them the earlier top tenth lacks.
     lost : str
         Sentence on the items that lost all scores; empty if there are none.
     """

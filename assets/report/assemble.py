@@ -17,7 +17,7 @@ from care_ops.threads import one_blas_thread
 
 
 def completed(data: ReportData, moments: Moments, config: FitConfig, provenance: Mapping[str, Any]) -> ReportData:
-    """Add correlations, two plausible estimates and provenance to a page's data; in ``moments``, judges are sorted."""
+    """Add correlations, two plausible estimates and provenance to a page's data."""
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
     return replace(

@@ -12,8 +12,8 @@ from care_ops.results.judge_gate import gate_sentence, people_sentences
 class JudgeCard:
     """Facts about one judge: admission, family, and weight in the recommended aggregate.
 
-    ``number`` is the judge's place on the page. ``follows`` is the text feature most correlated with the scores, and
-    the Spearman correlation; None if it is small. ``gate`` is advice on using the judge as a release gate.
+    ``number`` is the judge's place on the page. ``gate`` is advice on using the judge as a release gate. ``follows`` is
+    the text feature most correlated with the scores, and the Spearman correlation; None if all correlations are small.
     """
 
     check: JudgeCheck

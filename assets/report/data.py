@@ -87,8 +87,8 @@ class ReportData:
         Gold of each item; NaN if there is none, or if the fit has used a label in the item's split unit.
     labels_seen : int
         Number of labels that the fit has used.
-    fit_version, changes : records, or None
-        None for a page without a workspace; ``changes`` is also None if no other version was published before.
+    fit_version, changes : FitVersionShown and Changes, or None
+        Both are None for a page without a workspace; ``changes`` is also None for the first published version.
     correlation : (p, p) array or None
         Correlation of the judges' scores; None if it is undefined.
     rivals : dict name -> (m,) array
@@ -154,7 +154,7 @@ class ReportData:
 
     @cached_property
     def gates(self) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-        """Advice on using the panel or a judge as a release gate, and the inputs to add if there is no advice."""
+        """Advice on using the panel or a judge as a release gate, and the missing inputs if there is no advice."""
         estimate = self.aggregates[self.lead].estimate if self.lead else np.full(len(self.gold), np.nan)
         return gate_advice(self.scores, estimate, self.gold, self.cut)
 

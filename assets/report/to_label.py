@@ -45,7 +45,6 @@ def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
 
 
 def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
-    """Return the ``labelled + TO_LABEL`` items with the smallest hashes, a random but reproducible selection."""
     order = ((sha256(item.encode("utf-8", "surrogatepass")).digest(), item) for item in item_ids)
     return [item for _, item in heapq.nsmallest(labelled + TO_LABEL, order)]
 
@@ -60,8 +59,8 @@ def write_items_to_label(
     """Write the table of items to label, with texts and the columns ``label``, ``drawn`` and ``probability``.
 
     The file starts with the labels that the fit has seen. Rows that a person has filled in stay unchanged, because the
-    next fit reads the whole file. Return the items whose label in the file differs from the fit's label, and the number
-    of items to label that were added to a file with rows.
+    next fit reads the whole file. Returns the items whose label in the file differs from the fit's label, and the
+    number of items that were added to an existing table.
     """
     seen = {
         item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_sampling_columns(item, labels)}

@@ -170,7 +170,7 @@ def _partly_scored(entry: IncompleteScores) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """Return the next steps with commands; ``first``: no fit is published yet, ``texts``: CARE has the items' texts."""
+    """Return the next steps with commands, for a ``first`` or a later fit, and for items with or without ``texts``."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels, used = workspace.report_folder / labels_name(testset), workspace.labels_file(testset)
@@ -252,7 +252,7 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Return whether the index is missing or stale; with ``steps``, changed next steps also make it stale."""
+    """Return whether the index is missing or stale; if ``steps`` is true, also compare the next steps."""
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):

@@ -329,7 +329,7 @@ def test_the_highest_cost_of_a_file_is_reserved_before_it_is_sent(folder, server
     assert 0 < batch.questions < questions(folder) - 1
     with (folder / "care.yaml").open("a") as file:
         file.write("judging: {spend_limit: 0.005}\n")
-    with pytest.raises(JudgeError, match="spend_limit of the day"):
+    with pytest.raises(JudgeError, match=r"spend_limit in care\.yaml"):
         ask(folder)
     assert sum(batch.worst for batch in sent(folder)) <= 0.005, "what is at the endpoint counts as spent"
     server.work()

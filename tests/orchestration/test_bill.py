@@ -172,7 +172,7 @@ def test_a_run_spends_no_more_than_the_workspace_allows(panel):
     outcome = run(folder, selection=judging)
     failed = {name: why for (_, name), why in outcome.failures.items()}
     assert failed
-    assert all("judging.spend_limit of the day" in why for why in failed.values())
+    assert all("judging.spend_limit in care.yaml" in why for why in failed.values())
     assert 0 < sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
     before = sum(len(server.entries) for server in servers.values())
     run(folder, selection=judging)
