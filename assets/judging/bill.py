@@ -105,7 +105,7 @@ class Account(Ledger):
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
         """Write the costs since the last call to disk.
 
-        Call this before answers are stored, or costs can be lost. ``going_on`` keeps the reservation for later requests.
+        Call this before answers are stored, or costs can be lost. ``going_on`` keeps the reservation for more requests.
         """
         with self._writing:
             now = time.perf_counter()

@@ -36,7 +36,7 @@ class Pending:
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
-        Earlier score rows by new item key, for items to which only texts that the prompt does not use were added.
+        Earlier score rows, by new item key, of items with added texts that the prompt does not use.
     """
 
     spec: JudgeSpec
@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Find items whose only new texts are not used by the prompt; return their earlier score rows by new item key."""
+    """Return earlier score rows, by new item key, of items with added texts that the prompt does not use."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []

@@ -42,7 +42,7 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
 
 
 def latest(workspace: Workspace, testset: str) -> FitVersion | None:
-    """Return the version of a test set's latest fit; None if there is no fit."""
+    """Return the version of a test set's current fit; None if there is no fit."""
     now = workspace.fit_folder(testset).find(FitDocument)
     found = None if now is None else workspace.fits.find_fit_version(testset, now.fit_version)
     return found or next(reversed(workspace.fits.fit_versions(testset)), None)
