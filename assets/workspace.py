@@ -45,10 +45,7 @@ def forgotten_key(testset: str, item_id: str) -> str:
 
 @dataclass(frozen=True)
 class Memory:
-    """Cache of values that were read or computed since the workspace was loaded.
-
-    Judge keys are stored by judge and test set, records of file reading by test set and file, the rest by test set.
-    """
+    """Cache of values that were read or computed since the workspace was loaded."""
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
     recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
@@ -66,7 +63,7 @@ class ReviewConfig:
     hold : bool
         Whether a failed check blocks; otherwise it only warns.
     max_psi : float
-        Limit on the population stability index of the recommended aggregate minus the index expected by chance.
+        Highest permitted excess of the recommended aggregate's population stability index over its chance level.
     min_rank_correlation : float
         Lowest permitted Spearman correlation between the recommended aggregate's estimates in the two fits.
     declared : tuple of str
@@ -236,7 +233,7 @@ class Workspace:
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
             return self.two_directions(testset)
-        return f"families names {unknown[0]!r}, but the judges of {testset!r} are {listed(known)}; correct the name"
+        return f"`families` of {testset!r} names {unknown[0]!r}, but the judges are {listed(known)}; correct the name"
 
     def two_directions(self, testset: str) -> str | None:
         """Return a message if recorded scores of pairs and a template have opposite directions; otherwise None."""
@@ -268,7 +265,7 @@ class Workspace:
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the columns that name items' systems: one column, or two for pairs, the system with high scores first.
+        """Return the column that names items' systems, or the two columns for pairs (a high score prefers the first).
 
         ``columns`` (left, right) has precedence over the test set's file. Raises ``InputError`` if a high recorded
         score prefers one side of a pair, but a high score of the judge's template prefers the other side.

@@ -50,7 +50,7 @@ def latest(workspace: Workspace, testset: str) -> FitVersion | None:
 
 @dataclass(frozen=True)
 class BlockedFit:
-    """Latest fit of a test set, which failed checks block, and the fit that is published instead.
+    """Blocked latest fit of a test set, and the fit that is published instead.
 
     Attributes
     ----------

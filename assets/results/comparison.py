@@ -43,8 +43,8 @@ def compare(
 ) -> SystemsDocument:
     """Compare systems, and return their ranking and the difference of each pair of systems.
 
-    With enough labels, values and differences are rates (``care_ops.results.rates``, ``pairs``). Otherwise they are
-    means of estimates or, for pairs, Bradley-Terry strengths. Raises ``FitError`` if no systems can be compared.
+    With enough labels, values and differences are rates corrected by the labels. Otherwise, they are means of estimates
+    or, for pairs, Bradley-Terry strengths. Raises ``FitError`` if no systems can be compared.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def compare(
     panel : ScoreMatrix
         Scores from which ``care`` is fitted again, without the labels.
     config : FitConfig
-        Settings of the fit without labels; for pairs, ``scale`` is mapped to [0, 1].
+        Settings of the fit without labels; its ``scale`` is the range of scores and labels of pairs.
     """
     units = items.units()
     paired = {len(names) for names in named if names is not None} == {2}

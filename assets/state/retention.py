@@ -124,7 +124,7 @@ def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the score files of each (judge, test set) pair without loss; return by how much the file count fell."""
+    """Merge the score files of each (judge, test set) pair without loss; return the decrease in the number of files."""
     recover(workspace)
     return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 

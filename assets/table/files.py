@@ -35,7 +35,11 @@ _JUDGES = pa.schema(
 
 
 def write_files(result: TableFit, out: Path) -> tuple[list[str], int]:
-    """Write the files of a fitted table to a folder, each atomically; return what ``write_items_to_label`` returns."""
+    """Write the files of a fitted table to a folder, each atomically.
+
+    Returns the items whose label in the table of items to label differs from the fit's label, and the number of items
+    that were added to an existing table.
+    """
     fit, page = result.fit, result.page
     make_folder(out)
     write_table(out / "aggregates.parquet", aggregates_table(fit))

@@ -65,8 +65,8 @@ IN_PYTHON = Remedies(
 class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
-    ``source`` is a path or a name, whose last component is the page's title. ``items`` may lack scored items. The fit
-    may use ``labels``. ``readings`` describe how the files were read; ``rescaled`` lists the rescaled judges.
+    ``source`` is the path or the name of the table. ``items`` may omit scored items. ``labels`` are labels that the fit
+    may use. ``readings`` describe how the files were read, and ``rescaled`` describes the judges that were rescaled.
     """
 
     source: str

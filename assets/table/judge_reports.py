@@ -97,7 +97,7 @@ def judge_reports(
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
     """Return the reasons why the cut does not fit the panel or a judge, by name; empty if all judges share a scale.
 
-    The cut fits a judge's scale that contains the cut and is less than ten times as wide as the narrowest such scale.
+    The cut fits a scale that contains it, unless the scale is ten times as wide as another scale that contains the cut.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):

@@ -34,7 +34,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
 
 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
-    """Draw labelled items until ``repeats`` items have a second label; raise ``InputError`` if labels are too few."""
+    """Draw labelled items until ``repeats`` items get a second label; raise ``InputError`` if too few are labelled."""
     by_item: dict[str, list[LabelRow]] = {}
     for row in known:
         by_item.setdefault(row.item_id, []).append(row)

@@ -21,7 +21,7 @@ class FitOptions(TypedDict, total=False):
     cut, scale, seed :
         See ``care_ops.config.FitConfig``.
     scales : mapping judge -> (low, high)
-        Scales of individual judges, whose scores are rescaled to the panel's scale; ``--scale JUDGE=0:100``.
+        Scales of individual judges, whose scores are rescaled to the panel's scale (``--scale JUDGE=0:100``).
     gamma, tau :
         Penalties of the structure program (``care_ops.config.StructureConfig``); ``care select`` can choose them.
     calibrate : str

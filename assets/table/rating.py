@@ -43,7 +43,7 @@ def read_rated_table(
     systems: Sequence[str] = (),
     cut: float | None = None,
 ) -> tuple[ScoreTable, Labels, TableConfig]:
-    """Read a table of scores with its other tables, and labels that the fit does not use.
+    """Read the tables of scores, items and families, and the labels that correct the scores.
 
     ``drawn`` is how items were sampled if the labels do not state it. Raises ``InputError`` if a table cannot be read,
     or systems are named without a table of items.
@@ -68,7 +68,7 @@ class RatingOptions(TypedDict, total=False):
     population : bool
         Whether rates are for future items instead of the items in the table; gates are always for future items.
     sequential : bool
-        Whether intervals are valid at every look while labels arrive; such intervals are wider.
+        Whether intervals stay valid if they are computed repeatedly while labels arrive; this makes them wider.
     label_bounds : (low, high)
         Lowest and highest possible label, for sequential intervals and pairs; by default 0 and 1.
     pass_k : int
@@ -85,7 +85,7 @@ class RatingOptions(TypedDict, total=False):
 def rate_table(
     table: ScoreTable, labels: Labels, config: TableConfig, watch: Watch = unwatched, **options: Unpack[RatingOptions]
 ) -> Rates:
-    """Estimate the rate of each system, or of all items if no column names systems; for pairs, the shares of wins.
+    """Estimate the rate of each system (for pairs, the win rate), or of all items if no column names systems.
 
     Raises ``InputError`` if the labels or the systems cannot be used, and ``FitError`` if there is no estimate or there
     are too few labels.

@@ -92,7 +92,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """Return the id column of tables of items and labels, or several with commas if the scores' id has several."""
+    """Return the id column of the tables of items and labels; several id columns are separated by commas."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 
@@ -154,7 +154,7 @@ def _place(source: object, what: str) -> str:
 def score_columns(
     item: str | None, judge: Sequence[str] | None, score: str | None, drop: Sequence[str] | None
 ) -> ScoreColumns:
-    """Build the column names of a table of scores; several ``judge`` values are the columns of a wide table.
+    """Collect the column names of a table of scores; if ``judge`` has several names, each judge has its own column.
 
     Raises ``InputError`` if two options contradict each other.
     """

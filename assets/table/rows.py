@@ -38,7 +38,7 @@ def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def agreement_with_gold(page: ReportData, names: Iterable[str]) -> list[str]:
-    """Describe the agreement of aggregates with gold in one line; return an empty list if there is no gold."""
+    """Return one line that describes the agreement of aggregates with gold, or no line if there is no gold."""
     found = {name: page.evaluations[name] for name in names if name in page.evaluations}
     found = {name: one for name, one in found.items() if one.order is not None}
     metric = "Kendall's tau" if all(one.auc is None for one in found.values()) else "AUC"

@@ -191,7 +191,7 @@ def test_a_table_without_families_prints_where_to_declare_them(tables):
     declare(file, {"gpt-a": "openai", "qwen": "qwen"})
     assert load_workspace(folder).judge("gpt-a").family == "openai"
     file.write_text(file.read_text().replace("qwen:", "qwem:"))
-    wrong = "families names 'qwem', but the judges of 'scores' are claude, gpt-a"
+    wrong = "`families` of 'scores' names 'qwem', but the judges are claude, gpt-a"
     assert wrong in " ".join(care("doctor", "--workspace", folder, code=1).replace("│", "").split())
 
 
@@ -248,4 +248,4 @@ def test_families_declared_after_the_first_run_cause_a_new_fit(tables):
     families = load_workspace(folder).fit_folder("scores").read_panel().families
     assert families == {"gpt-a": "openai", "gpt-b": "openai"}
     file.write_text(file.read_text().replace("gpt-a: openai", "gpt: openai"))
-    assert "families names 'gpt', but the judges" in "".join(run(folder).failures.values())
+    assert "names 'gpt', but the judges" in "".join(run(folder).failures.values())
