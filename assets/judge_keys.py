@@ -112,7 +112,6 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
     from judges.engines.recorded import fingerprints
 
     def versions(former: Mapping[str, list[str]]) -> dict[str, list[str]]:
-        """Return the score hash and the version of each judge; keep the former version if the hash is unchanged."""
         table = recorded_table(workspace, judge, testset)
         ids = hashlib.sha256("\x1f".join(table.scores.item_ids).encode("utf-8", "surrogatepass")).digest()
         by_judge = zip(table.scores.judges, columns(table.scores.values), strict=True)

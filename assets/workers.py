@@ -69,7 +69,7 @@ class Workers:
     """Dask workers of one run; CARE starts them, or connects to them, at the first use.
 
     If care.yaml or the environment names a scheduler, its workers get all work. Otherwise, local workers start if the
-    remaining work will probably take more than ``WORTH_S`` seconds, judging by the mean time of finished tasks.
+    remaining work will probably take more than ``WORTH_S`` seconds, estimated from the mean time of finished tasks.
 
     Attributes
     ----------

@@ -114,7 +114,7 @@ class Workspace:
     labels : mapping name -> str
         Files of the labels that fits may see, by test set.
     memory : Memory
-        Cached values; empty in a copy by ``dataclasses.replace``.
+        Cached values; not copied by ``dataclasses.replace``.
     """
 
     root: Path

@@ -144,7 +144,7 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
     """Estimate the probability of C = 1 for each item, where C is the binary confounder of a mixture model.
 
     In the lowest class of quality, C = 1 is the state with the higher mean score. In other classes, the states are
-    named such that C shifts the scores in a similar direction. Returns None if the model has no estimate or no C.
+    named such that C shifts the scores in a similar direction. Returns None if the model fails or has no C.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))

@@ -121,7 +121,7 @@ def tuned(
 
 
 def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.bool_]) -> float:
-    """Return the accuracy for binary gold, otherwise the mean absolute error, over the items of ``rows``."""
+    """Return the accuracy for binary gold, otherwise the mean absolute error, over the items that ``rows`` selects."""
     known = rows & ~np.isnan(aggregate.estimate) & ~np.isnan(gold)
     if binary:
         assert aggregate.threshold is not None

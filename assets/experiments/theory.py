@@ -61,7 +61,7 @@ def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
 
 
 def run_orthogonality(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
-    """Measure the error of predicting Q with and without subtracting the confounder, by overlap of the loadings."""
+    """Measure how subtracting the confounder changes the error of predicting quality, at each overlap of loadings."""
     rows, measures = list[dict[str, float]](), dict[str, float]()
     drawn = by_seed(workspace, seeds, {overlap: partial(errors_at, overlap, items) for overlap in _OVERLAPS})
     for overlap, found in drawn.items():
@@ -170,7 +170,7 @@ _DEVIATION, _MEAN = "largest ratio of deviation to bound", "largest ratio of the
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """Compute the largest ratios of one-factor models' errors to the paper's bounds, for each confounder strength."""
+    """Compare errors of one-factor models with the paper's bounds; return the largest ratios by confounder strength."""
     rows: list[dict[str, float]] = []
     for strength in strengths:
         deviations, means = list[float](), list[float]()

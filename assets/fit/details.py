@@ -11,7 +11,7 @@ from warehouse.documents import record_of
 
 @dataclass(frozen=True)
 class StructuredDetails:
-    """Details of an aggregator: the certificate of its structure; None if the aggregator uses no structure."""
+    """Details of an aggregator: the duality gap of its structure; None if the aggregator uses no structure."""
 
     certificate: Certificate | None = None
 

@@ -21,7 +21,7 @@ class PanelDocument:
 
 @dataclass(frozen=True)
 class SolutionRecord:
-    """Penalties and certificate of an estimated structure."""
+    """Penalties and duality gap of an estimated structure."""
 
     lambda_s: float
     lambda_l: float
@@ -37,7 +37,7 @@ class StructureDocument:
     details : dict
         Penalties, and the values that determined the choice of the penalties.
     solution : SolutionRecord or None
-        Penalties and certificate of the structure; None if no structure could be estimated.
+        Penalties and duality gap of the structure; None if no structure could be estimated.
     """
 
     details: dict[str, float]

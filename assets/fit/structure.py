@@ -10,7 +10,7 @@ from assets.workspace import Workspace
 
 @asset_of_testsets(
     deps=["moments"],
-    description="Matrices S (direct edges between judges) and L (latent factors): step 2 of Algorithm 1.",
+    description="Matrices S (direct edges between judges) and L (latent factors): step 2 of the paper's Algorithm 1.",
 )
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Estimate the sparse matrix S and the low-rank matrix L from the stored moments, and store S and L."""

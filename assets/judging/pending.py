@@ -103,7 +103,7 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """Yield the keys of an item without one or more of the ``unread`` texts, which the prompt does not use."""
+    """Yield the keys that an item would have without one or more of the ``unread`` texts."""
     present = [name for name in unread if getattr(item, name) is not None]
     for count in range(1, len(present) + 1):
         for names in combinations(present, count):

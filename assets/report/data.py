@@ -226,5 +226,5 @@ class ReportData:
         for name, aggregate in self.aggregates.items():
             certificate = read_details(aggregate, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:
-                return f"The structure that {name} uses has not converged (gap {certificate.gap:.1e}); raise `gamma`."
+                return f"The structure of {name} has not converged (relative gap {certificate.gap:.1e}); raise `gamma`."
         return None

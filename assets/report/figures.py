@@ -66,7 +66,7 @@ def ranked_items(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
 
 
 def judge_weights(cards: Sequence[JudgeCard]) -> Markup:
-    """Render the largest judge weights, each with its interval and the feature most correlated with the scores."""
+    """Render the largest judge weights with intervals, and the feature most correlated with each judge's scores."""
     ranks = [
         Ranked(card.check.judge, card.weight.weight, card.weight.lo, card.weight.hi, _moved_by(card))
         for card in cards

@@ -1,6 +1,6 @@
 """File names for test sets and judges.
 
-Two names never share a file, on any file system. No name can refer to a file outside the folder.
+Two names never share a file, on any file system. No name can refer to a file in another folder.
 """
 
 import unicodedata

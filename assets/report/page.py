@@ -122,7 +122,7 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
             "how well the distance to the threshold, in units of sd, predicts errors: 0 is random, 1 is perfect",
         ),
         ("calibration_error", "ECE", "expected calibration error of the probabilities, lower is better"),
-        ("mae", "MAE", "measures errors of order and of scale, lower is better"),
+        ("mae", "MAE", "mean absolute error of the estimates, lower is better"),
         ("mae_filled", "MAE, one scale", "mean absolute error of ranks spread evenly over the scale, lower is better"),
     ]
     shown = {field for e in data.evaluations.values() for field, _, _ in columns if getattr(e, field) is not None}

@@ -39,7 +39,7 @@ def blinded(item_id: str) -> str:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """Row of a label file: an item, its label, and how the item was drawn. All fields are text, as in the file."""
+    """Row of a label file: an item, its label, and how the item was drawn. All fields are strings, as in the file."""
 
     item_id: str
     label: str = ""
