@@ -89,7 +89,7 @@ class Workers:
     def map(
         self, function: Callable[[A], R], arguments: Iterable[A], total: int | None = None, later: float = 0.0
     ) -> Iterator[R]:
-        """Call a function for each argument and yield the results in order, as ``map`` does.
+        """Call a function for each argument, and yield the results in the order of the arguments.
 
         Parameters
         ----------

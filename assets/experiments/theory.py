@@ -31,7 +31,7 @@ _LITERAL = "subtracted as written"
 
 
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
-    """Simulate scores with one confounder; return 1 - R^2 of four weighted sums of the scores that predict quality Q.
+    """Simulate scores with one confounder; return 1 - R^2 of predicting quality Q by four weighted sums of scores.
 
     ``overlap`` is the inner product of two unit vectors: the loadings of Q and the loadings of the confounder. At every
     overlap, E[Q | scores] is proportional to the sum of the scores weighted by the loadings of Q. These loadings are

@@ -51,7 +51,7 @@ class Account(Ledger):
     purses : sequence of Purse
         Spend limits that the judge shares with other judges.
     rate : Rate, optional
-        Mean tokens and time per question of the judge so far.
+        The judge's mean tokens and mean time per question so far.
     batch : Batch, optional
         Batch to bill. The record's id is ``batch.token``, so collecting the batch again replaces the record.
     """

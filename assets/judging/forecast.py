@@ -37,7 +37,7 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items to be scored, and questions to be asked: one for items with equal texts, none for recorded scores.
+        Items to score, and questions to ask. Items with equal texts share a question; recorded scores need none.
     tokens : float
         Tokens that the judge will read and write; 0 if it is not a language model.
     dollars : float or None

@@ -32,7 +32,7 @@ class Reports:
     Attributes
     ----------
     panel : PeopleAgreement or None
-        Agreement of the labels and the recommended aggregate, fitted without them; None if there are too few labels.
+        Agreement of the labels with an aggregate that was fitted without labels; None if there are too few labels.
     left_out : dict judge -> reason
         Reason why a judge has no report.
     ties : int
