@@ -204,7 +204,6 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
 
 
 def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
-    """Yield an alert if a nightly run is late; the last one began at ``last``, in seconds since 1970."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
         yield Alert("night late", f"A nightly run is late: the last one began {(time.time() - last) / 3600:.0f} h ago.")
 
@@ -237,7 +236,6 @@ def report_conditions(
 
 
 def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, stale: Collection[Partition]) -> bool:
-    """Return whether the failed partitions of an alert were materialised after the alert, or are no longer stale."""
     asset = str(alert.asset)
     if asset in ORDER and asset not in EXPERIMENTS:
         return not any((asset, partition) in stale for partition in (alert.partition, *alert.shared_by))

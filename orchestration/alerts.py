@@ -41,13 +41,13 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
     "judge failed": ("error", "Fix the server, file or limit that the message names; fits omit this judge until then."),
     "scores failed": ("error", "See `care status`; `care run` asks the judge again about the items without a score."),
-    "fit failed": ("error", "Fix the problem in the message and run `care run`; until then pages show the old fit."),
-    "page failed": ("error", "Fix the problem in the message and run `care run`; until then the old page remains."),
-    "run failed": ("error", "Fix the problem in the message, then run `care run`."),
+    "fit failed": ("error", "Fix the reported problem and run `care run`; until then pages show the old fit."),
+    "page failed": ("error", "Fix the reported problem and run `care run`; until then the old page remains."),
+    "run failed": ("error", "Fix the reported problem, then run `care run`."),
     "held back": ("warning", "See `care fits diff`; accept the new fit, or correct the inputs that failed a check."),
     "model changed": ("warning", "Change the judge's `revision`, or pin the published fit with `care fits promote`."),
     "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
-    "experiment failed": ("warning", "Fix the problem in the message; fits do not depend on experiments."),
+    "experiment failed": ("warning", "Fix the reported problem; fits do not depend on experiments."),
 }
 """Severity and default advice for each kind of alert."""
 
@@ -153,8 +153,8 @@ class Notifier:
     def report(self, cause: Alert) -> bool:
         """Record an alert, and return whether the alert must be sent.
 
-        If the alert is already open, only the reason is updated. The alert is then sent again if more than numbers in
-        the reason have changed, unless it is a warning.
+        If the alert is already open, its reason is updated. An open alert is sent again only if the old and new reasons
+        differ in more than numbers and the severity is not ``warning``.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self.has_recipient:
@@ -206,7 +206,7 @@ class Notifier:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Resolve open alerts for which ``is_over`` returns True; if an alert was never sent, send nothing about it."""
+        """Resolve the open alerts for which ``is_over`` returns True."""
         for key, alert in self.open.items():
             if is_over(alert):
                 is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
@@ -215,7 +215,7 @@ class Notifier:
                     self._mark_sent(over)
 
     def needs_heartbeat(self, began: float) -> bool:
-        """Return whether a run must still send its heartbeat; False while an error or a blocked fit has an alert."""
+        """Return whether a run's heartbeat is unsent, and no open alert is about an error or a blocked fit."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
@@ -297,7 +297,7 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
         failed = AlertError(
-            f"the {setting} at {host} did not accept the alert ({type(error).__name__}); check `alerts.{setting}`"
+            f"the {setting} at {host} failed ({type(error).__name__}); check `alerts.{setting}` in care.yaml"
         )
         failed.answered = isinstance(error, httpx.HTTPStatusError)
         raise failed from None

@@ -56,7 +56,7 @@ ASSETS = (
 JOBS = {
     "night": (("night",), "Begins a nightly run, which also materialises failed partitions again."),
     "judge": (("judge_inference",), "Asks one judge about all items without a score, in all its test sets."),
-    "refit": (FIT, "Fits a test set again, from its panel to its page, even if nothing is stale."),
+    "refit": (FIT, "Materialises a test set's fit and report page again, even if nothing is stale."),
 }
 """Assets and description of each job; all assets of a job have the same partitions."""
 

@@ -252,8 +252,8 @@ def report_unchanged(
 ) -> None:
     """Report up-to-date judges and scores to Dagster if Dagster lists them as stale or missing.
 
-    In Dagster's partition mapping, each judge depends on the items of all test sets, and `scores` has a partition for
-    each judge on each test set, even if the judge does not score the test set.
+    Dagster's partition mapping is too coarse: each judge depends on the items of all test sets, and `scores` has a
+    partition for each judge on each test set, even if the judge does not score the test set.
     """
     items, judges, scores = (workspace.mount.key(asset) for asset in ("items", "judge_inference", "scores"))
     for newest in instance.fetch_materializations(items, limit=1).records:

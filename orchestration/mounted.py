@@ -31,7 +31,7 @@ GPU = "gpu"
 def mounted(
     asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = (), *, in_pool: bool = True
 ) -> dg.AssetsDefinition:
-    """Return a copy of an asset for the workspace at ``root``, with the key prefix of ``mount`` and the given owners.
+    """Return a copy of an asset for the workspace at ``root``, with ``owners`` and with the key prefix in ``mount``.
 
     If ``in_pool`` is False, steps do not wait for a slot in the asset's pool; DuckDB's lock excludes other writers.
     """

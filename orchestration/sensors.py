@@ -37,7 +37,7 @@ _REQUESTED_EVERY_S = 10  # each stage of a fit waits for the next tick
 def build_sensors(
     folder: Path, mount: Mount, load: Callable[[], Workspace], settings: Settings, *, watch: bool
 ) -> list[dg.SensorDefinition]:
-    """Return the sensors of a workspace, which read care.yaml and the workspace again at each tick.
+    """Return a workspace's sensors; at each tick, a sensor reads care.yaml, test sets and judges again.
 
     By default the sensors are stopped. `nightly` or `on_change` in care.yaml starts all sensors; ``watch`` starts all
     except `stale_assets_sensor`.
@@ -82,7 +82,7 @@ def _workspace_sensor(
         notifier = notifier_of(workspace, settings.alerts)
         if notifier.has_recipient:
             _notify(notifier, workspace, context.instance, settings)
-        return dg.SkipReason("there is nothing more to do")
+        return dg.SkipReason("partitions and alerts are up to date")
 
     return workspace_sensor
 
@@ -123,7 +123,7 @@ def _stale_assets_sensor(
         only_nightly = settings.nightly is not None and not settings.on_change
         asked, seen = request_stale(load(), context.instance, seen, only_nightly=only_nightly)
         cursor = json.dumps(asdict(seen))
-        return dg.SensorResult(asked, None if asked else "no stale partition can be requested now", cursor)
+        return dg.SensorResult(asked, None if asked else "no run requested: no stale partition is ready to run", cursor)
 
     return stale_assets_sensor
 

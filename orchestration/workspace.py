@@ -129,7 +129,7 @@ class AlertSettings(_Declared):
         return address
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """Return a setting's URL (empty if not set); raise ``InputError`` if the variable that it names has no URL."""
+        """Return a setting's URL (empty if not set); raise ``InputError`` if its environment variable holds no URL."""
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
             return given

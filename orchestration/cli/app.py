@@ -60,7 +60,7 @@ Turn the scores of many biased LLM judges into one score per item.
   care fit scores.csv --items items.csv     one score per item, and whether you can trust it
   care label --items items.csv              label a few answers, if the scores alone cannot decide
   care rate --help                          pass rates of systems from few labels; care gate decides on a release
-  care init panel                           a workspace whose judges run every night: care run
+  care init panel                           a workspace of judges and test sets; care run brings it up to date
 
 care --help lists all commands; care COMMAND --help lists the options of a command."""
 

@@ -92,7 +92,6 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
-    """Return a row for each problem of a test set; store the names of its texts (``response`` ...) in ``texts``."""
     from assets.judging.forecast import available_texts
     from assets.sources import has_all_scored, read_source
 
@@ -145,7 +144,7 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
 
 def _ray(loaded: Workspace) -> dict[str, str]:
     cluster = loaded.ray.cluster()
-    embedded = "care.yaml names no cluster; judging with `mode: ray` starts an embedded cluster"
+    embedded = "care.yaml names no Ray cluster; judging with `mode: ray` starts a local one"
     return _row("ray cluster", "ok", embedded if cluster is None else f"{cluster}, from {loaded.ray.source()}")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from care_ops.errors import counted
 from orchestration.cli import tables
 from orchestration.cli.output import (
     Why,
@@ -37,13 +38,13 @@ Aggregators = Annotated[
     list[str] | None, typer.Option(help="Aggregator to run; repeatable. By default, the recommended aggregators.")
 ]
 Calibrate = Annotated[str, typer.Option(help="Scale of estimates: own (scale of scores), anchors (scale of labels).")]
-Resamples = Annotated[int, typer.Option(help="Bootstrap resamples for intervals of weights: 20 or more; 0 for none.")]
+Resamples = Annotated[int, typer.Option(help="Number of bootstrap resamples for weight intervals (0, or 20 or more).")]
 Features = Annotated[
     list[str] | None,
     typer.Option("--feature", help="Numeric column of --items, such as length, that may bias judges; repeatable."),
 ]
 Shuffled = Annotated[
-    bool, typer.Option("--shuffled", help="Declare random row order; CARE then removes score drift along the file.")
+    bool, typer.Option("--shuffled", help="Declare random row order; CARE then removes trends of scores over rows.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the verdict and the aggregates as JSON.")]
 
@@ -96,10 +97,10 @@ def fit(
         result = fit_table(table, config, _remedies(context, folder, table, config), watch)
     other, added = write_files(result, folder)
     if added:
-        errors.print(f"CARE added {added} more items to label to {folder / TO_LABEL}; its labels are unchanged")
+        errors.print(f"CARE added {added} more items to label to {folder / TO_LABEL}, and changed no label there")
     if other:
-        notice = f"{len(other)} of its labels (the first is of item {other[0]!r}) do not match this fit's labels"
-        errors.print(f"{folder / TO_LABEL} keeps its labels: {notice}; correct the labels in this file", style="yellow")
+        notice = f"{counted(len(other), 'label')} in {folder / TO_LABEL} (such as the label of item {other[0]!r})"
+        errors.print(f"{notice} must equal the label in {labels}; correct it", style="yellow")
     effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)
     if result.verdict.state == "failed":
@@ -148,7 +149,7 @@ def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: 
     elif everything:
         show(in_words(rows), page.title, as_json=False)
     if page.systems.systems and not as_json:
-        show_systems(page, f"systems, by {page.systems.aggregator}")
+        show_systems(page, f"systems, by estimates of {page.systems.aggregator}")
     for name, why in page.failures.items():
         errors.print(f"no estimate from {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
     print_verdict(result.verdict, errors if as_json else console, everything=everything)

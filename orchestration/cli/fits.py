@@ -35,7 +35,6 @@ def _load(workspace: Path) -> Workspace:
 
 
 def _update(loaded: Workspace, testset: str) -> Outcome:
-    """Materialise `review` and then the stale assets of a test set, because its page must show the published fit."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
@@ -52,10 +51,10 @@ def _end(outcome: Outcome, published: str) -> None:
     pages = any(asset in (*FIT, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
     if pages and outcome.left_to_daemon:
-        errors.print("the pages still show the previous fit; a Dagster run in progress updates them", style="yellow")
+        errors.print("the pages show the previous fit until a Dagster run in progress updates them", style="yellow")
     elif pages:
         errors.print(
-            "fails: the fit is published, but its pages still show the previous fit; fix the failure above, then run "
+            "fails: the fit is published, but the pages still show the previous fit; fix the failure above, then run "
             "`care run`",
             style="red",
         )
@@ -80,7 +79,7 @@ def _publish(
 
 @fits.command("list")
 def list_fits(
-    testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
+    testset: Annotated[str, typer.Argument(help="Name of a test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
     """List a test set's stored fits with their states, and the changes from each fit to the next."""
     from assets.publication.fit_versions import history as rows_of
@@ -96,10 +95,10 @@ def list_fits(
 @fits.command()
 def diff(
     before: Annotated[
-        str, typer.Argument(help="Fit version (`care fits list TESTSET`), or a test set, to compare its last two fits.")
+        str, typer.Argument(help="Earlier fit version; or a test set, whose last two fits are compared.")
     ],
     after: Annotated[
-        str | None, typer.Argument(help="A later fit; omit it if the first argument is a test set.")
+        str | None, typer.Argument(help="Later fit version; leave it out if the first argument is a test set.")
     ] = None,
     workspace: Root = Path(),
     aggregator: ByAggregator = "care",
@@ -123,7 +122,7 @@ def diff(
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
-    """Return the published and the latest fit or, if the latest fit is published, the latest two fits."""
+    """Return the published fit and the latest fit or, if these are the same fit, the latest two fits."""
     from assets.publication.fit_versions import latest
 
     versions, now = loaded.fits.fit_versions(loaded.testset(testset).name), latest(loaded, testset)
@@ -142,7 +141,7 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
 def accept(
     testset: Annotated[
         str,
-        typer.Argument(help="A test set whose latest fit is blocked, or unpublished because another fit is pinned."),
+        typer.Argument(help="Test set whose latest fit is blocked, or not published because another is pinned."),
     ],
     why: Why = "",
     workspace: Root = Path(),
@@ -171,7 +170,7 @@ def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
 
 @fits.command()
 def rollback(
-    testset: Annotated[str, typer.Argument(help="A test set.")], why: Why = "", workspace: Root = Path()
+    testset: Annotated[str, typer.Argument(help="Name of a test set.")], why: Why = "", workspace: Root = Path()
 ) -> None:
     """Publish and pin the fit that was published before the current one."""
     from assets.publication.fit_versions import rollback as publish_previous

@@ -16,7 +16,7 @@ _PAID = ("questions", "tokens_in", "tokens_out", "repeated", "dollars")
 
 
 def history(workspace: Root = Path(), json: Json = False) -> None:
-    """Show duration, steps, questions, tokens and dollars for each day (UTC) of the last 30 days."""
+    """Show each UTC day's steps, seconds, questions to judges, tokens and US dollars for the last 30 days."""
     from orchestration.stores import read_workspace
 
     loaded = read_workspace(workspace)

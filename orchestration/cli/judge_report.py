@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     from assets.table.judge_reports import Reports
 
 _HEADINGS = (
-    "kappa: agreement with people on which answers pass (1: full agreement, 0: chance). AUC: probability that a passed "
-    "answer scores higher than a failed one. bias: judge's mean minus people's mean. In brackets: intervals."
+    "kappa: agreement with people on which answers pass (1 is full agreement, 0 is chance). AUC: probability that an "
+    "answer that people passed scores higher than an answer that they failed. bias: the judge's pass rate (or mean "
+    "grade) minus that of people. Parentheses contain confidence intervals."
 )
 
 
 Cut = Annotated[
     float | None,
     typer.Option(
-        help="Scores above this value pass, and so do labels that are grades (labels of 0 and 1 already mean fail and "
-        "pass); needed if scores have over two values."
+        help="Scores above this value pass. The same holds for labels, unless all labels are 0 (fail) or 1 (pass). "
+        "Required if scores have more than two values."
     ),
 ]
 Bar = Annotated[
     float | None,
-    typer.Option(help="Agreement that a judge needs to approve releases; by default a kappa of 0.6 (substantial)."),
+    typer.Option(help="Minimum agreement of a judge that approves releases; by default, a kappa of 0.6."),
 ]
 
 
@@ -41,7 +42,7 @@ def judge_report(
     labels: rate.Labels = None,
     drawn: rate.Drawn = None,
     of: Annotated[str | None, typer.Option(help="Judge to report on; by default, all judges.")] = None,
-    items: Annotated[Path | None, typer.Option(help="Table with item_id and split_unit.")] = None,
+    items: Annotated[Path | None, typer.Option(help="Table of items: item_id and split_unit.")] = None,
     cut: Cut = None,
     workspace: rate.Folder = None,
     judges: tables.Judges = None,
@@ -50,7 +51,7 @@ def judge_report(
     bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure of agreement for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 if the judge or panel fails the bar, with 4 if undecided.")
+        bool, typer.Option("--gate", help="Exit with 3 if agreement is below --bar, and with 4 if undecided.")
     ] = False,
     level: rate.Level = 0.9,
     json: Json = False,

@@ -27,7 +27,7 @@ def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
     panel: Annotated[str | None, typer.Option(help="Panel preset; write the files of all its judges.")] = None,
-    model: Annotated[str | None, typer.Option(help="Hugging Face repository, folder or name at an endpoint.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model name: on Hugging Face, at an endpoint, or a folder.")] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the model repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
     base_url: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible endpoint.")] = None,
@@ -37,7 +37,7 @@ def new(
     template: Annotated[str | None, typer.Option(help="Prompt template; by default, the test set's template.")] = None,
     program: Annotated[str | None, typer.Option(help="Name of a built-in program.")] = None,
     file: Annotated[str | None, typer.Option(help="Python file with program_judge(query, response).")] = None,
-    family: Annotated[str | None, typer.Option(help="Base model, vendor or prompt family.")] = None,
+    family: Annotated[str | None, typer.Option(help="Family of the judge: its base model, vendor or prompt.")] = None,
     profile: Annotated[
         Literal["care", "paper", "paper-raw"],
         typer.Option(help="paper: use the paper's prompts and parsing; panels then score only the paper's test sets."),
@@ -218,7 +218,6 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _canary_and_pages(loaded: Workspace, name: str) -> list[Partition]:
-    """Return a judge's canary partition, and the report partitions of its test sets with a current, unblocked fit."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name

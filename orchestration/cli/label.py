@@ -31,15 +31,13 @@ _TABLE = Path("to_fill_in.csv")
 
 @dataclass(frozen=True)
 class _Subject:
-    """Items to label; with ``higher_is_right``, a higher score of a pair means that the right answer is better."""
-
     items: Mapping[str, ItemRecord]
     panel: ScoreMatrix | None
     config: FitConfig
     scale: tuple[float, float] | None
     output: Path
     to_fit: str  # message with the command that fits with the labels
-    higher_is_right: bool = False
+    higher_is_right: bool = False  # whether a high score of a pair means that the right answer is better
 
     def answers(self, wanted: str | None) -> Answers:
         pairs = any(item.response_2 for item in self.items.values())
@@ -49,21 +47,23 @@ class _Subject:
 @tables.with_form
 def label(
     context: typer.Context,
-    testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; omit it with tables.")] = None,
+    testset: Annotated[str | None, typer.Argument(help="Name of a test set; omit it with --items or --scores.")] = None,
     workspace: Root = Path(),
-    items: Annotated[Path | None, typer.Option(help="Table of items; not needed if --scores has their texts.")] = None,
+    items: Annotated[Path | None, typer.Option(help="Table of items; not needed if --scores has the texts.")] = None,
     scores: Annotated[Path | None, typer.Option(help="Table of scores; labels are on the same scale.")] = None,
-    out: Annotated[Path | None, typer.Option(help="File of labels; by default as in care.yaml, or labels.csv.")] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Items to label in total; by default, ten more.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File of labels; by default, the test set's file or, for tables, labels.csv.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Total number of items to draw; default: ten more.")] = None,
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,
         typer.Option(help="Keys and their labels (y=1,n=0), or a range of labels (1-5); by default the scores' scale."),
     ] = None,
     rater: Annotated[
-        str | None, typer.Option(help="Name of the rater, if the table has none; by default, your user name.")
+        str | None, typer.Option(help="Name of the rater, if the imported table has none; by default, your user name.")
     ] = None,
-    export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and exit.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this CSV file, and exit.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a web page for labelling the unlabelled items without CARE, and exit.")
     ] = None,
@@ -72,13 +72,13 @@ def label(
     *,
     form: tables.Form,
 ) -> None:
-    """Draw items, and ask a person to label them; a second call continues with them, or draws ten more."""
+    """Ask a person to label ten randomly drawn items, or the items that an earlier call left unlabelled."""
     from assets.table.label_file import LabelFile
 
     if testset is None:
         subject = _of_tables(context, items, scores, out or Path("labels.csv"), form)
     else:
-        tables.refuse_given("is for tables; leave it out, or the test set", form, items=items, scores=scores)
+        tables.refuse_given("is for tables; leave out this option or the test set", form, items=items, scores=scores)
         subject = _of_workspace(testset, workspace, out)
     possible = subject.answers(answers)
     file = LabelFile(subject.output, [])

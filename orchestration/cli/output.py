@@ -1,6 +1,6 @@
 """Shared output of commands: consoles, tables, JSON, logs, and errors without a traceback.
 
-Exit codes: 0 success, 1 failure, 2 invalid input.
+Exit codes that all commands share: 0 success, 1 failure, 2 invalid input.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ _STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waitin
 
 
 def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, everything: bool = False) -> None:
-    """Print a verdict, after the ``name`` of the test set if given; wrap long lines on a terminal."""
+    """Print a verdict after the test set's name, unless ``name`` is None; wrap long lines on a terminal."""
     first, *more = verdict.lines(everything=everything)
     commands = {f"        {step.command}" for step in verdict.next_steps}
     for number, line in enumerate([first if name is None else f"{name}: {first}", *more]):
@@ -185,7 +185,7 @@ _OF_OUTPUT = ("json", "why")
 
 
 def typed_again(context: typer.Context, command: Sequence[str] = (), /, **changed: object) -> str:
-    """Return the command line for the current ``command`` or another, with changed options; None removes an option."""
+    """Return the typed command line with changed options; None removes an option; ``command`` replaces the command."""
     parent, names = context, list[str]()
     while parent.parent is not None:
         names.insert(0, str(parent.info_name))

@@ -15,7 +15,7 @@ _OF = {"model": "judge", "dataset": "test set"}
 
 
 def pin(
-    names: Annotated[list[str] | None, typer.Argument(help="Judges to pin; by default all without a revision.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Judges; by default, all without a revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each judge's model from Hugging Face, and write it into the judge's file."""

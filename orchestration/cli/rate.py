@@ -37,10 +37,10 @@ Labels = Annotated[
 ]
 Drawn = Annotated[
     Literal["random"] | None,
-    typer.Option(help="How labelled items were drawn, if --labels does not state it; estimates need a random sample."),
+    typer.Option(help="How labelled items were drawn, if --labels has no column drawn; rates need a random sample."),
 ]
 Items = Annotated[
-    Path | None, typer.Option(help="Table with item_id, the column that names the system, and split_unit.")
+    Path | None, typer.Option(help="Table of items: item_id, split_unit, and the column that names the system.")
 ]
 FitLabels = Annotated[Path | None, typer.Option(help="Labels for the fit only: table with item_id and label.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
@@ -49,11 +49,11 @@ Sequential = Annotated[
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
-    typer.Option(help="Lowest and highest possible label, for --sequential and pairs: such as 1 5; by default 0 1."),
+    typer.Option(help="Lowest and highest possible label (default: 0 1); used by --sequential and for pairs."),
 ]
 _MARGIN = (
-    "Non-inferiority margin: how much worse the new system may be, in units of the labels (0.02 is 2 points of pass "
-    "rate; for pairs, of wins minus losses). Fix it before you see results."
+    "Non-inferiority margin: largest acceptable decrease of the mean label, such as 0.02 for two percentage points of "
+    "the pass rate; for pairs, of the share of wins minus the share of losses. Choose it before you see results."
 )
 PassK = Annotated[
     int, typer.Option(min=1, help="k of pass^k, the share of tasks (split_unit) on which k runs of a system all pass.")
@@ -71,8 +71,10 @@ def rate(
     judges: tables.Judges = None,
     scale: tables.Scale = None,
     fit_labels: FitLabels = None,
-    population: Annotated[bool, typer.Option("--population", help="Estimate rates for future items.")] = False,
-    width: Annotated[float | None, typer.Option(help="Print how many labels this interval half-width needs.")] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="Estimate rates for future items instead of the items in the table.")
+    ] = False,
+    width: Annotated[float | None, typer.Option(help="Interval half-width; prints how many labels it needs.")] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
@@ -147,7 +149,7 @@ def gate(
     *,
     form: tables.Form,
 ) -> None:
-    """Compare two systems; exit codes: 0 passes, 3 worse, 4 undecided, 6 a judge changed."""
+    """Compare two systems; exit with 0 if the new one passes, 3 if it is worse, 4 if undecided, 6 if judges changed."""
     from assets.table.rating import gate_table, score_variance
     from care_ops.results.gate import TooFewLabelsError
 
@@ -157,7 +159,7 @@ def gate(
     elif labels is None or not system:
         needed = {"--labels labels.csv": labels, "--system model (a column of --items)": system}
         missing = " and ".join(option for option, given in needed.items() if not given)
-        raise InputError(f"a gate on tables needs {missing}, or give --workspace and a test set")
+        raise InputError(f"nothing was compared: give {missing} or, for a test set, --workspace")
     else:
         inputs = TableInputs(scores, items, judges, fit_labels, *tables.declared_scales(scale or ()))
         table, given, config = read_with_labels(inputs, labels, drawn, system, form)
@@ -202,7 +204,7 @@ def of_workspace(
 
     loaded = read_workspace(root)
     if gate and (judges := changed_judges(loaded, loaded.testset(testset).name)):
-        console.print(f"not compared until the test set has new labels: {' '.join(of_judges(judges))}")
+        console.print(f"the systems are not compared until the test set has new labels: {' '.join(of_judges(judges))}")
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     if rates and not config.systems:
@@ -231,11 +233,11 @@ def read_with_labels(
 
 
 def variance_sentence(split: VarianceSplit) -> str:
-    """Return a sentence with the shares of a score's variance: judges, tasks, runs and judge noise."""
+    """Return a sentence with the shares of score variance due to judges, tasks, runs and judge noise."""
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
-    noise = "judges' noise: its share of the variance of the difference between a system and the best system"
-    return f"variance of a score: {parts}. Column {noise}"
+    noise = "share of judge noise in the variance of the difference between a system and the best system"
+    return f"variance of a score: {parts}. Column judges' noise: {noise}"
 
 
 _HEADINGS = {"lo": "from", "hi": "to", "judges alone": "judges' mean", "judge noise": "judges' noise"}

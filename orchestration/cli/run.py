@@ -41,7 +41,7 @@ def run(
     testset: Annotated[str | None, typer.Option(help="Bring only this test set up to date.")] = None,
     judge: Annotated[str | None, typer.Option(help="Run only this judge, and load only its scores.")] = None,
     select: Annotated[str | None, typer.Option(help="Build only these assets (Dagster's selection syntax).")] = None,
-    experiments: Annotated[bool, typer.Option("--experiments", help="Run the paper's experiments, too.")] = False,
+    experiments: Annotated[bool, typer.Option("--experiments", help="Run the paper's experiments too.")] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Run experiments at the paper's size, which takes hours.")
     ] = False,

@@ -72,7 +72,7 @@ SETTINGS = {
 } | {"profile": (Literal["care", "paper"], "paper: use the paper's algorithms, baselines and settings.")}
 """Options for the settings of a fit and of judge admission, each with its type and help text."""
 
-_SEVERAL = {"not_quality": "Give words, sentences, list_items, numbers or a --feature; repeatable."}
+_SEVERAL = {"not_quality": "Values: words, sentences, list_items, numbers or a feature; repeatable."}
 """Additional help of repeatable options."""
 
 READING, METHODS = "How a table is read", "Settings of the methods"
@@ -146,7 +146,7 @@ def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
 
 
 def refuse_given(why: str, form: Form, **options: object) -> None:
-    """Raise ``InputError`` with the reason ``why`` if the user gave one of ``options`` or of ``form.given``."""
+    """Raise ``InputError`` with the reason ``why`` if the user gave any of ``options``, or an option in ``form``."""
     given = [f"--{name}" for name, value in options.items() if value] + list(form.given)
     if given:
         raise InputError(f"{given[0]} {why}")

@@ -152,7 +152,7 @@ def test_items_to_label_are_a_random_sample_that_can_grow(folder):
         frame.to_csv(out / "to_label.csv", index=False)
         code, _, output = care(*fit, "--labels", out / "to_label.csv")
         asked.append(code)
-        assert f"CARE added 20 more items to label to {out / 'to_label.csv'}; its labels are unchanged" in output
+        assert f"CARE added 20 more items to label to {out / 'to_label.csv'}, and changed no label there" in output
     assert set(asked) == {0}
     code, rated, *_ = care("rate", folder / "scores.csv", "--labels", out / "to_label.csv", "--json")
     assert (code, json.loads(rated)[0]["labels"]) == (0, 40)
@@ -201,7 +201,9 @@ def test_what_is_wrong_is_named(folder):
         system: "--labels labels.csv",
     }.items():
         code, _, output = care("gate", folder / "scores.csv", "new", "--against", "old", *given)
-        assert (code, f"a gate on tables needs {missing}, or give --workspace" in output) == (2, True), output
+        assert (code, f"nothing was compared: give {missing} or, for a test set, --workspace" in output) == (2, True), (
+            output
+        )
     code, _, output = of_systems(folder, "gate", "newer", "--against", "old")
     assert (code, "no item belongs to the system newer; choose" in output) == (2, True), output
     code, _, output = of_systems(folder, "rate", labels="strange.csv")
