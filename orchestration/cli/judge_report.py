@@ -26,8 +26,8 @@ _HEADINGS = (
 Cut = Annotated[
     float | None,
     typer.Option(
-        help="Scores above this value pass. The same holds for labels, unless all labels are 0 (fail) or 1 (pass). "
-        "Required if scores have more than two values."
+        help="Scores and labels above this value pass, but labels of 0 and 1 already mean fail and pass. Required if "
+        "scores have more than two values."
     ),
 ]
 Bar = Annotated[
