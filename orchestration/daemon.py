@@ -21,7 +21,7 @@ _INHERITED = 1024
 
 
 def main(arguments: list[str]) -> None:
-    """Start Dagster's code server, then replace this process by Dagster's daemon once the server's socket exists."""
+    """Start Dagster's code server, then replace this process with Dagster's daemon once the server's socket exists."""
     daemon, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="care-"))
     workspace = folder / "workspace.yaml"
     server = f"{{socket: {folder / 'code'}, location_name: {_module('definitions')}}}"

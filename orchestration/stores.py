@@ -45,7 +45,7 @@ def store_lease(
     """Hold the write lease of the workspace's store, if the workspace has a store.
 
     Only one machine may write at a time. ``who`` names this process in messages on other machines. If this process must
-    wait, ``say`` is called once with the lease holder's name. The wait fails after ``patience`` seconds, if given.
+    wait, ``say`` is called once with the lease holder's name. Raises ``WarehouseError`` after ``patience`` seconds.
     """
     copy = workspace.copy
     if copy is None:

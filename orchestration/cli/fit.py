@@ -99,8 +99,8 @@ def fit(
     if added:
         errors.print(f"CARE added {added} more items to label to {folder / TO_LABEL}, and changed no label there")
     if other:
-        notice = f"{counted(len(other), 'label')} in {folder / TO_LABEL} (such as the label of item {other[0]!r})"
-        errors.print(f"{notice} must equal the label in {labels}; correct it", style="yellow")
+        found = f"different labels of {counted(len(other), 'item')} (such as {other[0]!r}); correct one of the files"
+        errors.print(f"{folder / TO_LABEL} and {labels} have {found}", style="yellow")
     effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)
     if result.verdict.state == "failed":

@@ -27,7 +27,7 @@ def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
     panel: Annotated[str | None, typer.Option(help="Panel preset; write the files of all its judges.")] = None,
-    model: Annotated[str | None, typer.Option(help="Model name: on Hugging Face, at an endpoint, or a folder.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model: Hugging Face name, folder or name at an endpoint.")] = None,
     revision: Annotated[str | None, typer.Option(help="Commit of the model repository, 40 hexadecimal digits.")] = None,
     engine: Annotated[str, typer.Option(help="Engine that runs the model: vllm or openai.")] = "vllm",
     base_url: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible endpoint.")] = None,

@@ -15,7 +15,7 @@ _OF = {"model": "judge", "dataset": "test set"}
 
 
 def pin(
-    names: Annotated[list[str] | None, typer.Argument(help="Judges; by default, all without a revision.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Judges to pin; default: all without revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each judge's model from Hugging Face, and write it into the judge's file."""
@@ -31,7 +31,7 @@ def pin(
 
 
 def pin_testsets(
-    names: Annotated[list[str] | None, typer.Argument(help="Test sets; by default, all without a revision.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Test sets to pin; default: all without revision.")] = None,
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each test set's data set from Hugging Face, and write it into the test set's file."""

@@ -74,7 +74,7 @@ def rate(
     population: Annotated[
         bool, typer.Option("--population", help="Estimate rates for future items instead of the items in the table.")
     ] = False,
-    width: Annotated[float | None, typer.Option(help="Interval half-width; prints how many labels it needs.")] = None,
+    width: Annotated[float | None, typer.Option(help="Interval half-width; print how many labels it needs.")] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
@@ -195,7 +195,7 @@ def of_workspace(
     gate: bool = False,
     rates: bool = True,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Return a test set's scores, labels and settings; if ``gate`` is set and a judge has changed, exit with 6."""
+    """Return a test set's scores, labels and settings; exit with 6 if ``gate`` is True and a judge has changed."""
     from assets.judging.retests import changed_judges
     from assets.labels import read_labels
     from assets.table.rating import workspace_table

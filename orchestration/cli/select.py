@@ -24,10 +24,10 @@ def select(
     scores: tables.Scores,
     items: Annotated[Path, typer.Option(help="Table of items: item_id, gold and, optionally, split_unit.")],
     aggregator: Annotated[str, typer.Option(help="Aggregator: care_svd, care_tensor, care_tensor_paper.")] = "care_svd",
-    criterion: Annotated[str, typer.Option(help="By order (AUC, Kendall's tau) or error (accuracy, MAE).")] = "order",
+    criterion: Annotated[str, typer.Option(help="Criterion: order (AUC, tau-b) or error (accuracy, MAE).")] = "order",
     share: Annotated[float, typer.Option(help="Share of items, from 0 to 1, used to choose gamma and tau.")] = 0.15,
     cut: Annotated[float | None, typer.Option(help="Scores above this value are votes for a good item.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random split of items.")] = 0,
     json: Json = False,
     *,
     form: tables.Form,
@@ -67,7 +67,7 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
         }
         print_json(document)
         return
-    show(grid, f"{selection.aggregator}: {selection.criterion} on {selection.labels_used} labels", as_json=False)
+    show(grid, f"penalties by {selection.criterion}, with {selection.labels_used} labels", as_json=False)
     from assets.table.rows import in_words
 
     show(in_words(measured), "evaluation on the held-out items", as_json=False)
