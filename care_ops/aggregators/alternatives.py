@@ -51,10 +51,10 @@ class LabelFree:
     sd : (n,) array
         Posterior standard deviation of each item's estimate, due to judge noise.
     weights : (p,) array
-        Weights of the judges in the estimate, which sum to one; the removal of feature effects does not change them.
+        Weights of the judges in the estimate; they sum to one.
     duplicates : Duplicates
-    concerns : tuple of Concern
-        Concerns, the most severe first.
+        Groups of judges with nearly identical scores.
+    concerns : tuple of Concern, the most severe first
     model : OneFactor or None
         The factor model after duplicates are merged; None on a sparse panel.
     weak : tuple of int
@@ -72,7 +72,8 @@ class LabelFree:
     sides : two (n,) arrays or None
         The mean scores of the two groups of judges that a second factor separates; None if there are no such groups.
     without : (n,) array or None
-        The average of the judges' residuals after regression on ``nearest_feature``; None if there are no features.
+        The average of the judges' residuals after regression on the feature in ``follows`` that correlates most with
+        the estimate; None if there are no features.
     kept : (n,) array or None
         The average before the removal of feature effects from single judges; None if no effect was removed.
     effective_judges : float or None
@@ -108,7 +109,7 @@ class LabelFree:
 
     @property
     def followed_feature(self) -> str | None:
-        """Name of ``nearest_feature``; None if its correlation with the estimate is below ``FOLLOWS_FEATURE``."""
+        """Feature that correlates most with the estimate; None if no |correlation| reaches ``FOLLOWS_FEATURE``."""
         name = self.nearest_feature
         return name if name is not None and abs(self.follows[name]) >= FOLLOWS_FEATURE else None
 

@@ -19,10 +19,10 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 
 
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
-    """Fit an annotator model to votes (whether a score lies above the cut) or, if there is no cut, to grades.
+    """Fit an annotator model to pass or fail votes if a cut is declared, otherwise to grades.
 
-    Without a cut, the estimate is the expected grade. With a cut, it is expit(log odds / p) for p judges, which keeps
-    the order of items but is no probability: judges that share mistakes would make the posterior saturate at 0 and 1.
+    With a cut, the estimate is expit(log odds / p) for p judges. The posterior probability is not used, because shared
+    mistakes of judges would make it 0 or 1 for most items. Without a cut, the estimate is the expected grade.
     Raises ``FitError`` if there are fewer than three judges, or if all votes are equal.
     """
     p = problem.scores.shape[1]

@@ -96,7 +96,7 @@ class Problem:
         """Common factor of a sparse panel; raises ``FitError`` if there are too few scores, or all scores are equal."""
         check_size(self.scores)
         if not varies(self.standardised.ravel()):
-            raise FitError("factor analysis: every judge gives every item the same score; add other judges")
+            raise FitError("factor analysis: no judge's scores vary over items; add judges that distinguish the items")
         return fit_sparse_factor(self.standardised)
 
     @cached_property
@@ -119,7 +119,7 @@ class Aggregator:
     Attributes
     ----------
     fit : callable
-        Function that aggregates a ``Problem``; raises ``FitError`` if the method has no estimate.
+        Function that aggregates a ``Problem``; raises ``FitError`` if no estimate is possible.
     uses_labels : bool
         Whether labels can change the estimate.
     """

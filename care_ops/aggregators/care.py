@@ -163,7 +163,7 @@ def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
 
 
 def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
-    """Return the ids of up to ``most`` items whose ranks differ most between the two estimates in ``found.rivals``."""
+    """Return the ids of up to ``most`` items whose ranks differ most between two plausible estimates of a panel."""
     first, second = found.rivals.values()
     difference = np.abs(ranks(first) - ranks(second)) * found.scored
     order = np.argsort(-difference, kind="stable")[:most]
@@ -190,7 +190,6 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """Find the feature most correlated with the difference of the two rival estimates; None if |r| < ``FOLLOWS``."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)

@@ -47,12 +47,13 @@ def fit_structure(
     -------
     structure : Structure
     details : dict
-        ``gamma_n``, ``tau``, ``shrinkage``, and ``tau_lowered``, the number of times that tau was lowered.
+        ``gamma_n`` (penalty of the sparse part), ``tau`` (penalty of L divided by ``gamma_n``), ``tau_lowered`` (number
+        of times that tau was lowered), and ``shrinkage`` (shrinkage intensity of the correlation matrix).
 
     Raises
     ------
     FitError
-        There are fewer than three judges or ten items, or no factor appears at any tau.
+        There are fewer than three judges or ten items, the panel is sparse, or L is zero at every tau.
     """
     p, n = moments.p, moments.n
     if p < MIN_JUDGES or n < MIN_ITEMS:
@@ -79,9 +80,9 @@ def fit_structure(
 
 
 def penalty_rate(correlation: Array, n: int) -> float:
-    """Compute the penalty for ``gamma`` = 1 from the paper's theorem on sample complexity.
+    """Compute the rate of the sparse part's penalty from the paper's theorem on sample complexity.
 
-    The penalty is sqrt(log p / n) times the median diagonal entry of the inverse correlation matrix.
+    The rate is sqrt(log p / n) times the median diagonal entry of the inverse correlation matrix.
 
     Parameters
     ----------
@@ -98,10 +99,10 @@ def care_svd(problem: Problem) -> Aggregate:
     """Estimate quality, E[Q | J], from one factor of the low-rank part L (aggregator ``care_svd``).
 
     Without labels, this is the leading factor; with labels, the one that correlates best with them. The estimate has
-    the location and spread of the panel's mean (``calibration.to_panel_scale``). With ``placement: weights``, the
-    estimate is the paper's w'J on raw scores (``weighted``), without a posterior standard deviation.
+    the location and spread of the panel's mean (``calibration.to_panel_scale``). If ``placement`` is ``weights``, the
+    estimate is instead a weighted mean of raw scores (``weighted``), without a posterior standard deviation.
 
-    Raises ``FitError`` if L could not be estimated, L is zero, or the weights of w'J sum to zero.
+    Raises ``FitError`` if L could not be estimated, L is zero, or the weights of the raw scores sum to zero.
     """
     structure, correlation = problem.require_structure(), problem.correlation
     factors = extract(structure.low_rank, correlation)
@@ -142,7 +143,7 @@ def care_svd(problem: Problem) -> Aggregate:
 
 
 def weighted(scores: Array, weights: Array) -> Array:
-    """Compute the paper's aggregate w'J with weights that sum to one, as in the paper's released code; shape (n,).
+    """Compute the weighted mean of raw scores, w'J, as in the paper's released code; shape (n,).
 
     Weights come from correlations and multiply raw scores. Judges with a wide scale therefore have more influence, and
     negative weights shift the location of the result.

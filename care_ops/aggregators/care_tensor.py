@@ -51,11 +51,11 @@ class States:
     fitted : Mixture
         Mixture of the standardised scores.
     log_joint : (n, k) array
-        log pi_r + log p(J_i | r) over the observed scores.
+        Log joint density of each state and the observed scores of each item.
     quality : (k,) array
         Q of each state: the mean label if labels have more than two values, otherwise 0 or 1.
     score : (k,) array
-        s_r = v' mu_r, where v is the quality direction of L (step E).
+        Projection of each state's mean onto the leading eigenvector of L, the quality direction (paper, step E).
     details : dict
         Details of the fit, for ``Aggregate.details``.
     """
@@ -138,7 +138,7 @@ def care_tensor(problem: Problem) -> Aggregate:
 
 
 def fit_states(problem: Problem) -> States:
-    """Fit a mixture of four states, and assign Q to each state by its score s_r or by labels (steps E and F).
+    """Fit a mixture of four states, and estimate Q of each state from its mean or from labels (paper, steps E and F).
 
     Scores are standardised by judge, so the states do not depend on the judges' scales. Raises ``FitError`` if the
     panel has no sparse + low-rank structure, fewer than three judges, or fewer distinct rows of scores than states.
@@ -163,8 +163,7 @@ def _most_likely(problem: Problem, views: Views, values: Array) -> tuple[Mixture
     """Fit the mixture by EM from several starts, and return the most likely fit and details about the starts.
 
     EM starts from k-means and from the third moment. Starts are added, up to a limit, until the two highest likelihoods
-    agree. ``starts_agree`` records whether they do; if not, ``starts_alike`` is the share of items with the same Q in
-    the two likeliest fits. With many items, the starts use a sample, and EM on all items continues from the best fit.
+    agree. With many items, the starts use a sample, and EM on all items continues from the best fit.
     """
     # separate streams: k-means starts do not depend on the views; the first is unused and preserves recorded digits
     _, by_views, free, of_sample = problem.rng.spawn(4)
@@ -204,24 +203,24 @@ def _two_agree(fits: list[Mixture]) -> bool:
 
 
 def direction_of(problem: Problem) -> Array:
-    """Compute the leading eigenvector of L, which represents quality in step E; shape (p,)."""
+    """Compute the quality direction, the leading eigenvector of L (paper, step E); shape (p,)."""
     return extract(problem.require_structure().low_rank, problem.correlation).weights
 
 
 def label_free_map(score: Array) -> Array:
-    """Estimate Q of each state without labels: 1 for the half of the states with higher scores s_r; shape (k,)."""
+    """Estimate Q of each state without labels: 1 for the half of the states with higher scores, else 0; shape (k,)."""
     quality = np.zeros(len(score))
     quality[np.argsort(score, kind="stable")[len(score) // 2 :]] = 1.0
     return quality
 
 
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
-    """Estimate the quality Q of each latent state from labelled items (step F); shape (k,).
+    """Estimate the quality Q of each latent state from labelled items (paper, step F); shape (k,).
 
-    The result is ``label_free``, the estimate without labels, unless labels contradict it significantly. Binary labels
-    do so if their Bayes factor is against ``label_free`` and another Q is more than twenty times as likely. The result
-    is then the most likely Q, after adding one pseudo-label per state that agrees with ``label_free``. Graded labels
-    do so if their means differ between states (F test). Q is then the mean label, shrunk to the overall mean.
+    The result is ``label_free``, the estimate without labels, unless labels are significant. Binary labels must have a
+    Bayes factor against ``label_free`` and make another Q more than twenty times as likely. The result is then the most
+    likely Q, with one pseudo-label per state that agrees with ``label_free``. Graded labels must have means that differ
+    between states (F test). The result is then the mean label of each state, shrunk to the overall mean.
     """
     n, k = posterior.shape
     if len(np.unique(labels)) > 2:
@@ -238,7 +237,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 
 
 def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
-    """Compute the log likelihood of binary labels under each map of states to Q; the rate of positives rises with Q."""
+    """Compute the log likelihood of binary labels for each assignment of Q to states; label rates rise with Q."""
     counts = np.stack([1 - maps, maps]) @ np.stack([upper, lower], axis=1)
     rates = counts[..., 0] / np.maximum(counts.sum(axis=2), 1e-9)
     pooled = np.where(rates[1] > rates[0], rates, upper.sum() / (upper.sum() + lower.sum()))
@@ -246,10 +245,10 @@ def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
 
 
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
-    """Compute the log Bayes factor of ``label_free``, the Q of each state, against a separate label rate by state.
+    """Compute the log Bayes factor of ``label_free``, Q of each state without labels, against arbitrary label rates.
 
-    Both models have a beta prior on each state's rate of positive labels. The prior of the first model has most of its
-    weight near the state's Q; the prior of the second model is uniform.
+    Both models have a beta prior on each state's rate of positive labels. Under ``label_free``, the prior has most of
+    its weight near the state's Q; for arbitrary rates, the prior is uniform.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -259,11 +258,12 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Test the states on binary labels; return a dict of results, empty for labels of more than two values.
+    """Test the states on binary labels, and return the results as a dict, empty for labels of more than two values.
 
-    ``anchors_agree``: whether the labels agree with ``label_free``, the Q of each state. The other two results need at
-    least twenty labels. ``anchors_right``: share of labels that the states predict in ten-fold cross-validation.
-    ``labels_confirm``: whether the labels agree, or this share significantly exceeds that of the more frequent label.
+    - ``anchors_agree``: whether the labels agree with ``label_free``, the Q of each state without labels
+    - ``anchors_right`` (with twenty or more labels): accuracy of the states' predictions in ten-fold cross-validation
+    - ``labels_confirm`` (with twenty or more labels): whether the labels agree with ``label_free``, or this accuracy
+      is significantly higher than the frequency of the more frequent label
     """
     if len(np.unique(labels)) > 2:
         return {}

@@ -29,9 +29,9 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
     """Estimate the log-odds of Q = 1 from the third moment, as in the paper's Algorithm 2 and equation 1.
 
     The sparse part S determines the views (step A). Alternating least squares decompose the third moment across the
-    views (step B) into four components: the states (steps C and D). The two states with the highest s_r = v'mu_r, where
-    v is the leading eigenvector of L, get Q = 1 (step E). With labels, each state instead gets the Q of a matching
-    prototype (step F, ``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
+    views (step B) into four components: the states (steps C and D). The two states whose means have the largest
+    projections onto the leading eigenvector of L get Q = 1 (step E). With labels, each state instead gets the Q of a
+    matching prototype (step F, ``label_prototypes``). The posterior assumes Gaussian states with one full covariance.
 
     The paper leaves two choices open. The third moment does not determine the scale of its components; therefore scores
     are standardised, and each view gets a constant column. The covariance within states is the judges' covariance minus
@@ -58,13 +58,13 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
 def four_states(problem: Problem, views: Views | None = None) -> States:
     """Fit the four states of the paper's mixture, and map each state to a value of Q.
 
+    Raises ``FitError`` if the panel has no sparse + low-rank structure, fewer than seven judges or fewer than ten items
+    per judge, or if the third moment does not have four components of positive weight.
+
     Parameters
     ----------
     views : Views, optional
         Known views, as in the paper's synthetic experiments; by default the views are computed from S (step A).
-
-    Raises ``FitError`` if the panel has no structure, fewer than seven judges or fewer than ten items per judge, or if
-    the third moment does not have four components of positive weight.
     """
     structure = problem.require_structure()
     n, p = problem.scores.shape
@@ -96,20 +96,20 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:
-    """Estimate the covariance within states (Sigma of equation 1): the judges' covariance minus the means' covariance.
+    """Estimate the covariance of scores within states, Sigma of the paper's equation 1.
 
     Parameters
     ----------
     covariance : (p, p) array
         Covariance of the standardised scores.
-    weights : (k,) array
-    means : (k, p) array
+    weights, means : (k,) array and (k, p) array
+        Weight of each state, and mean score of each judge in each state.
 
     Returns
     -------
     within : (p, p) array, positive definite
     floored : int
-        Number of directions whose variance was raised to the minimum, because the means vary more than the scores.
+        Number of eigenvalues that were raised to the minimum, because the means vary more than the scores.
     """
     centred = means - weights @ means
     left = covariance - (centred.T * weights) @ centred
@@ -117,11 +117,11 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
 
 
 def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
-    """Return the mean scores of the labelled items with (Q, C) = 00, 01, 10 and 11 (step F), shape (4, p).
+    """Return the mean scores of four groups of labelled items (paper, step F), shape (4, p); None if a group is empty.
 
-    The result is None if one of the four groups is empty. Labels determine Q. For C, the direction between the mean
-    scores of the two labels is projected out of the states' means. Along the axis with the largest remaining
-    differences, an item has C = 1 if it lies above the mean of the items with the same label, otherwise C = 0.
+    The groups are (Q, C) = (0, 0), (0, 1), (1, 0) and (1, 1). Q is the label. C is 1 if an item's projection on an axis
+    exceeds the mean projection of the items with the same label, else 0. The states' means differ most along this axis,
+    after the difference between the two labels' mean scores is projected out.
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None
@@ -140,13 +140,12 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
 
 
 def aligned(means: Array, prototypes: Array) -> Array:
-    """Match states to prototypes by least squares, and return the Q of each state's prototype (step F); shape (4,).
+    """Match states to prototypes by least squares, and return Q of each state's prototype (paper, step F); shape (4,).
 
     Parameters
     ----------
-    means : (4, p) array
-    prototypes : (4, p) array
-        Prototypes of (Q, C) = 00, 01, 10, 11.
+    means, prototypes : (4, p) arrays
+        Mean scores of the states, and mean scores of the groups of labelled items (``label_prototypes``).
     """
     distance = np.sum((means[:, None, :] - prototypes[None, :, :]) ** 2, axis=2)
     nearest = linear_sum_assignment(distance)[1]

@@ -1,9 +1,9 @@
 """The label-free estimate: the plain average of the judges, with adjustments that the scores support.
 
 First, feature effects are removed from single judges' scores (``models.feature_effects``). Second, duplicates count as
-one judge (``models.duplicates``). Third, judges that agree with no other judge are left out. Fourth, the estimate
-becomes a weighted mean of this average and the common factor, if the factor explains the judges' correlations. The last
-two steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded panels, no
+one judge (``models.duplicates``). Third, judges that agree with no other judge are left out. Fourth, if the common
+factor explains the judges' correlations, the estimate is a weighted mean of the factor and the average. The last two
+steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded panels, no
 combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
@@ -50,20 +50,20 @@ class Rules:
     Attributes
     ----------
     weak : float
-        A judge is weak if its mean correlation with the others is clearly below ``weak`` times the panel's median.
+        A judge is weak if its mean correlation with other judges is clearly below ``weak`` times the panel's median.
     factor_share : float
         Share of the common factor in the estimate. The mean of two good estimates is better than either (Clemen,
         International Journal of Forecasting 1989).
     most_misfit : float
         Maximum misfit of one common factor; if the misfit is larger, the estimate does not use the factor.
     least_gain : float
-        Minimum amount by which the factor's weights, compared with equal weights, raise the correlation with the common
-        factor. Weights with a smaller gain mostly add the judges' shared errors.
+        Minimum gain of the factor's weights over equal weights, in correlation with the common factor. With a smaller
+        gain, the factor is not used, because its weights would mostly add the judges' shared errors.
     most_weight : float
         Largest weight of a judge in the common factor, in multiples of an equal weight.
     near_average : float
-        Maximum correlation with the mean of the others. A judge above it gets at most an equal weight; otherwise, a
-        judge that copies the others would get a larger weight. On recorded panels no judge exceeds .91.
+        Maximum correlation of a judge with the mean of the other judges. A judge that exceeds it gets at most an equal
+        weight, because it may copy the other judges. On recorded panels, no judge exceeds .91.
     """
 
     weak: float = 0.25
@@ -183,12 +183,13 @@ def effective_judges(validity: Array, correlation: Array, weights: Array) -> flo
     """Compute the number of independent judges whose mean is as valid as the estimate, between 1 and p.
 
     Validity is the correlation with quality. The Spearman-Brown formula (1910) relates the validity of one judge to the
-    validity of a mean. Here, the squared validity of one judge is the mean of all v_j^2 with weights w_j v_j^2. A judge
-    of zero validity therefore lowers the validity of the estimate, but not the validity of one judge.
+    validity of a mean. Here, the squared validity of one judge is the average of squared ``validity``, weighted by
+    ``weights`` times squared ``validity``.
 
     Parameters
     ----------
     validity : (p,) array
+        Correlation of each judge with quality.
     correlation : (p, p) array
         Correlations of the judges.
     weights : (p,) array
@@ -280,7 +281,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to a sum of one; cap each at ``most`` equal shares, or at one share for judges in ``equal``."""
+    """Scale weights to sum to one, with at most ``most`` times an equal weight, or an equal weight where ``equal``."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

@@ -14,7 +14,7 @@ from care_ops.records import Aggregate
 def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Aggregate:
     """Map an aggregate to the declared scale and threshold without changing the order of items.
 
-    Raises ``FitError`` if labels should set the scale (``anchors``), but no labelled item is in the probability sample.
+    Raises ``FitError`` if the declared scale is that of the labels, but no labelled item is in the probability sample.
     """
     declared = problem.config.calibration
     estimate, threshold, sd = aggregate.estimate, aggregate.threshold, aggregate.sd

@@ -89,8 +89,8 @@ def mace(answers: Answers, rng: np.random.Generator) -> Crowd:
 def _mace_from(answers: Answers, start: tuple[Array, Array]) -> tuple[Crowd, tuple[Array, Array]]:
     """Run fifty iterations of MACE from given parameters; return the model and the final parameters.
 
-    The parameters are the probabilities that a judge guesses and that it does not, shape (p, 2), and the probabilities
-    of its guesses, shape (columns,). In variational Bayes, each is the exponential of an expected log probability.
+    The parameters of a judge are the probabilities of guessing and of knowing, shape (p, 2), and the distribution of
+    its guesses, shape (columns,). In variational Bayes, each is the exponential of an expected log probability.
     """
     (knows, habit), own = start, answers.own_class()
     joint, likelihood, change = np.empty(0), -np.inf, np.inf
@@ -129,11 +129,9 @@ def glad(grades: NDArray[np.intp], classes: int) -> Crowd:
     unit = np.sqrt(p / max(n, 1))
 
     def votes_of(given: NDArray[np.intp]) -> Array:
-        """Return the one-hot encoding of each judge's answers, shape (k, rows, p)."""
         return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:
-        """Return log P(class, answers) of each item, up to a constant over the classes; shape (rows, k)."""
         return ease[:, None] * support.T + others * votes.sum(axis=2).T
 
     def climb(x: Array) -> tuple[float, Array]:

@@ -15,7 +15,7 @@ MOST_LEVELS = 10
 
 
 class Answers:
-    """Answers of p judges to n items, for models in which judges answer independently given an item's class.
+    """Indicator matrix of the answers of p judges to n items, with one column for each judge and grade.
 
     Parameters
     ----------
@@ -27,6 +27,7 @@ class Answers:
     Attributes
     ----------
     items, judges, classes : int
+        Numbers of items, judges and classes.
     owner : (p * classes,) array of int
         Judge of each column; columns are sorted by judge and then by grade.
     """
@@ -41,15 +42,15 @@ class Answers:
         self._given = csr_array((np.ones(len(columns)), columns, starts), shape=shape)
 
     def joint(self, by_column: Array) -> Array:
-        """Sum the rows of ``by_column`` over the answers of each item; from shape (columns, k) to (n, k)."""
+        """Sum, for each item, the rows of ``by_column`` (columns, k) that belong to its answers; shape (n, k)."""
         return self._given @ by_column
 
     def counts(self, weights: Array) -> Array:
-        """Sum the rows of ``weights`` over the items with each answer; from shape (n, k) to (columns, k)."""
+        """Sum, for each column, the rows of ``weights`` (n, k) whose items got this answer; shape (columns, k)."""
         return self._given.T @ weights
 
     def together(self) -> Array:
-        """Count the items that received both answers of each pair; shape (columns, columns)."""
+        """Count, for each pair of columns, the items that got both answers; shape (columns, columns)."""
         return (self._given.T @ self._given).toarray()
 
     def of_rows(self, rows: NDArray[np.intp]) -> Answers:

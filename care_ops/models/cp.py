@@ -1,7 +1,7 @@
 """Estimation of mixture components from the third moment across three views.
 
 Each view gets a constant column of ones. The moment of K affinely independent means then has rank K although the
-scores are centred. The factors' rows for the constant column determine the weights of the components.
+scores are centred, and a decomposition of the moment determines both the means and the weights of the components.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _LEAST_WEIGHT = 1e-3
 
 
 def augmented_moment(moments: Moments, views: Views, scale: Array | None = None) -> Array:
-    """Compute E[(1, y_1) (x) (1, y_2) (x) (1, y_3)] from the centred scores y of each view.
+    """Compute the third moment across three views of centred scores, with a constant 1 added to each view.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def by_tensorly(
         from tensorly.decomposition import parafac
     except ImportError as error:
         raise FitError(
-            f"tensor: alternating least squares need tensorly, which is not installed; {how_to_install('pipeline')}"
+            f"tensor: alternating least squares needs tensorly, which is not installed; {how_to_install('pipeline')}"
         ) from error
 
     fits: list[tuple[float, list[Array]]] = []
@@ -146,8 +146,7 @@ def mixture_by_least_squares(
 ) -> tuple[Array, Array, float]:
     """Fit weights and means of a mixture to the third moment by least squares (Algorithm 2, steps C, D and G).
 
-    Each factor gives the means of one view, and the product of the three constant coordinates is a component's weight.
-    Of several decompositions, returns the best with only positive weights; others are not mixtures. Views are first
+    Several decompositions are computed, and the best one whose weights are all positive is returned. Views are first
     whitened by the pair moments (Anandkumar et al., 2014, section 4.3). If quality and the confounder differ much in
     strength, components are nearly parallel; without whitening, the fit would then need thousands of steps.
 
@@ -193,7 +192,7 @@ def mixture_by_least_squares(
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
-    """Compute maps from whitened coordinates to each augmented view; shape (1 + p_l, min(k, 1 + p_l)) each."""
+    """Compute the three matrices that map whitened coordinates back to the views with their constant columns."""
     first, singular, second = np.linalg.svd(tensor[:, :, 0])
     third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
     back = [(first, singular), (second.T, singular), (third, third_singular)]

@@ -2,9 +2,9 @@
 
 A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a known feature w of the item. If quality itself
 correlates with the feature, the slopes b_j are proportional to the loadings a_j on quality. The part of a slope that
-exceeds this proportional value is the judge's own bias. CARE removes only this part, and only if the slopes differ
-(``excess``), the biases are not negligible (``size``), and the biased judges still measure quality (``sees``). A bias
-that *all* judges share looks like quality; only labels or a declaration distinguish the two.
+exceeds this proportional value is the judge's own bias. CARE removes only this part, and only if the slopes clearly
+differ from proportional values, the biases are not negligible, and the biased judges still measure quality. A bias that
+*all* judges share looks like quality; only labels or a declaration distinguish the two.
 """
 
 from collections.abc import Mapping
@@ -121,7 +121,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
-    """Estimate common loadings from pairs of different families; with fewer than three families, from all pairs."""
+    """Estimate common loadings from pairs of judges of different families (all pairs if under three families)."""
     several = len(np.unique(families)) >= 3
     return common_loadings(
         correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)

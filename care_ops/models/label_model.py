@@ -77,7 +77,7 @@ class LabelledFit:
     at_random : float
         Posterior probability that the labels are unrelated to the scores.
     better : float
-        Posterior probability that ``latent`` ranks items at least as well as the plain average, within ``NOT_WORSE``.
+        Probability that Kendall's tau of ``latent`` is at least that of the plain average minus ``NOT_WORSE``.
     gain : float
         Expected gain of ``latent`` over the plain average, in Kendall's tau.
     """
@@ -182,7 +182,7 @@ def _compared(
 
 
 def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
-    """Condition the Gaussian process on numeric labels whose noise has the standard deviation ``noise / root``."""
+    """Condition the Gaussian process on numeric labels; ``root`` is the square root of each label's weight."""
     dual, evidence = _condition(root[:, None] * _with_level(features), noise, root * (y - mean))
     return _Conditioned(root * dual, evidence, root**2 / noise**2)
 

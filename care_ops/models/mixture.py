@@ -48,7 +48,7 @@ class Mixture:
     start: str
 
     def log_joint(self, values: Array) -> Array:
-        """Return log pi_r + log phi(J_i; mu_r, Sigma) over the observed scores, shape (n, k)."""
+        """Return the log joint density of each state and the observed scores of each item, shape (n, k)."""
         return by_rows(self._log_joint, values)
 
     def _log_joint(self, values: Array) -> Array:
@@ -70,7 +70,7 @@ class Mixture:
         return out
 
     def posterior(self, values: Array) -> Array:
-        """Return P(state | J), shape (n, k)."""
+        """Return the probability of each state given the observed scores of each item, shape (n, k)."""
         return softmax(self.log_joint(values))[0]
 
 

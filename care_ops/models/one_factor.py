@@ -45,7 +45,7 @@ class OneFactor:
 
     @property
     def weights(self) -> Array:
-        """Regression weights of the factor on the judges' scores, a_j / (1 - a_j^2), at least 0."""
+        """Weights of the judges' scores in the regression of the factor: a / (1 - a^2) for a loading a, at least 0."""
         return np.clip(self.loadings, 0.0, None) / (1.0 - self.loadings**2)
 
     def validity(self, weights: Array) -> float:
@@ -138,8 +138,8 @@ def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
 def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:
     """Shrink loadings towards their mean by the share of their variance that is sampling error (empirical Bayes).
 
-    A loading a = r / R^1/2 is a correlation r with the other judges, corrected for the reliability R (Spearman, 1904).
-    The variance of a loading is (1 - r^2)^2 / (n R), computed with the root mean square of all loadings as a.
+    A loading is the correlation r with the other judges divided by the square root of their reliability R (Spearman,
+    1904). Its sampling variance is (1 - r^2)^2 / (n R), with r and R computed as if all loadings had equal size.
     """
     square = min(float(np.mean(loadings**2)), 0.9)
     signal = pairs.sum(axis=1) * square / (1.0 - square)

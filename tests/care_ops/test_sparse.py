@@ -224,7 +224,7 @@ def test_a_sparse_judge_that_never_varies_has_no_score_left_on_unlike_scales(rng
 def test_a_crowd_that_always_reports_the_same_is_reported(score):
     _, scores = crowd(5, 100, 20, 3, 2)
     alike = matrix(np.where(np.isnan(scores), np.nan, score))
-    with pytest.raises(FitError, match="every judge gives every item the same score"):
+    with pytest.raises(FitError, match="no judge's scores vary over items"):
         fit_panel(alike, FitConfig(aggregators=("care",)))
 
 
