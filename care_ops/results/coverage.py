@@ -28,7 +28,7 @@ class Coverage:
     Attributes
     ----------
     missing : int
-        Number of pairs of an item and a judge without a score.
+        Number of item-judge pairs that have no score.
     few, unscored : int
         Number of items with one or two scores, and number of items without scores.
     not_asked : bool
@@ -70,7 +70,7 @@ class Coverage:
 
 
 def coverage_reasons(coverage: Coverage) -> list[Reason]:
-    """Return the reasons in a verdict about missing scores, items with few scores, and judges that share no item."""
+    """Return reasons for a verdict: missing scores, items with few scores, and judges that share no item."""
     reasons: list[Reason] = []
     if coverage.few:
         message = (

@@ -28,7 +28,7 @@ class FitStatus:
     published_version : str
         Sentence about the version that stays published while the latest fit is blocked.
     incomplete_judges : tuple of str
-        Judges with incomplete scores; the next run asks them.
+        Judges with incomplete scores; the next run requests the missing scores.
     stale, notes : tuple of Reason
         Reasons why the fit is stale, and warnings, for example about a few missing scores.
     """
@@ -140,10 +140,8 @@ def _about_reversed_judges(facts: FitFacts) -> list[Step]:
     if not (names := facts.perhaps_reversed):
         return []
     options = " ".join(f"--scale {shlex.quote(name)}=HIGHEST:LOWEST" for name in names)
-    means = (
-        f"If a low score by {listed(names)} means good, declare this with `{options}` (1:0 for words; in Python and "
-    )
-    return [Step(f"{means}a test set, `scales`), and fit again.")]
+    means = f"If a low score by {listed(names)} means good, declare this with `{options}` (1:0 for scores in words)"
+    return [Step(f"{means}, or with `scales` in Python and in a test set, and fit again.")]
 
 
 def _after(words: str, step: Step) -> Step:

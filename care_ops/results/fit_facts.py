@@ -35,7 +35,7 @@ CONTRADICTED = 0.7
 class JudgeFacts(JudgeCheck):
     """Admission of a judge, with the weight in the estimate and the upper end of the weight's interval.
 
-    ``looks_like`` describes a column that is probably not scores. ``outside`` reports that most scores are off scale.
+    ``looks_like`` describes a column that is probably not scores; ``outside`` reports many scores outside the scale.
     """
 
     weight: float | None = None
@@ -48,7 +48,7 @@ class JudgeFacts(JudgeCheck):
         """Reason why the judge's scores contain no information; None if they contain information."""
         if self.admitted or self.entropy > 0.0:  # on a sparse panel one score is enough
             return None
-        same = "it gave no score at all" if self.missing_rate >= 1.0 else "it gave the same score to every item"
+        same = f"the judge gave {'no score' if self.missing_rate >= 1.0 else 'the same score to every item'}"
         return self.outside or same
 
     @property
@@ -78,6 +78,7 @@ class LabelEvidence:
     Attributes
     ----------
     labels : int
+        Number of labels.
     better : float
         Probability that the estimate's Kendall's tau is at least that of the plain average minus .01.
     gain : float
@@ -131,7 +132,7 @@ class FitFacts(CareSummary):
     followed : tuple of FollowedFeature
         Text features that correlate with factors of the judges, the largest correlation first.
     cautions : tuple of str
-        Other warnings, such as a structure without a certificate.
+        Other warnings, for example that an optimisation did not converge.
     sides : Sides or None
         Position bias of judges that score pairs; None if none was detected.
     always_left : str or None
@@ -140,8 +141,8 @@ class FitFacts(CareSummary):
         Rank correlation of the estimate with the position in the file.
     former_concerns : tuple of str
         Concerns of a fit that an older release stored.
-    gates : tuple of GateAdvice
-        Whether the panel and each judge may gate a release; if empty, ``gate_needs`` names the missing input.
+    gates, gate_needs : tuple of GateAdvice, and str
+        Whether the panel and each judge may gate a release, and the missing input if there is no such advice.
     """
 
     fit_version: str

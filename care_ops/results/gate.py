@@ -56,10 +56,10 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     Raises
     ------
     InputError
-        The systems are the same, one system has no items, no pair compares them, the margin is negative or exceeds
-        every possible difference, or a level, a probability, a bound or a label is invalid.
+        The systems are the same, one system has no items, no pair compares the systems, the margin is negative or
+        exceeds every possible difference, or a level, a probability, a bound or a label is invalid.
     TooFewLabelsError
-        A system, or the pairs that compare the systems, have fewer than ``MIN_LABELS`` labels.
+        There are fewer than ``MIN_LABELS`` labels of a system, or of the pairs that compare the systems.
     """
     if isinstance(given, Duels):
         _check_the_two(new, old, margin, 1.0)

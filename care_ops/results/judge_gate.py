@@ -135,7 +135,7 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
     ('not yet', 'yes')
     """
     if not 0 < bar < 1:
-        raise InputError(f"the bar must be above 0 and below 1, got {bar:g}; give a number such as {DEFAULT_BAR:g}")
+        raise InputError(f"gate: the bar must be above 0 and below 1, got {bar:g}; give for example {DEFAULT_BAR:g}")
     statistic = found.measure(measure)
     if statistic is None:
         return GateAdvice(found.judge, "not yet", measure, bar, None, found.unlabelled)
@@ -154,8 +154,8 @@ def gate_advice(
 ) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
     """Return gate advice on the panel and each judge at the default bar, and the missing input if there is no advice.
 
-    Votes (0 and 1) and shares of votes pass above one half; other scores pass above ``cut``. Grades are compared
-    directly if gold has the judge's scale.
+    For gold labels of 0 and 1, a score passes above one half if judges vote 0 or 1, otherwise above ``cut``. Other gold
+    labels must be grades on the judge's scale; scores and grades are then compared without a cut.
     """
     found: dict[str, tuple[GateAdvice, PeopleAgreement]] = {}
     votes, weights = is_binary(gold), np.ones(len(gold))

@@ -62,7 +62,7 @@ def report_of(
 ) -> JudgeReport:
     """Build the report on one judge from scores and labels; raise ``FitError`` if there are too few labels.
 
-    The parameters are as in ``agreement_with_people``.
+    The parameters are those of ``judge_gate.agreement_with_people``.
     """
     rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
     if len(rows) < MIN_LABELS:

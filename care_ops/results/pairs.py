@@ -58,9 +58,9 @@ class Duels(Labelled):
         return Rates("share of wins", self.level, best_first, left_out, self.difference)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Return the share of wins of ``first`` minus the share of ``second`` in their common pairs.
+        """Return the share of wins of ``first`` minus the share of ``second`` in the pairs that compare the two.
 
-        Raises ``InputError`` if no pair has both systems, ``FitError`` if fewer than ``MIN_LABELS`` pairs have labels.
+        Raises ``InputError`` if there are no such pairs, ``FitError`` if fewer than ``MIN_LABELS`` of them have labels.
         """
         seen = self._seen_by(first, second)
         value, lo, hi = (2.0 * end - 1.0 for end in (seen.rates[0].value, seen.rates[0].lo, seen.rates[0].hi))
@@ -104,9 +104,9 @@ class Duels(Labelled):
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
-    """Orient estimates towards the system on ``side`` (1 is left, -1 is right); also return whether both sides occur.
+    """Orient estimates towards the system on ``side`` (1 left, -1 right) of each pair; return whether both sides occur.
 
-    If both occur, the judges' position bias is subtracted: the average of the mean estimates on the two sides.
+    If both occur, the judges' position bias (the average of the mean estimates on the two sides) is subtracted.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]

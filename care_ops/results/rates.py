@@ -107,7 +107,7 @@ class Labelled:
 def labels_needed(rate: Rate, half_width: float) -> int:
     """Compute the number of labels needed for an interval of +- ``half_width``.
 
-    The variance with m labels of N items is proportional to 1/m - 1/N. Raises ``InputError`` if the width is not > 0.
+    The variance with m labels of N items is proportional to 1/m - 1/N. Raises ``InputError`` unless ``half_width`` > 0.
     """
     if half_width <= 0:
         raise InputError(f"rates: the half width of an interval must be above 0, got {half_width:g}; try 0.05")
@@ -131,7 +131,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of systems, best first, and the reasons why other systems have no rate; ``kind`` is a key of ``KINDS``."""
+    """Rates of one ``kind`` (share, mean or share of wins), best first, and reasons why other systems have no rate."""
 
     kind: str
     level: float
@@ -140,9 +140,9 @@ class Rates:
     _compare: Callable[[str, str], Difference] = field(repr=False, compare=False)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Return the difference between the rates of two systems; for pairwise items, over the pairs with both systems.
+        """Return the difference between the rates of two systems; shares of wins come from the pairs that compare them.
 
-        Raises ``InputError`` if a rate or a common pair is missing, ``FitError`` if too few common pairs have labels.
+        Raises ``InputError`` if a rate or such pairs are missing, ``FitError`` if too few of these pairs have labels.
         """
         known = {rate.system for rate in self.rates}
         if missing := [name for name in (first, second) if name not in known]:

@@ -52,7 +52,7 @@ def refusal(judges: Sequence[str]) -> str:
 
 
 def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Return the reason why fewer than three judges are admitted, and what to do; see ``why_left_out``."""
+    """Return a message that states why fewer than three judges are admitted, and what to do."""
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"
@@ -260,7 +260,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
         detail = (
             "The mean of that many judges without shared mistakes would be about as accurate as the estimate. This "
-            "assumes that shared mistakes explain about half of the judges' agreement, as on recorded panels."
+            "assumes that shared mistakes explain about half of the judges' agreement."
         )
         reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
     reasons += _gates(facts, remedies)
@@ -290,7 +290,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         reasons.append(Reason("followed", message, detail=detail))
     if facts.always_left is not None:
         message = f"{facts.always_left} was on the left in every pair, so position bias may affect the ranking."
-        detail = "Have the judges score pairs in both orders, or label some pairs and estimate rates."
+        detail = "Have the judges score pairs in both orders, or estimate shares of wins from labels of some pairs."
         reasons.append(Reason("condition", message, detail=detail))
     if facts.sides is not None:
         reasons.append(reason_of_sides(facts.sides, facts.admitted))

@@ -114,7 +114,7 @@ def variance_split(
 
 
 def _two_way(values: Array, present: NDArray[np.bool_]) -> tuple[Array, Array]:
-    """Estimate effects of judges and answers by least squares; alternate between the two if scores are missing."""
+    """Estimate effects of judges and answers by least squares, with alternating updates if scores are missing."""
     filled = np.where(present, values, 0.0)
     answers, judges = np.zeros(len(values)), np.zeros(values.shape[1])
     for _ in range(1 if present.all() else 200):
@@ -166,14 +166,15 @@ def _harmonic(counts: NDArray[np.intp]) -> float:
 
 
 def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
-    """Convert runs to one item for each task with k or more runs, labelled by the probability that k runs all pass.
+    """Convert the runs of each system on a task to one item, labelled with the probability that k runs all pass.
 
     The label is C(c, k) / C(m, k) for c passes among m labelled runs. The score is the expected lowest score of k runs.
+    Tasks with fewer than k runs are left out.
 
     Raises
     ------
     InputError
-        k is below 1, labels are not 0 and 1 or have unequal probabilities, or no task has k runs.
+        k is below 1, a label is not 0 or 1, the labels were drawn with unequal probabilities, or no task has k runs.
     """
     if k < 1:
         raise InputError(f"pass^k: the number of runs k must be 1 or more, got {k}")

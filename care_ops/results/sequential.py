@@ -51,7 +51,7 @@ class Stream:
 class Evidence:
     """Log capital that was bet against each candidate for the mean label of a system's items; shape (candidates,).
 
-    ``sampling``: bound on the variance of this mean around the population mean; 0 for an interval for these items.
+    ``sampling`` bounds the variance of this mean around the population mean; 0 if only these items are of interest.
     """
 
     means: Array
@@ -143,9 +143,9 @@ def _kept(
 ) -> tuple[float, float]:
     """Return the interval of values that are not excluded, widened by one step; all values if all are excluded.
 
-    If v = ``sampling`` > 0, the interval is for a population value x within ``endless``: the capital against each
-    value d is multiplied by exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), a mixture of bets on d - x; tau is
-    ``_MIXING`` (Robbins, Annals of Mathematical Statistics 1970).
+    With v = ``sampling`` > 0, the interval is for a population value x between the limits ``endless``. The capital
+    against each sample value d is then multiplied by exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), a mixture of
+    bets on d - x with tau = ``_MIXING`` (Robbins, Annals of Mathematical Statistics 1970).
     """
     low, high = (float(values.min()), float(values.max())) if sampling == 0 else endless
     margin = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)

@@ -18,9 +18,9 @@ _PLAIN = 0.05
 
 @dataclass(frozen=True)
 class Sides:
-    """Share of left choices over all judges, and the share of each judge with significant position bias.
+    """Share of left choices over all judges, and for each judge that has a significant position bias.
 
-    ``plain``: whether ``share`` differs significantly from one half. ``known``: whether the systems of pairs are known.
+    ``plain`` states whether ``share`` differs significantly from one half, ``known`` whether pairs name their systems.
     """
 
     share: float
@@ -32,7 +32,7 @@ class Sides:
 def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | None]) -> Sides | None:
     """Find the judges with position bias; return None if there is no evidence of position bias.
 
-    A value above ``middle`` chooses the left answer. Each entry of ``systems`` is (left, right), or None.
+    A score above ``middle`` prefers the left answer. ``systems`` holds the (left, right) systems of each pair, or None.
     """
     chosen = np.where(np.isnan(values) | (values == middle), np.nan, values > middle)
     plain = 1.0 - (1.0 - _LEVEL) / values.shape[1]

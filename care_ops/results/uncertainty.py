@@ -109,7 +109,7 @@ def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refi
 def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
     """Return the rows of each split unit; units and their rows are sorted, so the order of items does not matter.
 
-    If ``names`` are the item ids, each item is a unit, and the result is one array (n, 1).
+    Without declared units, ``names`` equals ``item_ids``; the result is then an (n, 1) array with one row per item.
     """
     by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
     if names is item_ids or list(names) == list(item_ids):  # no unit is declared

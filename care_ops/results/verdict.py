@@ -161,7 +161,7 @@ class Verdict:
 
     @property
     def first_steps(self) -> tuple[Step, ...]:
-        """Steps up to the first one that has a command; all steps if none has one."""
+        """Next steps up to the first one that has a command; all next steps if none has a command."""
         ends = [k for k, step in enumerate(self.next_steps, 1) if step.command is not None]
         return self.next_steps[: ends[0]] if ends else self.next_steps
 

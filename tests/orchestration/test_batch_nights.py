@@ -38,7 +38,7 @@ def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
     assert f"judge api: a batch of {lines} questions on one has been open since" in printed
     assert f"({batch['id']}), 0 of {lines} requests done; `care run` collects its answers" in printed
     assert "Judge api has not scored" in printed
-    assert "left out: it gave" not in printed, "its one score is not fitted before the others are there"
+    assert "left out: the judge gave" not in printed, "its one score is not fitted before the others are there"
     page = folder / "data" / "report" / page_name("one")
     assert page.is_file(), "the fit goes on with the judges that are there"
     state = {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"]

@@ -155,7 +155,7 @@ def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_
             "the item has no prompt for the prompt" in printed
         )
         assert re.search(
-            r"^own: DON'T USE YET\. .*\n  - Judge 'api' is left out: it gave no score at all", printed, re.M
+            r"^own: DON'T USE YET\. .*\n  - Judge 'api' is left out: the judge gave no score", printed, re.M
         ), printed
     assert endpoint.requests == []
     states = {row["judge"]: row["state"] for row in care_json(folder, "status")}
