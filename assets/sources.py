@@ -56,7 +56,7 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
     records = _read_records(workspace, testset)
     declared_columns = workspace.testset(testset).further_columns
     named_in([record.metadata for record in records], declared_columns, f"test set {testset!r}")
-    kept = [record for record in records if forgotten_key(testset, record.item_id) not in forgotten]
+    kept = [r for r in records if not forgotten or forgotten_key(testset, r.item_id) not in forgotten]
     _log.debug("test set %s: read %d items, left out %d (forgotten)", testset, len(records), len(records) - len(kept))
     return kept
 

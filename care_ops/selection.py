@@ -12,6 +12,7 @@ from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError, counted
 from care_ops.fit import Watch, run_aggregators, unwatched
 from care_ops.metrics import evaluate
+from care_ops.moments.sharded import Spread
 from care_ops.moments.state import accumulate, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix
@@ -124,6 +125,7 @@ def fit_grid(
     aggregator: Penalised,
     *,
     grid: Sequence[tuple[float, float | None]] | None = None,
+    spread: Spread = map,
     watch: Watch = unwatched,
 ) -> list[Candidate]:
     """Fit the aggregator without labels at each pair of penalties of a grid; ``Candidate.value`` stays None.
@@ -132,6 +134,8 @@ def fit_grid(
     ----------
     grid : sequence of (gamma, tau or None), optional
         Pairs of penalties; by default the paper's grid (``GRIDS``).
+    spread : callable, optional
+        Replacement for ``map`` that computes the fits elsewhere, such as ``Workers.map``.
     """
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
@@ -140,10 +144,8 @@ def fit_grid(
     if literal:
         unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n)
 
-    candidates: list[Candidate] = []
-    points = grid or GRIDS[aggregator]
-    for done, (gamma, tau) in enumerate(points):
-        watch("trying penalties", done, len(points))
+    def fit(penalties: tuple[float, float | None]) -> Candidate:
+        gamma, tau = penalties
         default = config.structure
         relative = StructureConfig(gamma / unit, default.tau if tau is None else tau / float(np.sqrt(moments.p)))
         try:
@@ -152,8 +154,13 @@ def fit_grid(
             aggregates, failures = run_aggregators(scores, moments, structure, at)
         except FitError as error:
             aggregates, failures = {}, {aggregator: str(error)}
-        fitted, why_not = aggregates.get(aggregator), failures.get(aggregator)
-        candidates.append(Candidate(gamma, tau, relative, None, why_not, fitted))
+        return Candidate(gamma, tau, relative, None, failures.get(aggregator), aggregates.get(aggregator))
+
+    candidates: list[Candidate] = []
+    points = grid or GRIDS[aggregator]
+    for candidate in spread(fit, points):
+        candidates.append(candidate)
+        watch("trying penalties", len(candidates), len(points))
     return candidates
 
 

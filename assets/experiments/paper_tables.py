@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from operator import call
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from care_ops.minimum_sizes import MIN_GOLD, MIN_JUDGES
 from care_ops.moments.sharded import Spread
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, varies
-from care_ops.selection import GRIDS, Penalised, fit_grid
+from care_ops.selection import Penalised, fit_grid
 from warehouse.catalog import names
 from warehouse.matrix import read_scores
 
@@ -109,8 +108,8 @@ def tuned(
     scores = scores.select_judges(
         [j for j, column in zip(scores.judges, scores.values.T, strict=True) if varies(column)]
     )
-    fits = [partial(fit_grid, scores, written, aggregator, grid=[penalties]) for penalties in GRIDS[aggregator]]
-    answers = [found.aggregate for (found,) in spread(call, fits) if found.aggregate is not None]
+    fits = fit_grid(scores, written, aggregator, spread=spread)
+    answers = [found.aggregate for found in fits if found.aggregate is not None]
     best, held_out = max if panel.binary else min, list[float]()
     for seed in range(splits if answers else 0):
         order = np.random.default_rng([seed, 51]).permutation(len(gold))

@@ -113,12 +113,13 @@ def incomplete_scores(
     items_hash, items = known
     sql = "SELECT judge, judge_key, items_hash, n_scored FROM slices WHERE testset = ?"
     slices = {judge: of for judge, *of in connection.execute(sql, [testset]).fetchall()}
+    prompted = [judge for judge in workspace.judges_of(testset) if workspace.judge(judge).engine.needs.template]
     failures = connection.execute(
         "SELECT judge, list(item_key) FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
-        "WHERE testset = ? AND list_contains(?, status) GROUP BY judge",
-        [testset, list(map(str, MAY_PASS))],
-    ).fetchall()
-    failed = {judge: set(keys) for judge, keys in failures if judge in workspace.judges}
+        "WHERE testset = ? AND list_contains(?, judge) AND list_contains(?, status) GROUP BY judge",
+        [testset, prompted, list(map(str, MAY_PASS))],
+    )
+    failed = {judge: set(keys) for judge, keys in failures.fetchall()} if prompted else {}
     incomplete: list[IncompleteScores] = []
     for judge in workspace.judges_of(testset):
         spec = workspace.judge(judge)

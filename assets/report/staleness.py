@@ -8,8 +8,9 @@ works if a run was killed, the database was deleted, or the workspace was copied
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
@@ -114,8 +115,10 @@ def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testse
     incomplete, found = incomplete_scores(workspace, connection, testset), [*_stale_items(workspace, testset, row)]
     if row is None or not workspace.parts.items_file(testset).is_file():  # there is nothing to score
         return State(tuple(found), tuple(incomplete), None if row is None else row[1])
+    sql = "SELECT item_key FROM items WHERE testset = ?"
+    item_keys = cache(lambda: {*connection.sql(sql, params=[testset]).to_arrow_table()["item_key"].to_pylist()})
     for entry in incomplete:
-        found += _stale_judge(workspace, connection, testset, entry, row[1])
+        found += _stale_judge(workspace, item_keys, testset, entry, row[1])
     found += _without_scores(workspace, connection, testset, row[1])
     found += _stale_fit(workspace, connection, testset, row[1])
     return State(tuple(found), tuple(incomplete), row[1])
@@ -165,19 +168,17 @@ def _stale_items(workspace: Workspace, testset: str, row: tuple[str | None, str]
 
 
 def _stale_judge(
-    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: IncompleteScores, items_hash: str
+    workspace: Workspace, item_keys: Callable[[], set[str]], testset: str, entry: IncompleteScores, items_hash: str
 ) -> Iterator[StalePartition]:
     if not (entry.incomplete or entry.to_ask or entry.why or entry.in_batch):
         return  # every missing score was requested as often as the judge's `attempts` allow
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
     done, has_answered = workspace.parts.done(entry.judge, testset, key) if key else set[str](), False
     if key and (len(done) >= entry.items or not entry.incomplete):
-        rows = connection.sql("SELECT item_key FROM items WHERE testset = ?", params=[testset]).to_arrow_table()
-        items = set(rows["item_key"].to_pylist())
-        has_answered = items <= done
+        has_answered = item_keys() <= done
         if not entry.incomplete:  # it failed on some items, and they may be scored since
             answered = workspace.parts.done(entry.judge, testset, key, MAY_PASS)
-            has_answered = len(items - answered) < entry.to_ask + entry.given_up
+            has_answered = len(item_keys() - answered) < entry.to_ask + entry.given_up
     if not has_answered:
         yield StalePartition("judge_inference", entry.judge, "")
         if len(done) <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
