@@ -1,5 +1,6 @@
 """Selection of penalties and judges with a few labels, as in the paper."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -140,14 +141,11 @@ def fit_grid(
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
     literal = aggregator != "care_svd" or config.placement == "weights"
-    unit = 1.0
-    if literal:
-        unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n)
+    unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n) if literal else 1.0
 
     def fit(penalties: tuple[float, float | None]) -> Candidate:
         gamma, tau = penalties
-        default = config.structure
-        relative = StructureConfig(gamma / unit, default.tau if tau is None else tau / float(np.sqrt(moments.p)))
+        relative = StructureConfig(gamma / unit, config.structure.tau if tau is None else tau / math.sqrt(moments.p))
         try:
             structure, _ = fit_structure(moments, relative, canonical.judges)
             at = replace(config, structure=relative, aggregators=(aggregator,))
