@@ -108,8 +108,7 @@ def tuned(
     scores = scores.select_judges(
         [j for j, column in zip(scores.judges, scores.values.T, strict=True) if varies(column)]
     )
-    fits = fit_grid(scores, written, aggregator, spread=spread)
-    answers = [found.aggregate for found in fits if found.aggregate is not None]
+    answers = [c.aggregate for c in fit_grid(scores, written, aggregator, spread=spread) if c.aggregate is not None]
     best, held_out = max if panel.binary else min, list[float]()
     for seed in range(splits if answers else 0):
         order = np.random.default_rng([seed, 51]).permutation(len(gold))
