@@ -55,10 +55,10 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(An
 
 
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
-    """Convert scores to votes 0 to k - 1, with -1 for missing scores; return the votes and the score of each vote.
+    """Convert scores to votes from 0 to k - 1, and return the votes, shape (n, p), and their values, shape (k,).
 
     With a cut, a vote is 1 if the score lies above the cut, else 0. Without a cut, a vote is the rank of a score among
-    the distinct scores; more than ten distinct scores are grouped into ten bins. Shapes are (n, p) and (k,).
+    the distinct scores; more than ten distinct scores are grouped into ten bins. A missing score becomes -1.
     """
     values = problem.scores.values
     present = ~np.isnan(values)

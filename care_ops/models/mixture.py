@@ -90,10 +90,8 @@ def expectation_maximisation(
     ----------
     values : (n, p) array
         Scores; NaN marks a missing score, which does not enter the likelihood.
-    weights : (k,) array
-    means : (k, p) array
-    variance : (p,) array
-        The diagonal of the covariance within states.
+    weights, means, variance : (k,) array, (k, p) array and (p,) array
+        Start of EM; ``variance`` is the diagonal of the covariance within states.
     """
     step, variance = _step_of(values), np.maximum(variance, VARIANCE_FLOOR)
     previous, converged, iteration = -np.inf, False, 0

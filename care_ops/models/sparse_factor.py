@@ -67,7 +67,7 @@ def fit(
     values : (n, p) array
         Scores in comparable units, with variance about one; NaN marks a missing score.
     prior_scores : float
-        Weight of the prior; with 0, the result maximises the likelihood.
+        Weight of the prior, as a number of scores; with 0, the result maximises the likelihood.
     tolerance : float
         Largest change of a loading at which EM stops.
     """

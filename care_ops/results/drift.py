@@ -22,8 +22,8 @@ class Drift:
     common : int
         Number of items with an estimate in both runs.
     psi, psi_by_chance : float
-        Population stability index of all estimates, and its 99 % quantile if the estimates of both runs had one
-        distribution; NaN with fewer than ten items.
+        Population stability index of all estimates, and its 99 % quantile if the estimates of both runs had the
+        same distribution; NaN with fewer than ten items.
     mean_shift : float
         Difference of the means divided by the earlier standard deviation; NaN with fewer than ten items.
     rank_correlation : float

@@ -200,7 +200,7 @@ def reasons_of(facts: FitFacts, remedies: Remedies) -> list[Reason]:
 
 
 def _about_judges(facts: FitFacts) -> list[Reason]:
-    """Return the reason to check judges; several reasons become one sentence that names each judge once."""
+    """Return the reasons to check judges; if there are several, return one that names each judge once."""
     found = _unusual_judges(facts)
     if len(found) < 2:
         return [reason for _, reason in found]
