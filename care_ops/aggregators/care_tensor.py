@@ -219,8 +219,8 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 
     The result is ``label_free``, the estimate without labels, unless labels are significant. Binary labels must have a
     Bayes factor against ``label_free`` and make another Q more than twenty times as likely. The result is then the most
-    likely Q, with one pseudo-label per state that agrees with ``label_free``. Graded labels must have means that differ
-    between states (F test). The result is then the mean label of each state, shrunk to the overall mean.
+    likely Q, after a pseudo-label equal to ``label_free`` is added to each state. Graded labels must have means that
+    differ between states (F test). The result is then the mean label of each state, shrunk to the overall mean.
     """
     n, k = posterior.shape
     if len(np.unique(labels)) > 2:

@@ -2,9 +2,9 @@
 
 First, feature effects are removed from single judges' scores (``models.feature_effects``). Second, duplicates count as
 one judge (``models.duplicates``). Third, judges that agree with no other judge are left out. Fourth, if the common
-factor explains the judges' correlations, the estimate is a weighted mean of the factor and the average. The last two
-steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded panels, no
-combination without labels is much better than the plain average, and many are worse (``make bench-real``).
+factor explains the judges' correlations, the estimate is a weighted mean of the factor and the judges' average. The
+last two steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded panels,
+no combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
 to distinguish repeated runs of one model from good judges.

@@ -22,7 +22,7 @@ _LEAST_WEIGHT = 1e-3
 
 
 def augmented_moment(moments: Moments, views: Views, scale: Array | None = None) -> Array:
-    """Compute the third moment across three views of centred scores, with a constant 1 added to each view.
+    """Compute the third moment across three views of centred scores, with a column of ones added to each view.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp]) -> Array:
-    """Estimate common loadings from pairs of judges of different families (all pairs if under three families)."""
+    """Estimate common loadings from pairs of judges of different families; from all pairs if there are few families."""
     several = len(np.unique(families)) >= 3
     return common_loadings(
         correlation, families[:, None] != families if several else ~np.eye(len(families), dtype=bool)

@@ -205,7 +205,7 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
 def _with_labels(
     by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """Return the systems with enough labels, and a message for each other system; raise ``FitError`` if none has."""
+    """Return systems with enough labels, and messages about other systems; raise ``FitError`` if all have too few."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in by_name.items():
