@@ -94,7 +94,7 @@ def gate(
     new, against : str
         The system to release, and the system to compare it with.
     margin : float
-        Non-inferiority margin, fixed in advance: a difference of labels or, for pairs, of the shares of wins.
+        Non-inferiority margin, fixed in advance: a difference in pass rate, mean label or (for pairs) share of wins.
     scores, labels, **options :
         See ``rate``; the gate compares rates on future items.
 

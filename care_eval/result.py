@@ -32,7 +32,7 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Choose the library for data frames of results: pandas or polars if ``source`` is such a frame, otherwise Arrow.
+    """Choose the data frame library of a result: pandas or polars if ``source`` is one of its frames, otherwise Arrow.
 
     If ``source`` is the path of a file, the library is pandas if it is installed, otherwise Arrow.
     """
@@ -140,7 +140,7 @@ class FitResult:
         return in_kind(judges_table(self.table.page), self.kind)
 
     def metrics_frame(self) -> Any:
-        """Return a data frame of means, standard deviations and agreement with gold, with a row for each aggregator."""
+        """Return a data frame of mean, standard deviation and agreement with gold of each aggregator's estimates."""
         return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
     def report(self, path: str | Path) -> Path:
@@ -164,7 +164,6 @@ class FitResult:
         return Path(folder)
 
     def __repr__(self) -> str:
-        """Return a summary of at most ten lines and a thousand characters."""
         more = "see .verdict, .to_frame(), .judges_frame(), .metrics_frame(), .report('report.html')"
         verdict = wrap(self.verdict.headline, _LINE, max_lines=2, placeholder=" ...")
         lines = [*self._head()[: 9 - len(verdict)], more]

@@ -138,8 +138,8 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
 def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
     """Return whether an absent score means that the judge was not asked.
 
-    If the rule does not declare the meaning, the result is true in two cases: the panel is crowd-sourced, or most
-    judges lack more than a tenth of the scores and no score lies outside the scale (``outside`` counts such scores).
+    If ``rule.absent`` is ``auto``, the result is true in two cases: the panel is crowd-sourced, or most judges lack
+    more than a tenth of the scores and no score lies outside the scale (``outside`` counts such scores).
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"

@@ -37,8 +37,8 @@ def to_panel_scale(
     Returns
     -------
     placed : (n,) array
+        ``offset + unit * latent``, within ``ends``.
     offset, unit : float
-        ``placed = offset + unit * latent``, clipped to ``ends``.
     """
     scored = ~np.isnan(latent) & ~np.isnan(panel_mean)
     if not varies(latent[scored]):
@@ -66,7 +66,8 @@ def to_labels(
     """Estimate the offset and slope that map estimates to the labels' scale; None if there are no labels.
 
     The slope is a posterior mean under a uniform prior on [0, 1] for the correlation of estimates and labels. If the
-    m labels are too few or all equal, the slope is 1, and the offset is the difference of the means times m / (m + 3).
+    sum m of the weights is below five (ten if ``declared``), or if all labels or all estimates are equal, the slope is
+    1, and the offset is the difference of the means times m / (m + 3).
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def to_labels(
     weights : (m,) array, optional
         Weight of each label (``FitLabels.weights``); ones by default.
     declared : bool
-        Whether a scale is declared. If so, a slope of 1 is a good guess, and a different slope requires more labels.
+        Whether the scale of the scores is declared. If so, a slope of 1 is likely, and another slope needs more labels.
     """
     if len(labels) == 0:
         return None

@@ -69,7 +69,7 @@ class CareSummary:
     duplicates : tuple of tuples of judges
         Groups of judges that count as one judge.
     perhaps_duplicates : tuple of judges
-        Judges with nearly identical scores; they are duplicates, or better judges than the others.
+        Judges with nearly identical scores; they are copies of one judge, or better judges than the others.
     groups : tuple of two tuples of judges
         The two groups of judges if a second factor is strong.
     weak : tuple of judges
@@ -79,7 +79,7 @@ class CareSummary:
     effective_judges : float or None
         Number of independent judges whose mean would be as valid as the estimate.
     differing_feature : str or None
-        Text feature that correlates most with the difference of the two rival estimates; None if none correlates.
+        Text feature that correlates most with the difference of two plausible estimates; None if none correlates.
     kept, without, plain_average : Changed or None
         Comparisons of two rankings. ``kept``: before and after the removal of feature effects. ``without``: with and
         without the feature that correlates most with the estimate. ``plain_average``: by ``care`` and by plain average.

@@ -91,7 +91,7 @@ def _bounded(kind: type) -> dict[str, TypeAdapter[Any]]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """Parse the docstring of a settings class into field descriptions that start with any allowed values."""
+    """Parse the docstring of a settings class; return a description of each field, with any allowed values first."""
     lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
     words_of: dict[str, list[str]] = {}
     names: list[str] = []
@@ -175,13 +175,13 @@ class StructureConfig:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Declared scale and prevalence of quality, shared by all aggregators of a fit.
+    """Scale of the estimates and prevalence of good items, for all aggregators of a fit.
 
     Attributes
     ----------
     scale : str
-        ``own``: each aggregator's own scale (the panel's location and spread for latent estimates). ``anchors``: the
-        labels set the location and, with at least five labels (ten with a declared scale), the slope.
+        ``own``: each aggregator's own scale. ``anchors``: the labels set the location; five labels or more also set
+        the slope (ten or more if ``FitConfig.scale`` is declared).
     prevalence : float, optional
         Declared share of good items (Q = 1); this share of the estimates will lie above the threshold.
     """
@@ -216,7 +216,7 @@ class FitConfig:
     structure : StructureConfig
     placement : {"panel", "weights"}
         Estimate of ``care_svd``. ``panel``: E[Q | J] at the location and spread of the panel's mean. ``weights``: the
-        paper's w'J, a weighted mean of the raw scores with weights from the quality direction. See docs/method.md.
+        paper's w'J, a mean of the raw scores, weighted by the loadings on quality. See docs/method.md.
     resamples : int
         Number of bootstrap resamples for intervals of weights: at least 20, or 0 for no intervals.
     seed : int

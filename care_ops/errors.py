@@ -39,7 +39,7 @@ class FitError(CareError):
 
 
 class JudgeError(CareError):
-    """Error for a judge that cannot be built, or whose answer does not match the judge's specification."""
+    """Error for a judge that cannot be built, or whose output does not match the judge's specification."""
 
 
 class WarehouseError(CareError):
@@ -64,8 +64,8 @@ def misspelt(names: Collection[str], expected: Iterable[str]) -> list[str]:
 
 
 def how_to_install(extra: str) -> str:
-    """Return the pip command that installs an optional extra of CARE."""
-    return f"pip install '.[{extra}]' in a clone of CARE, or with the path of CARE's wheel instead of the dot"
+    """Return an instruction to install an optional extra of CARE with pip."""
+    return f"run pip install '.[{extra}]' in a clone of CARE, or replace the dot by the path of CARE's wheel"
 
 
 def release() -> str:
@@ -85,7 +85,7 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
 def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
     """Convert the exceptions of other libraries in a ``with`` block to one-line errors of class ``kind``.
 
-    The message starts with ``where``, or with the last entry if ``where`` is a list, and ends with ``remedy``.
+    The message starts with ``where`` (the last entry if ``where`` is a list) and ends with ``remedy``.
     """
     try:
         yield
@@ -99,12 +99,12 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
             raise
         place = where[-1] if isinstance(where, list) else where
         message = f"{type(error).__name__}: {str(error)[:_LONGEST]}".removesuffix(": ")
-        message = "it is nested too deeply to be read" if isinstance(error, RecursionError) else message
+        message = "the data is nested too deeply" if isinstance(error, RecursionError) else message
         raise kind(sentence(f"{place}: cannot be read ({message}); {remedy}")) from error
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that applies ``guard`` with the function's first argument if it is a path, else ``what``."""
+    """Return a decorator that applies ``guard``; if the first argument is no path, messages name ``what`` instead."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -121,7 +121,7 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 def sentence(text: str) -> str:
     """Convert a text to one line of limited length, without control characters.
 
-    In a long text, dots replace the middle; the end, which states the remedy, starts at a clause if possible.
+    Dots replace the middle of a long text. The end is kept, because it states the remedy.
     """
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:

@@ -62,11 +62,11 @@ class CareEstimator:
     estimate_ : (n,) array
         Estimated score of each item of the fit; NaN if no judge scored the item.
     sd_ : (n,) array or None
-        Posterior standard deviation of each estimate.
+        Posterior standard deviation of each estimate; None if the aggregator does not estimate it.
     weights_ : (p,) array or None
-        Weight of each judge.
+        Weight of each judge; None if the aggregator has no weights.
     threshold_ : float or None
-        ``estimate > threshold_`` decides Q = 1.
+        Estimates above this value are classified as Q = 1; None if the aggregator has no threshold.
     fidelity_ : float
         Held-out R^2 of ``predict`` as an approximation of the estimates. If it is low, ``predict`` raises ``FitError``.
     n_features_in_ : int

@@ -75,8 +75,8 @@ class FitLabels:
     def weights(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
         """Return the weight of each item's label in an estimate for all items, shape (m,).
 
-        The weights are inverse probabilities that sum to the effective number of labels (Kish, Survey Sampling, 1965),
-        times ``counts``. They are 0 for labels outside the probability sample.
+        Inverse probabilities are scaled to sum to the effective number of labels (Kish, Survey Sampling, 1965), and
+        then multiplied by ``counts``. Labels outside the probability sample have weight 0.
         """
         import numpy as np
 

@@ -113,7 +113,7 @@ class Labels:
         return all(label.value in (0.0, 1.0) for label in self.given)
 
     def as_shares(self, bounds: tuple[float, float]) -> Labels:
-        """Rescale labels of pairs to the left answer's share of a win, from 0 at the lower bound to 1 at the upper."""
+        """Rescale labels of pairs from ``bounds`` to [0, 1]; 0 means a win of the right answer, 1 a win of the left."""
         low, high = bounds
         outside = [label.value for label in self.given if not low <= label.value <= high]
         if outside or not low < high:

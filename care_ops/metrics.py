@@ -1,4 +1,4 @@
-"""Metrics of estimates against gold labels, by their ranking or by their values."""
+"""Metrics that compare the ranking or the values of estimates with gold labels."""
 
 from dataclasses import replace
 
@@ -23,9 +23,10 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
 
 
 def changed(scores: Array, other: Array) -> Changed:
-    """Compare the rankings of the same items by two arrays, shape (n,); among ties, the first item ranks higher.
+    """Compare two rankings of the same items, by the values in two arrays (n,).
 
-    Values that differ only by rounding errors are ties. Items at the median are in neither half.
+    Values that differ only by rounding errors are ties; the first of tied items ranks higher. An item at the median of
+    either array does not count in ``halves_changed``.
     """
     a, b = (np.round((x - np.median(x)) / (np.std(x) or 1.0), 9) for x in (scores, other))
     top = min(max(len(a) // 10, 1), len(a))

@@ -61,7 +61,7 @@ def on_one_scale(
 ) -> tuple[ScoreMatrix, tuple[RescaledJudge, ...], list[str]]:
     """Rescale scores to the panel's scale; without a declared scale, remove outliers first.
 
-    Also returns the rescaled judges, and a message about each change. Raises ``InputError`` like ``to_common_scale``.
+    Also returns each judge's conversion, and messages about all changes. Raises the errors of ``to_common_scale``.
     """
     scores, outliers = without_outliers(scores, declared) if scale is None else (scores, ())
     scores, rescaled = to_common_scale(scores, scale, declared)
@@ -72,10 +72,10 @@ def on_one_scale(
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
     """Set outliers to missing, except those of judges in ``declared``; return the scores and each judge's outliers.
 
-    An outlier is rare and lies far outside the other scores of its judge. On a usual scale (shares, grades, per cent),
-    it exceeds five times the upper end, or it is a negative code such as -99 among whole grades. On any other scale,
-    its distance from the middle 90 % of the scores exceeds fifty times the width of their range. If most judges use the
-    scale from 0 to 100, this scale applies to all judges with smaller scores: a single 100 among zeros is then valid.
+    An outlier is rare and lies far outside the judge's other scores. If these fit a scale that ends at 1, 10 or 100, an
+    outlier exceeds both 50 and five times the end, or is a negative code such as -99 among whole grades. Otherwise, its
+    distance from the middle 90 % of the scores exceeds fifty times the width of this interval. If most judges use the
+    scale from 0 to 100, it also applies to judges with smaller scores: a single 100 among zeros is then valid.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """Return the upper end of the smallest usual scale that fits all scores except outliers; None if no scale fits."""
+    """Return the end of the smallest scale in ``SIZES`` that fits all scores except outliers; None if no scale fits."""
     low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
         if low >= 0 and high <= size:  # nothing lies beyond

@@ -22,7 +22,6 @@ class AsLists:
     """Type annotation for an array that is stored as nested lists of numbers, with null for NaN."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the pydantic schema that parses nested lists into an array, and rejects any other input."""
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(_numbers)
@@ -34,7 +33,7 @@ def _numbers(values: Any) -> NDArray[np.float64]:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("it should be rows of numbers and null, all of the same length") from None
+        raise ValueError("the value must be rows of numbers and null, all of the same length") from None
 
 
 if TYPE_CHECKING:
@@ -179,13 +178,13 @@ class Evaluation:
     n : int
         Number of items with an estimate and a gold label.
     tau : float
-        Kendall's tau-b, a metric of the order. With two gold values, ``order`` is the AUC, because tau-b favours ties.
+        Kendall's tau-b, a metric of the ranking. It favours tied estimates if gold has only two values.
     auc : float
-        Area under the ROC curve, a metric of the order; only for gold with two values.
+        Area under the ROC curve, a metric of the ranking; only for gold with two values.
     mae : float
-        Mean absolute error of the estimates, a metric of order and scale.
+        Mean absolute error of the estimates, a metric of ranking and scale.
     mae_filled : float
-        Mean absolute error after the estimates are spread uniformly over the scale by rank, a metric of the order.
+        Mean absolute error after the estimates are spread uniformly over the scale by rank, a metric of the ranking.
     accuracy, balanced_accuracy : float
         For binary gold: share of correct decisions at the threshold, and the mean of this share over both classes.
     risk_coverage : float
@@ -225,7 +224,7 @@ class Comparison:
         Number of labels that corrected the difference. If it is 0, the difference includes all errors that the judges
         share.
     trust : float or None
-        1 without labels, and None with labels. Older versions stored the weight of the estimates here.
+        In comparisons stored by older versions, the weight of the estimates; now 1 without labels and None with labels.
     """
 
     first: str
@@ -262,6 +261,5 @@ class ChangePoint:
         return "rose" if self.shift > 0 else "fell"
 
     def __str__(self) -> str:
-        """Return the size and the days of the change as a phrase that can follow ``direction`` in a sentence."""
         days = (date.fromordinal(day).isoformat() for day in (self.run_date, self.detected))
         return "by {:.3f} of the scale on {} (detected on {})".format(abs(self.shift), *days)

@@ -18,7 +18,7 @@ def is_sampled(items: int) -> bool:
 
 
 def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw a simple random sample of at most ``MOST_ITEMS`` rows, in rising order.
+    """Draw a simple random sample of at most ``MOST_ITEMS`` rows, in ascending order.
 
     With fewer items, all rows are returned, and the generator is not used.
     """
@@ -28,5 +28,5 @@ def sampled_rows(items: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def spread_rows(items: int, most: int) -> NDArray[np.intp]:
-    """Return the indices of at most ``most`` evenly spaced rows, in rising order; empty if there are no items."""
+    """Return the indices of at most ``most`` evenly spaced rows, in ascending order; empty if there are no items."""
     return np.unique(np.linspace(0, items - 1, most).astype(np.intp)) if items else np.arange(0)

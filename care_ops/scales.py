@@ -123,12 +123,12 @@ def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
 
 
 def share_scale(values: Array) -> bool:
-    """Return whether the judges use one scale: the median judge's range is at least half of the range of all scores.
+    """Return whether the judges use one scale: the median of their ranges is at least half of the range of all scores.
 
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing; each judge has at least one score.
+        Scores, with NaN for missing ones; each judge has at least one score.
     """
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     return bool(np.median(high - low) >= 0.5 * (high.max() - low.min()))
@@ -171,8 +171,8 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
     """Infer the scale of a judge whose scores clearly lie on another scale than the panel's; None for other judges.
 
-    Inferring a smaller scale than the panel's requires at least ``MIN_SCORES_TO_DESCRIBE`` scores. They must not be
-    whole numbers that mostly lie on a declared panel scale, because a severe judge also gives such scores.
+    A scale smaller than the panel's is inferred from at least ``MIN_SCORES_TO_DESCRIBE`` scores. It is not inferred if
+    all scores are whole numbers and most lie on the declared panel scale, because the judge may be severe.
     """
     size = _kind(column)
     of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)

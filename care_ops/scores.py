@@ -153,7 +153,7 @@ def varies(values: Array) -> NDArray[np.bool_]:
     Parameters
     ----------
     values : (n, p) array, or (n,) for one judge
-        NaN is missing.
+        Scores; NaN marks a missing score.
     """
     return np.fmax.reduce(values, axis=0, initial=-np.inf) > np.fmin.reduce(values, axis=0, initial=np.inf)
 
@@ -173,7 +173,7 @@ def ranks(values: NDArray[Any], then: Callable[[Array], Array] = lambda ranks: r
     Parameters
     ----------
     then : callable
-        Function that is applied to the distinct ranks.
+        Function that transforms the ranks of the distinct values, for example to normal scores.
     """
     if np.isnan(values).any():
         return np.full(len(values), np.nan)

@@ -184,6 +184,7 @@ def select_with_labels(
         "order" is AUC for binary labels, else Kendall's tau. "error" is accuracy at the aggregate's threshold for
         binary labels, else the negative mean absolute error.
     grid : sequence of (gamma, tau or None), optional
+        See ``fit_grid``.
 
     Raises
     ------
@@ -211,5 +212,5 @@ def select_with_labels(
     values = [-np.inf if candidate.value is None else candidate.value for candidate in candidates]
     if max(values) == -np.inf:
         reason = candidates[-1].why_not
-        raise FitError(f"selection: {aggregator} has no estimate at any penalty; the last reason: {reason}")
+        raise FitError(f"selection: {aggregator} has no estimate at any penalty; the last attempt failed: {reason}")
     return Selection(aggregator, criterion, candidates, candidates[int(np.argmax(values))], int(labelled.sum()))

@@ -36,8 +36,8 @@ class MixtureDraw:
     scores : (n, p) array
     states : (n,) array of int
         0 to 3 for (Q, C) = 00, 01, 10, 11.
-    means : (4, p) array
-    weights : (4,) array
+    means, weights : (4, p) and (4,) arrays
+        Mean scores and probability of each state.
     noise : float
         Standard deviation within a state.
     """
@@ -88,7 +88,7 @@ _DENSITY = 0.4
 def four_state_mixture(
     rng: np.random.Generator, *, n: int, p: int, noise: float = 1.0, root: Array | None = None
 ) -> MixtureDraw:
-    """Draw scores from four Gaussian states with means uniform on (1, 4) and covariance ``noise**2 root root.T``."""
+    """Draw scores from four Gaussian states with covariance ``noise**2 * root @ root.T``; ``root`` defaults to I."""
     means = rng.uniform(1.0, 4.0, (4, p))
     states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
     errors = rng.standard_normal((n, p))
@@ -103,7 +103,7 @@ def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -
     -------
     draw : MixtureDraw
     edges : (p, p) array of bool
-        Whether a pair of judges has a nonzero entry in the precision matrix of a state; zero between thirds.
+        Whether a pair of judges has a nonzero entry in the precision matrix of a state; False for different thirds.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
     upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < _DENSITY), 1)
@@ -121,11 +121,13 @@ class ConfoundedDraw:
     Attributes
     ----------
     scores : (n, p) array
-        Scores, with the columns of the three views in order.
+        Scores, with the three views as groups of columns.
     quality, confounder : (n,) arrays of int
+        Q and C of each item.
     means : (4, p) array
         Means of the states (C, Q) = 00, 01, 10, 11.
     views : tuple of three index arrays
+        Columns of each view.
     """
 
     scores: Array
@@ -176,7 +178,7 @@ def second_order_sufficient(
 def second_order_insufficient(
     rng: np.random.Generator, strength: float, *, truth: int, n: int = 3_000
 ) -> ConfoundedDraw:
-    """Draw scores from the paper's second-order-insufficient regime, with three views of twelve features, noise .1.
+    """Draw scores from the paper's second-order-insufficient regime, with three views of twelve features and noise .1.
 
     All four states are equally likely. In each view, Q shifts three features, C shifts eight, and both shift one. The
     paper does not specify shifts; here they are uniform on (.4, .8). The feature that both shift has an additional

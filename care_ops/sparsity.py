@@ -30,7 +30,7 @@ def is_sparse(values: Array) -> bool:
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing.
+        Scores; NaN marks a missing score.
     """
     absent = np.isnan(values)
     if not absent.any():
@@ -50,7 +50,7 @@ def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
 
 
 def lacks_pairs(together: Array) -> bool:
-    """Return whether some pairs of judges share no item but others link them; ``together`` counts shared items."""
+    """Return whether some judges share no item but are linked by other judges; ``together`` counts shared items."""
     lacking = together == 0
     return bool(lacking.any()) and scipy.sparse.csgraph.connected_components(~lacking, directed=False)[0] == 1
 
@@ -63,7 +63,7 @@ def components(values: Array) -> list[Component]:
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing.
+        Scores; NaN marks a missing score.
     """
     n, p = values.shape
     present = ~np.isnan(values)
@@ -88,7 +88,7 @@ def scales_are_unlike(values: Array) -> bool:
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing.
+        Scores; NaN marks a missing score.
     """
     telling = (~np.isnan(values)).sum(axis=0) >= MIN_SCORES_TO_DESCRIBE
     if not telling.any():
@@ -111,7 +111,7 @@ def comparable(values: Array) -> Array:
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing.
+        Scores; NaN marks a missing score.
     """
     if not scales_are_unlike(values):
         present = values[~np.isnan(values)]

@@ -12,7 +12,6 @@ def one_blas_thread() -> AbstractContextManager[object]:
     return _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
 
-@cache
+@cache  # once without and once with scipy's BLAS
 def _controller(_with_scipy: bool) -> ThreadpoolController:
-    """Return the controller of the loaded BLAS libraries, cached once without and once with scipy's BLAS."""
     return ThreadpoolController()

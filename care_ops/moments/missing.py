@@ -11,7 +11,7 @@ from care_ops.scores import Array
 
 
 def condition(standardised: Array, correlation: Array, direction: Array | None = None) -> tuple[Array, Array]:
-    """Replace missing scores by conditional means; compute the conditional variance of ``filled @ direction``.
+    """Replace missing scores by conditional means; compute the conditional variance of a linear combination.
 
     Parameters
     ----------
@@ -19,12 +19,13 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
         Standardised scores; NaN marks a missing score.
     correlation : (p, p) array, positive definite
     direction : (p,) array, optional
+        Coefficients of the linear combination of the scores.
 
     Returns
     -------
     filled : (n, p) array
     variance : (n,) array
-        Variance of ``filled @ direction`` given the observed scores; 0 if no score is missing or without ``direction``.
+        Variance of the combination given the observed scores; 0 if no score is missing or without ``direction``.
     """
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)

@@ -131,7 +131,7 @@ class Moments:
         return correlation
 
     def third_central(self, first: Index, second: Index, third: Index) -> Array:
-        """Compute E[(x_a - m_a)(x_b - m_b)(x_c - m_c)] over three groups of judges (paper, Algorithm 2 step B).
+        """Compute the third central moments of triples with one judge from each group (paper, Algorithm 2 step B).
 
         With missing scores, the mean of a product is taken over the items that all judges in the product scored.
 
@@ -172,7 +172,7 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
     """
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2:
-        raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
+        raise InputError(f"moments: scores have shape {values.shape}; give an (items, judges) array")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
         values = np.ascontiguousarray(values)
@@ -247,7 +247,6 @@ def _block(values: Array, shift: Array, *, third: bool) -> Moments:
 
 
 def _triple(y: Array) -> Array:
-    """Sum y_i (x) y_i (x) y_i over the items; shape (p, p, p)."""
     p, by_judge = y.shape[1], np.ascontiguousarray(y.T)
     out = np.empty((p, p, p))
     for a in range(p):

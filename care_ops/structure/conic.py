@@ -23,7 +23,7 @@ _TOLERANCE = 1e-8
 
 
 def sharpen(structure: Structure, sigma: Array) -> Structure:
-    """Solve the program again with the conic solver if a structure has not converged; return the better solution.
+    """Solve the sparse + low-rank program again with Clarabel if a solution has not converged; return the better one.
 
     The structure is returned unchanged if it has converged, if it has more than ``MOST_JUDGES`` judges, or if cvxpy is
     not installed.
@@ -47,7 +47,7 @@ def sharpen(structure: Structure, sigma: Array) -> Structure:
 
 
 def solve(sigma: Array, *, lambda_s: float, lambda_l: float) -> tuple[float, Array, Array]:
-    """Solve the program with Clarabel, and return the objective, S and L; a small shift makes S and L feasible."""
+    """Solve the sparse + low-rank program with Clarabel; return the objective and the feasible S and L."""
     import cvxpy as cp
 
     theta, p = np.linalg.inv(sigma), len(sigma)

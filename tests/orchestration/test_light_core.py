@@ -125,7 +125,7 @@ def test_a_query_without_duckdb_names_the_extra(core, first_panel, tmp_path):
     shutil.copytree(first_panel, tmp_path, dirs_exist_ok=True)
     (tmp_path / "scores.sql").write_text("SELECT * FROM 'scores.csv'")
     _, shown = typed(core, tmp_path, "care fit scores.sql", code=2)
-    assert "scores.sql: DuckDB is not installed; pip install '.[sql]'" in " ".join(shown.split())
+    assert "scores.sql: DuckDB is not installed; run pip install '.[sql]'" in " ".join(shown.split())
 
 
 @pytest.mark.slow

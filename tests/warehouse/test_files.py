@@ -462,7 +462,7 @@ def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
             '{"item_id": "a", "prompt": "p"}\n{"item_id": "b", "prompt": %s}\n',
             "line 2 is not valid JSON (maximum recursion depth exceeded",
         ),
-        ('[{"item_id": "a", "prompt": %s}]', "it is nested too deeply to be read"),
+        ('[{"item_id": "a", "prompt": %s}]', "the data is nested too deeply"),
     ],
 )
 def test_deeply_nested_json_is_refused(tmp_path, text, where):

@@ -354,7 +354,7 @@ def test_a_holder_whose_lease_was_taken_over_notices_at_its_next_renewal(machine
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
-    with pytest.raises(InputError, match=r"needs obstore; pip install '\.\[stores\]'"):
+    with pytest.raises(InputError, match=r"needs obstore; run pip install '\.\[stores\]'"):
         Objects("s3://bucket").list()
 
 
