@@ -47,7 +47,7 @@ class _Alignment:
     """Agreement of a judge with the other judges: in file order, and after the best circular shift or reversal of rows.
 
     ``best`` is the agreement after the shift or reversal, or minus infinity if chance explains it. ``certain`` states
-    whether the evidence is enough to exclude the judge, and ``how`` describes the shift or reversal in words.
+    whether the evidence suffices to exclude the judge, and ``how`` describes the shift or reversal in words.
     """
 
     agreement: float
@@ -160,8 +160,7 @@ def _alignments(scores: ScoreMatrix) -> Iterator[tuple[_Alignment, str | None]]:
 
 
 def _crowd_alignments(values: Array) -> Iterator[tuple[_Alignment, str | None]]:
-    """Compute the agreement of each judge of a crowd-sourced panel, which is too sparse to test for shifted rows."""
-    standardised = comparable(values)
+    standardised = comparable(values)  # too sparse to test for shifted rows
     present = ~np.isnan(standardised)
     filled = np.where(present, standardised, 0.0)
     total, count = filled.sum(axis=1), present.sum(axis=1)

@@ -36,6 +36,7 @@ class Frozen:
     knots, heights : tuple of p arrays
         Scores of each judge and the corresponding normal scores in the fit; values between knots are interpolated.
     coefficients : (2 p,) array
+        Coefficients of the standardised scores, then of the normal scores.
     fidelity : float
         Held-out R^2 of the function (five folds).
     """

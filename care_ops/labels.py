@@ -79,8 +79,8 @@ class Labels:
         if len(weighted) > 1:
             unlike = next(x for x in self.given if _usable(x) and x.probability is None)
             raise InputError(
-                f"labels: item {unlike.item_id!r} was drawn at random without a probability, but others have one; give "
-                "a probability for each item that was drawn at random, or for none of them"
+                f"labels: item {unlike.item_id!r} was drawn at random without a probability, but other items have one; "
+                "give a probability for each item that was drawn at random, or for none of them"
             )
 
     def __len__(self) -> int:

@@ -186,7 +186,7 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = 
     ----------
     batches : iterable of (p, m) arrays
         Scores, with a row for each judge; NaN marks a missing score.
-    shift : (p,) array
+    shift : (p,) array, subtracted from the scores
     """
     state = empty(shift, third=third)
     for columns in batches:
@@ -269,7 +269,7 @@ def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     Returns
     -------
     shrunk : (p, p) array, positive definite
-    intensity : float in [0, 1]
+    intensity : float in [0, 1], the weight of the identity
     """
     p = len(correlation)
     trace_of_square = float(np.sum(correlation**2))
