@@ -32,9 +32,9 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Choose the data frame library of a result: pandas or polars if ``source`` is one of its frames, otherwise Arrow.
+    """Return ``pandas`` or ``polars`` if ``source`` is a data frame of this library, otherwise ``arrow``.
 
-    If ``source`` is the path of a file, the library is pandas if it is installed, otherwise Arrow.
+    For the path of a file, the result is ``pandas`` if pandas is installed, otherwise ``arrow``.
     """
     package = type(source).__module__.partition(".")[0]
     if isinstance(source, str | Path):

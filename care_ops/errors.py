@@ -104,7 +104,10 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that applies ``guard``; if the first argument is no path, messages name ``what`` instead."""
+    """Return a decorator that applies ``guard`` to a function.
+
+    Messages start with the function's first argument if this is a path, otherwise with ``what``.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -119,10 +122,7 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 
 
 def sentence(text: str) -> str:
-    """Convert a text to one line of limited length, without control characters.
-
-    Dots replace the middle of a long text. The end is kept, because it states the remedy.
-    """
+    """Convert a text to one line without control characters, and replace the middle of a long text by dots."""
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:
         return line

@@ -103,7 +103,7 @@ def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -
     -------
     draw : MixtureDraw
     edges : (p, p) array of bool
-        Whether a pair of judges has a nonzero entry in the precision matrix of a state; False for different thirds.
+        Whether the precision matrix of a state links two judges; False for judges in different thirds.
     """
     group = np.repeat(np.arange(3), -(-p // 3))[:p]
     upper = np.triu((group[:, None] == group[None, :]) & (rng.random((p, p)) < _DENSITY), 1)

@@ -25,7 +25,7 @@ def condition(standardised: Array, correlation: Array, direction: Array | None =
     -------
     filled : (n, p) array
     variance : (n,) array
-        Variance of the combination given the observed scores; 0 if no score is missing or without ``direction``.
+        Variance of the combination given the observed scores; 0 if no score is missing or ``direction`` is None.
     """
     precision = np.linalg.inv(correlation).astype(np.float64, copy=False)
     absent = np.isnan(standardised)

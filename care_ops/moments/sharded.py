@@ -107,7 +107,7 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
 def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spread = map) -> Moments:
     """Compute the moments of all rows in a list of shards.
 
-    Each worker reads the file itself. From the first shard that a worker cannot read, rows are sent to the workers.
+    Each worker reads the file. If one cannot, the rows of its shard and of all later shards are sent to the workers.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class Moments:
         return correlation
 
     def third_central(self, first: Index, second: Index, third: Index) -> Array:
-        """Compute the third central moments of triples with one judge from each group (paper, Algorithm 2 step B).
+        """Compute the third central moments of triples with one judge from each of three groups (Algorithm 2 step B).
 
         With missing scores, the mean of a product is taken over the items that all judges in the product scored.
 
