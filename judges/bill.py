@@ -32,7 +32,7 @@ class Bill:
     settled : float
         Amount in US dollars that was reserved for the requests before their cost was known.
     latencies : list of (float, float)
-        Pairs (random sort key, latency in milliseconds); the pairs with the smallest keys form a random sample.
+        Random sample of the latencies: pairs (random number for sampling, latency in milliseconds).
     """
 
     questions: int = 0
@@ -99,7 +99,7 @@ class Purse:
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace a request's reserved amount by its cost; add ``perhaps`` to the maximum total of unknown costs."""
+        """Replace a request's reserved amount by its cost; ``perhaps`` is the maximum cost if the cost is unknown."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost

@@ -111,7 +111,7 @@ class Score:
     tokens_out: int | None = None
 
     def __post_init__(self) -> None:
-        """Shorten a long raw text, and replace lone surrogates, because files cannot store them."""
+        """Truncate ``raw`` to ``RAW_LIMIT`` characters; replace lone surrogates, which files cannot store."""
         raw = (self.raw or "")[:RAW_LIMIT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         object.__setattr__(self, "raw", raw or None)
 
@@ -137,7 +137,7 @@ def _hash_of(*texts: str | None) -> str:
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
     """Check that a judge's value is a finite number within the scale; return the score or None, and the status.
 
-    If the score is None, the status is ``refused`` (the value is None), ``parse_error`` or ``out_of_range``.
+    Status of a value without a score: ``refused`` (None), ``parse_error`` (not a number) or ``out_of_range``.
     """
     if value is None:
         return None, Status.REFUSED

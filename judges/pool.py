@@ -1,7 +1,6 @@
 """Pool that runs judges on their pending items, in this process or on Ray actors.
 
-The pool reads a batch only when needed, and drops the batch after storing the scores. Therefore a long test set
-needs only the memory of a few batches.
+The pool reads a batch only when needed, and drops the batch after storing the scores, to save memory.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class ItemsInMemory(ItemSource):
 
 
 class Questions:
-    """Questions to a judge about the pending items of a source; ``settled`` contains the keys of all other items.
+    """Questions to a judge about the pending items of a source: all items except those with a key in ``settled``.
 
     Items with equal texts share one question, which uses the first of these items. Questions to a language model
     are sorted by text, because successive prompts with a long common prefix use the model's prefix cache.
@@ -120,7 +120,7 @@ class Questions:
 
 
 class Batches:
-    """Batches of questions to a judge; no batch may start if ``down`` is true or ``has_ended()`` returns true."""
+    """Batches of questions to a judge; no batch starts after the judge has failed or its run has been stopped."""
 
     def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
         self.questions, self._size, self._has_ended = questions, size, has_ended

@@ -91,7 +91,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """Decode base64 or hexadecimal digits at every offset; yield result, offset and number of digits per byte."""
+    """Decode base64 or hexadecimal digits at every offset; yield the text, its offset and the digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2

@@ -63,7 +63,7 @@ def available() -> Kind:
 
 
 def why_unavailable() -> str:
-    """Return the reason why this machine has no sandbox, with a remedy, or "" if it has one."""
+    """Return why no sandbox works on this machine, with a remedy; return "" if a sandbox works."""
     if shutil.which("bwrap") is None:
         return "this machine has no sandbox for programs; install bubblewrap (its command bwrap must be on PATH)"
     command = [*_bwrap(), *_python("pass")]
@@ -92,7 +92,7 @@ class Sandbox:
     memory_mb : int
         Memory that the process may use, in megabytes.
     kind : {"bwrap", "none"}
-        ``none`` runs a trusted program with all rights of this user, under limits on memory, time and output only.
+        ``bwrap`` is the sandbox. ``none`` runs a trusted program with your rights, limited in memory, time and output.
 
     Raises
     ------
@@ -125,7 +125,7 @@ class Sandbox:
         is_score = isinstance(answer.get("score", ""), (int, float, type(None)))
         if not (isinstance(answer.get("error"), str) or is_score):
             self.close()
-            raise SandboxDiedError("the program wrote something other than an answer")
+            raise SandboxDiedError("the program wrote something other than one score; return only a number or None")
         return answer
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class Sandbox:
             except (BrokenPipeError, BlockingIOError):
                 chunk = b""
             if chunk == b"" or len(self._buffer) > _LONGEST_ANSWER:
-                why = f"the answer is longer than {_LONGEST_ANSWER:,} bytes" if chunk else "the process ended"
+                why = f"the answer is over {_LONGEST_ANSWER:,} bytes; return a number" if chunk else "the process ended"
                 self.close()
                 raise SandboxDiedError(why)
             self._buffer += chunk or b""
@@ -193,7 +193,7 @@ class Sandbox:
             answer = None
         if not isinstance(answer, dict) or self._buffer:
             self.close()
-            raise SandboxDiedError("the program wrote something other than an answer")
+            raise SandboxDiedError("the program wrote something other than one score; return only a number or None")
         return answer
 
 

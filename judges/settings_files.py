@@ -61,7 +61,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Count the values in a YAML node with its aliases expanded; more than ``_MOST_VALUES`` if it contains itself."""
+    """Count a YAML node's values with aliases expanded; a node that contains itself exceeds ``_MOST_VALUES``."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()

@@ -96,7 +96,7 @@ class ProgramEngine(EngineBase):
     @model_validator(mode="after")
     def _one_of_two(self) -> ProgramEngine:
         if (self.program is None) == (self.file is None):
-            raise ValueError("program: set either program (the name of a registered program) or file, not both")
+            raise ValueError("program: set exactly one of program (the name of a registered program) and file")
         return self
 
     def key_content(self) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class OpenAIEngine(LanguageModel):
     base_url : str
         URL of the server, without the last part of the path (``/chat/completions``, ``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        Vendor's own API: messages (Anthropic) or generateContent (Google); CARE reads scores from text.
+        Vendor's own API: messages (Anthropic) or generateContent (Google). By default, OpenAI's API.
     api_key_env : str, optional
         Name of the environment variable that contains the API key. CARE never writes the key anywhere.
     headers : mapping of str to str
@@ -280,17 +280,17 @@ class OpenAIEngine(LanguageModel):
     reasoning_effort : str, optional
         Reasoning effort, as the endpoint names it. It is part of the judge's key.
     revision : str, optional
-        Any word. Change it after the model has changed: the judge then has a new key, and CARE scores all items again.
+        Label for the model's version, to be changed with the model. After a change, CARE scores all items again.
     model_must_be : str, optional
-        Name of the only model that may answer; by default, any model may answer. The name is stored with the scores.
+        Name of the only model that may answer; by default, any may. The answering model is stored with the scores.
     requests_per_minute : float, optional
         Maximum number of requests that are started in a minute.
     concurrency : int
         Maximum number of open requests; HTTP 429 lowers this number temporarily.
     timeout_s : float
-        Maximum time in seconds until the complete answer to a request has arrived.
+        Maximum time in seconds until the complete response to a request has arrived.
     retries : int
-        Maximum number of retries of a request after a timeout, an invalid answer or HTTP 5xx. After HTTP 429, the
+        Maximum number of retries of a request after a timeout, an invalid response or HTTP 5xx. After HTTP 429, the
         maximum is twice as high. Retries use exponential backoff.
     price_in, price_out, price_cached : float, optional
         Prices of input, output and cached input tokens in US dollars per million tokens; 0 for a free endpoint. By
@@ -393,8 +393,8 @@ class JudgeSpec(BaseModel):
         Number of items in a batch; a killed run loses only its unfinished batches.
     attempts : int
         Maximum number of runs that ask a language model about an item with temporary failures (timeouts, errors of
-        the engine or the endpoint). Each run asks once. If a run stops the judge, a failure counts only if
-        an earlier run had failed on the same item.
+        the engine or the endpoint). Each run asks once. If a run stops the judge (see
+        ``most_failing``), the first failure of an item does not count.
     most_failing : float
         Maximum share of temporary failures in a batch. With more failures, CARE stops the language model, and the next
         run continues with the remaining items.
@@ -441,7 +441,7 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Build a judge with scores in ``column``; omit the characters from its name that partition keys forbid."""
+        """Build a recorded judge with scores in ``column``; its name omits characters that partition keys forbid."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())

@@ -80,7 +80,7 @@ class Context:
         return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """Copy this context for another machine, with the template or program file but without ledger and callback."""
+        """Return a copy for another machine, with the template or program file; omit ``ledger`` and ``answered``."""
         engine = spec.engine
         return replace(
             self,

@@ -73,14 +73,14 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def run(
         self, batches: Iterable[Sequence[Item]], members: Callable[[Item], int], stopped: Callable[[], bool]
     ) -> Iterator[list[Score]]:
-        """Yield the scores of collected answers; send the other questions unless ``stopped()`` returns true.
+        """Yield the scores of answered questions, and send the other questions until the run is stopped.
 
         Parameters
         ----------
         batches : iterable of sequences of Item
-            All questions without a score.
-        members : callable
-            Function that returns how many items share an item's question.
+            Items without a score, one for each distinct question.
+        members, stopped : callable
+            Functions that return how many items share the question about an item, and whether the run is stopped.
 
         Raises
         ------
@@ -193,7 +193,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     ) -> dict[str, Any]:
         """Call the endpoint; retry a failed call only if the retry cannot cost anything.
 
-        Raises ``StoppedError`` if the call fails, and deletes the record of ``batch`` if the batch cannot exist.
+        Raises ``StoppedError`` if the call fails; if no batch was created, first deletes the record of ``batch``.
         """
         failed, where = 0, path.partition("?")[0]
         while True:
@@ -266,7 +266,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"the endpoint lists too many batches to find this one; delete {self._place} and run again")
+            self._stop(f"CARE cannot find a batch at the endpoint; delete its record {self._place} and run again")
             self.raise_if_stopped()
         return batch
 
@@ -279,7 +279,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                     for line in self._endpoint.lines(f"/files/{_quoted(state[name])}/content", _TRANSFER_S):
                         waiting.discard(self._read(line, batch, bill, waiting))
         except NoAnswerError as error:
-            self._stop(f"CARE cannot read answers of batch {batch.batch_id} ({self._hidden(str(error))}); run again")
+            self._stop(f"the answers of batch {batch.batch_id} cannot be read ({self._hidden(str(error))}); run again")
             self.raise_if_stopped()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)
@@ -289,7 +289,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Read a line of a result file, and keep the answer; return the request's id, or "" if there is no response."""
+        """Read an answer from a line of a result file; return the request's id, or "" if the line has no response."""
         try:
             parsed = json.loads(line)
             name, response = str(parsed["custom_id"]), parsed["response"]
@@ -304,7 +304,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return name
 
     def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
-        """Return the answer in one reply of a batch, or None if the question must be sent again at once."""
+        """Return the answer in one response of a batch; None if the question must be sent again at once."""
         unknown = Bill(unknown=batch.worst / len(batch.lines))
         try:
             if reply.failed:

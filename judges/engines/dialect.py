@@ -87,7 +87,7 @@ class Dialect:
         return True
 
     def make_room(self, body: dict[str, Any]) -> bool:
-        """Raise the token limit of later requests; return whether the new limit exceeds the limit in ``body``."""
+        """Increase the token limit of later requests; return whether the new limit exceeds the limit in ``body``."""
         length = next((name for name in _LENGTHS if name in body and name not in self._engine.extra_body), None)
         if length is None:
             return False

@@ -1,6 +1,6 @@
-"""HTTP client that sends requests to an endpoint and validates the fields of each answer.
+"""HTTP client that sends requests to an endpoint and validates the fields of each response.
 
-The complete answer must arrive before a deadline. The answer's size is limited before and after decompression.
+The complete response must arrive before a deadline. The size of a response is limited before and after decompression.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from judges.redaction import MIN_SECRET, Secrets
 from judges.spec import LIKE_A_KEY, OpenAIEngine, masked
 
 MOST_BYTES = 4 * 2**20
-"""Maximum size of an answer in bytes, before and after decompression."""
+"""Maximum size of a response in bytes, before and after decompression."""
 
 _SCHEMES = ("Bearer", "Basic")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -36,7 +36,7 @@ _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError
 
 
 class NoAnswerError(Exception):
-    """Error raised when a request has no readable answer; if ``sent`` is false, the request was not sent."""
+    """Error raised when a request gets no readable response; if ``sent`` is false, the request was not sent."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -44,11 +44,10 @@ class NoAnswerError(Exception):
 
 
 class LateError(NoAnswerError):
-    """Error raised when the answer to a request did not arrive in time."""
+    """Error raised when the response to a request did not arrive in time."""
 
 
 def _or_none(value: Any, handler: Any) -> Any:
-    """Validate a field of an answer; return None for an invalid field, because the other fields remain usable."""
     try:
         return handler(value)
     except ValidationError:
@@ -156,7 +155,7 @@ class Reply:
 
     @property
     def failed(self) -> bool:
-        """Whether the response is an error; some endpoints send errors with code 200."""
+        """Whether the response reports an error; some endpoints report errors with status code 200."""
         return self.code != 200 or (isinstance(self.content, dict) and bool(self.content.get("error")))
 
     @property
@@ -171,12 +170,12 @@ class Reply:
             return Completion.model_validate(self.content)
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"])) or "the whole"
-            raise NoAnswerError(f"the answer is not a chat completion ({place}: {error.errors()[0]['msg']})") from None
+            raise NoAnswerError(f"the response isn't a chat completion ({place}: {error.errors()[0]['msg']})") from None
 
 
 @dataclass
 class _Clock(httpcore.NetworkBackend):
-    """Network backend with one deadline for the whole answer instead of a timeout for each read."""
+    """Network backend with one deadline for the whole response instead of a timeout for each read."""
 
     until: float = 0.0
     inner: httpcore.NetworkBackend = field(default_factory=httpcore.SyncBackend)
@@ -267,9 +266,9 @@ class Endpoint:
             pool.close()
 
     def post(self, body: Mapping[str, Any]) -> Reply:
-        """Send one chat request; return the reply in OpenAI's format.
+        """Send one chat request; return the response in OpenAI's format.
 
-        Raises ``LateError`` after a timeout, and ``NoAnswerError`` if the answer is missing or unreadable.
+        Raises ``LateError`` after a timeout, and ``NoAnswerError`` if the response is missing or unreadable.
         """
         reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
         if not reply.failed and isinstance(reply.content, dict):
@@ -288,7 +287,7 @@ class Endpoint:
             return Reply(response.status, headers, json.loads(text))
         except (ValueError, RecursionError):
             if response.status == 200:
-                raise NoAnswerError(f"the answer is not valid JSON: {text[:1000].decode(errors='replace')}") from None
+                raise NoAnswerError(f"the response is not valid JSON: {text[:1000].decode(errors='replace')}") from None
             return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
 
     def status(self, path: str) -> int:
@@ -407,7 +406,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     if encoding not in ("", "identity", "gzip", "deflate"):
-        raise NoAnswerError(f"the answer is compressed as {encoding[:50]!r}, which CARE did not request")
+        raise NoAnswerError(f"the response is compressed as {encoding[:50]!r}, which CARE did not request")
     unpack = zlib.decompressobj(47) if encoding in ("gzip", "deflate") else None
     whole, came = bytearray(), 0
     for chunk in chunks:
@@ -415,7 +414,7 @@ def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
         try:
             whole += chunk if unpack is None else unpack.decompress(chunk, MOST_BYTES + 1 - len(whole))
         except zlib.error as error:
-            raise NoAnswerError("the answer cannot be decompressed") from error
+            raise NoAnswerError("the response cannot be decompressed") from error
         if max(came, len(whole)) > MOST_BYTES:
-            raise NoAnswerError(f"the answer is longer than {MOST_BYTES:,} bytes")
+            raise NoAnswerError(f"the response is longer than {MOST_BYTES:,} bytes")
     return bytes(whole)

@@ -20,9 +20,9 @@ _SMALL_FILE = 8 * 2**20
 
 
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
-    """Return the version of a program, or of a prompt template and model folder, that is part of the judge's key.
+    """Return the version of a judge's program, or of its prompt template and model folder, for the judge's key.
 
-    Raises ``JudgeError`` or ``InputError`` if the program or template is missing, or scores are read from a file.
+    Raises ``JudgeError`` or ``InputError`` if the program or template is missing, or the judge's scores are recorded.
     """
     context = context or Context()
     match spec.engine:
@@ -34,7 +34,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} has no engine, because its scores are read from a file; use their hash"
+                f"judge {spec.name!r} has no engine, because its scores are read from a file; use the scores' hash"
             )
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
@@ -60,7 +60,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
     """Build the engine of a judge; take its model from the cache ``models``, or load the model and add it to the cache.
 
-    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or scores are read from a file.
+    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or the scores are recorded.
     """
     context = context or Context()
     match spec.engine:
@@ -74,8 +74,8 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
             return SandboxedJudgeEngine(engine, context.program(engine), spec.scale)
         case RecordedEngine():
             raise JudgeError(
-                f"judge {spec.name!r} is read from a score file, so it cannot score new items; add the scores of "
-                "these items to the file, or choose another judge"
+                f"judge {spec.name!r} cannot score new items, because its scores are read from a file; add the scores "
+                "of these items to the file, or choose another judge"
             )
         case OpenAIEngine() as engine:
             from judges.engines.openai import OpenAIJudgeEngine

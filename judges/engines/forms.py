@@ -1,4 +1,4 @@
-"""Request and answer formats of the APIs of OpenAI, Anthropic and Google."""
+"""Request and response formats of the APIs of OpenAI, Anthropic and Google."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _LONGEST = 4_096
 
 @dataclass(frozen=True)
 class Form:
-    """Request and answer format of one API.
+    """Request and response format of one API.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class Form:
     key : (str, str)
         Name and value of the header with the API key; ``{key}`` in the value stands for the key.
     request, answer : callable
-        Functions that convert a request from OpenAI's format, and an answer to OpenAI's format.
+        Functions that convert a request from OpenAI's format to the API's format, and a response back.
     headers : dict
         Additional HTTP headers of each request.
     """

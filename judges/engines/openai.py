@@ -49,7 +49,7 @@ class RefusedError(Exception):
 
 
 class CutOffError(Exception):
-    """Error raised when a model reached its token limit before it answered; ``answer`` describes this failure."""
+    """Error raised when a model reached its token limit before it answered; ``answer`` has the status and reason."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)

@@ -76,7 +76,7 @@ class Pace:
         return 0.0
 
     def answered(self) -> None:
-        """Raise the limit of open requests after an answer."""
+        """Increase the limit of open requests after an answer."""
         with self._changed:
             self._rounds = 0
             grown = min(float(self._engine.concurrency), self._limit + 1 / self._limit)

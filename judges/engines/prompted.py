@@ -40,7 +40,7 @@ class PromptedJudgeEngine(Engine):
 
     @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Return the answer to each prompt, in the same order; a repeated prompt is sent again each time."""
+        """Return the answer to each prompt, in the same order; equal prompts are sent separately."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Return one score for each item; by default, show the two responses of a pair in both orders."""
@@ -56,7 +56,7 @@ class PromptedJudgeEngine(Engine):
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """Return one prompt about an item, or two for the orders of a pair; only None if a needed text is missing."""
+        """Return one prompt, or two for a pair in both orders; each prompt is None if the item lacks a needed text."""
         both = self._template.pairwise and self._settings.orders == "both"
         missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
@@ -66,9 +66,8 @@ class PromptedJudgeEngine(Engine):
         first = answers[0]
         if first is None:
             missing = ", ".join(self._template.missing(item))
-            return Score(
-                item.item_id, item.key, None, Status.REFUSED, f"the item has no {missing} for the prompt", latency
-            )
+            raw = f"the judge's template needs {missing}, which the item lacks; add it to the test set"
+            return Score(item.item_id, item.key, None, Status.REFUSED, raw, latency)
         given = [a for a in answers if a is not None]
         orders = len(given) // self._repeats
         repeated = [given[k : k + orders] for k in range(0, len(given), orders)]
@@ -106,7 +105,10 @@ class PromptedJudgeEngine(Engine):
         status, raw, minimum = Status.OK, None, self._settings.min_valid_mass
         if math.isnan(expected) or mass < minimum:
             score, status = None, Status.LOW_VALID_MASS
-            raw = f"the allowed answers have probability {mass:.3f}, less than min_valid_mass: {minimum:g}"
+            raw = (
+                f"the allowed answers have a total probability of {mass:.3f}, less than min_valid_mass: {minimum:g}; "
+                "edit the prompt template, or set scoring: text"
+            )
         return PromptAnswer(score, status, raw, probabilities, mass, tokens_in, tokens_out)
 
 

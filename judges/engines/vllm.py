@@ -41,8 +41,8 @@ class VllmBackend:
 
     Notes
     -----
-    vLLM accepts no attention mask, so each sequence of tokens is a separate request. A request for the log
-    probabilities of the prompt would evaluate several tokens at once, but it does not read the prefix cache.
+    vLLM accepts no attention mask, so each sequence of tokens is a separate request. CARE does not
+    request log probabilities of the prompt, because such a request does not read the prefix cache.
     """
 
     def __init__(self, engine: LocalModel) -> None:

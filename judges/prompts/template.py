@@ -103,7 +103,7 @@ class Template(BaseModel):
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
         """Return the allowed answers as a model writes them, with their scores.
 
-        Raises ``JudgeError`` if the template has no ``values`` and the ends of the scale are not whole numbers.
+        Raises ``JudgeError`` if there are no ``values`` and the scale's ends are too far apart or not whole numbers.
         """
         if self.values is None:
             if scale is None or not all(float(end).is_integer() for end in scale):
@@ -113,7 +113,7 @@ class Template(BaseModel):
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:
                 raise JudgeError(
-                    f"template {self.name!r} cannot use the scale {scale}, which has too many answers; narrow the scale"
+                    f"the scale {scale} of template {self.name!r} has over {_MOST_ANSWERS:,} answers; narrow the scale"
                 )
             return {str(v): v + self.shift for v in range(int(scale[0]), int(scale[1]) + 1)}
         if isinstance(self.values[0], str):

@@ -124,7 +124,7 @@ def test_the_item_key_is_a_hash_of_texts_and_id():
     ("yaml", "words"),
     [
         ("engine: {kind: magic}", "engine"),
-        ("engine: {kind: program}", "engine.program: .*or file, not both"),
+        ("engine: {kind: program}", "engine.program: .*exactly one of"),
         ("engine: {kind: program, program: length}\nscale: [5, 1]", "low < high"),
         ("engine: {kind: program, program: length}\nname: a|b", "partition key"),
         ("engine: {kind: program, program: length}\ncolour: red", "colour"),

@@ -295,7 +295,7 @@ def test_pairs_are_shown_both_ways(serve):
     longer = serve(lambda text, _: answer("6" if "Response B: long" in text else "0"))
     engine = build_engine(judge(longer, template="preference", scoring="text"))
     assert [s.score for s in engine.score([Item("a", "q", "one", "long"), Item("b", "q", "long", "x")])] == [3.0, -3.0]
-    assert engine.score([Item("c", "q", "one response")])[0].raw == "the item has no response_2 for the prompt"
+    assert "needs response_2, which the item lacks" in engine.score([Item("c", "q", "one response")])[0].raw
     engine.close()
 
 

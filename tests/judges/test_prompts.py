@@ -124,7 +124,7 @@ def test_a_template_may_cut_and_choose(tmp_path):
 
 def test_a_scale_of_a_hundred_million_answers_is_refused(tmp_path):
     (tmp_path / "own.yaml").write_text(json.dumps({"instructions": "Rate", "item": "{{ response }}"}))
-    with pytest.raises(JudgeError, match="too many answers"):
+    with pytest.raises(JudgeError, match="over 10,000 answers"):
         find("own", tmp_path).answers((0.0, 1e8))
 
 

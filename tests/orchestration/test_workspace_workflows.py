@@ -152,7 +152,7 @@ def test_a_template_with_a_missing_text_is_reported_before_the_run_and_fails_in_
         printed = care(folder, "run", code=1)
         assert (
             "failed: scores api|own: none of its 40 items has a score (40 refused); its most frequent message: "
-            "the item has no prompt for the prompt" in printed
+            "the judge's template needs prompt, which the item lacks; add it to the test set" in printed
         )
         assert re.search(
             r"^own: DON'T USE YET\. .*\n  - Judge 'api' is left out: the judge gave no score", printed, re.M
