@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """Summary of a score matrix: number of items, number of scores per judge, and fingerprint."""
+    """Summary of a score matrix: number of items, number of scores per judge, and hash (``fingerprint``)."""
 
     items: int
     present: dict[str, int]
@@ -127,7 +127,7 @@ class FitFolder:
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Return whether all files of the fit exist, including ``structure.arrays`` if a structure was ``solved``."""
+        """Return whether all files of the fit exist, including the structure's file if ``solved`` is true."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 

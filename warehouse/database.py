@@ -1,7 +1,7 @@
 """Connections to the DuckDB database of a workspace, and checks of the schema version.
 
-DuckDB allows one writing process or several reading processes, and refuses any other process at once.
-Connections are therefore short, and this module waits until another process releases its lock. Ray and Dask workers
+DuckDB allows one writing process or several reading processes, and immediately refuses any other process.
+Connections are therefore short, and this module waits while the database is locked. Ray and Dask workers
 never open the database. CARE can rebuild the database from the files of items, scores and fits. If DuckDB reports
 damage, CARE writes a marker file, and no process uses the database until it has been rebuilt.
 """
@@ -44,8 +44,8 @@ class Warehouse:
     def writer(self) -> Generator[duckdb.DuckDBPyConnection]:
         """Open a connection for writing, and commit the transaction at the end of the ``with`` block.
 
-        An error rolls the transaction back. Raises ``WarehouseError`` if another process held the file for a minute,
-        the schema has another version, or the file is damaged.
+        An error rolls the transaction back. Raises ``WarehouseError`` if another process kept the database locked
+        for a minute, the schema does not have the current version, or the file is damaged.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._reporting_damage(), self._connect(read_only=False) as connection:
@@ -63,7 +63,7 @@ class Warehouse:
     def reader(self) -> Generator[duckdb.DuckDBPyConnection]:
         """Open a connection for reading; callers must close it within milliseconds, because it blocks all writers.
 
-        Raises ``WarehouseError`` if the database is missing or damaged, or another process held it for a minute.
+        Raises ``WarehouseError`` if the database is missing, damaged, or locked by another process for a minute.
         """
         if not self._exists():
             raise WarehouseError(f"{self.path}: the database does not exist yet; run `care run` first")
@@ -73,7 +73,7 @@ class Warehouse:
     def usable(self) -> bool:
         """Return whether the database exists, has the current schema and is not marked as damaged.
 
-        Raises ``WarehouseError`` if a later release built the database, or another process held it for a minute.
+        Raises ``WarehouseError`` if a later release built the database, or another process kept it locked for a minute.
         """
         if not self._exists():
             return False
@@ -91,7 +91,7 @@ class Warehouse:
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the files of the database; quarantine a folder that has the name of such a file."""
+        """Delete the files of the database; quarantine any folder in place of one of these files."""
         _log.info("%s: CARE deletes the database, and can rebuild it from the files of scores and fits.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():

@@ -28,8 +28,8 @@ def load_fits(
     """Update a test set's fits, fit versions and publications in the database from the files of ``store``.
 
     Damaged and missing files are left out. If a fit of the latest fit version is damaged or missing, the whole version
-    is left out, and `care run` builds it again. Fits whose ids are in ``again`` or ``fits`` are loaded
-    even if the database contains them. ``fits`` maps ids to fits in memory, whose files are not read.
+    is left out, and `care run` builds it again. A fit that the database already contains is reloaded only if its id is
+    in ``again`` or ``fits``. ``fits`` maps ids to fits in memory, whose files are not read.
     """
     versions = store.fit_versions(testset)
     wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -72,7 +72,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
 
 
 def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
-    """Hide all test sets except ``testsets`` from the views; a test set is visible again after its items are loaded."""
+    """Hide all test sets except ``testsets`` in the database; loading the items of a test set shows it again."""
     for table in ("verdicts", "testsets"):
         connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
 

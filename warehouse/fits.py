@@ -49,12 +49,12 @@ ITEMS_NAMED = "items_to_label"
 
 
 def now() -> str:
-    """Return the current time in UTC as ISO 8601 text."""
+    """Return the current time in UTC as an ISO 8601 string."""
     return datetime.now(UTC).isoformat()
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """Return ``moment``, or a microsecond after ``latest`` if that is later; the times of records must increase."""
+    """Return ``moment`` if it is later than ``latest``; otherwise return the time one microsecond after ``latest``."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -65,7 +65,7 @@ class FitRecord:
     """Stored fit of one aggregator to one test set.
 
     ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code. The arrays of ``answer``, the
-    estimate, are in the order of ``item_ids`` and ``judges``; ``latent`` is not stored. ``fitted_at`` is ISO 8601.
+    estimate, are in the order of ``item_ids`` and ``judges``. ``fitted_at`` is the time of the fit (ISO 8601).
     """
 
     fit_id: str
@@ -208,7 +208,7 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str, *, with_items: bool = True) -> FitRecord:
-        """Return a fit by its id, optionally without items; raise ``WarehouseError`` if it is missing or damaged."""
+        """Return a fit by its id, optionally without items; raise ``WarehouseError`` for a missing or damaged fit."""
         then = (
             ". `care run` rebuilds the fits of the latest fit version; restore other fits from a backup, or choose "
             f"a fit from `care fits list {testset}`"

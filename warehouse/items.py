@@ -59,7 +59,10 @@ _NOT_JUDGED = re.compile("gold|ideal|target|expect|refer|truth|correct|label|pro
 
 
 def unnamed_text_column(records: Sequence[ItemRecord]) -> str | None:
-    """Return the only metadata column that may contain the scored texts; None if any item has a response."""
+    """Return the only metadata column that may contain the scored texts.
+
+    Returns None if there are no or several such columns, or any item has a response.
+    """
     words: dict[str, list[int]] = {}
     for record in () if any(record.response for record in records) else records[:1000]:
         for name, value in record.metadata.items():
@@ -116,8 +119,8 @@ def systems_in(
 ) -> list[tuple[str, ...] | None]:
     """Return the names of the systems that wrote each item's answers, from one column, or from two columns for pairs.
 
-    ``answers`` contains the response and response_2 of each item. Raises ``InputError`` if there are more
-    than two columns, a column is empty or repeated, or the numbers of columns and answers differ.
+    ``answers`` contains the response and response_2 of each item. Raises ``InputError`` if there are more than two
+    columns, a column is empty or repeated, pairs have one column, or single responses have two columns.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(

@@ -208,7 +208,7 @@ class PartStore:
     ) -> pa.Table:
         """Return the stored score rows of a judge on a test set, for all keys of the judge or only for ``key``.
 
-        Damaged files are quarantined, unless ``aside`` is false.
+        Damaged files are left out; they are also quarantined, unless ``aside`` is false.
         """
         read = columns if key is None else dict.fromkeys([*columns, "judge_key"])
         schema = pa.schema([SCORE_SCHEMA.field(name) for name in read])
@@ -273,7 +273,7 @@ class PartStore:
         return count if count > _MANY_PARTS else 0
 
     def compact(self, judge: str, testset: str) -> int:
-        """Merge a judge's score files on a test set into a few large files; return how many fewer files there are.
+        """Merge a judge's score files on a test set into a few large files; return the decrease in the number of files.
 
         The caller must be the only writer. The large files are written first. If the process is killed before the
         small files are deleted, rows exist twice. Readers accept this, and the next call writes the same large files.

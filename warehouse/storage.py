@@ -178,8 +178,8 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
 def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
     """Read a Parquet file and check its checksums, with all columns or only with the columns of ``schema``.
 
-    Raises ``FileNotFoundError`` if the file does not exist, ``DamagedError`` if its content was changed or it lacks a
-    column, and ``WarehouseError`` if the operating system does not allow the process to read it.
+    Raises ``FileNotFoundError`` if the file does not exist, ``DamagedError`` if the file was changed or lacks a column,
+    and ``WarehouseError`` if the operating system does not allow the process to read it.
     """
     with _as_damage(path, _UNREADABLE_TABLE):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:

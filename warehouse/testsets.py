@@ -208,9 +208,9 @@ class HuggingFaceSource(_Declared):
     Attributes
     ----------
     revision : str, optional
-        Commit, as 40 hexadecimal digits; a repository requires it.
+        Commit, as 40 hexadecimal digits; required for a data set on the hub.
     files : str, optional
-        JSON, CSV or Parquet files of a repository whose loading script is no longer supported.
+        Path pattern of the JSON, CSV or Parquet files in a repository whose loading script is no longer supported.
     columns : ItemColumns
         Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; ``a | b`` means ``b`` if ``a`` is
         empty. If a value is a conversation, the prompt is the complete conversation, and a response is its last answer.
@@ -273,8 +273,8 @@ class VersionColumns(_Declared):
     """Settings (``versions``) of the item file's columns that identify the versions of an answer.
 
     Versions of an answer have equal values in the column ``pair``. The column ``version`` contains the name of the
-    change, or the value ``original``. If ``change`` is set, the column ``change`` contains the name instead, and items
-    whose ``version`` is neither ``original`` nor ``changed`` are left out.
+    change, or the value ``original``. If the change is named in another column, ``change`` is that column; ``changed``
+    is then the value of ``version`` for changed answers, and items with a third value are left out.
     """
 
     pair: str = PAIR
@@ -290,7 +290,7 @@ class VersionColumns(_Declared):
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return an item's value in ``pair`` and its change or ``original``; None if the item is not a version."""
+        """Return an item's value in column ``pair`` and its change (or ``original``); None if it is not a version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None

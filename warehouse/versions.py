@@ -58,8 +58,8 @@ TRIGGERS: dict[str, str] = {
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
     """Return the items and their changed versions; each version has the split unit of its item.
 
-    The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger gives one version per prompt, which gets
-    the gold label ``wrong``. Raises ``InputError`` if no item has a response to change.
+    The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. A trigger adds one version per prompt;
+    ``wrong`` is the gold label of this version. Raises ``InputError`` if no item has a response to change.
     """
     answered = [record for record in records if record.response]
     if not answered:

@@ -180,7 +180,7 @@ class Collector:
 
 
 def number_of(value: Any) -> float | str | None:
-    """Convert a value to a number; return None if it is missing, or its text if it is not a number."""
+    """Convert a value to a number; return None if it is missing, and a string if it is not a number."""
     if value is None:
         return None
     text = str(value).strip()
@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number in a field whose name suggests a label, such as ``human``; None if there is no number."""
+    """Return the first number in any field that is named like a label (``human``), or None if there is none."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -208,7 +208,7 @@ def is_label(name: str) -> bool:
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value in a field whose name suggests an item id, such as ``id``; None if there is no value."""
+    """Return the first value in any field that is named like an item id (``id``), or None if there is none."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):

@@ -29,7 +29,7 @@ def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -
 def read_unchanged(kind: str, path: Path) -> ImportedScores:
     """Read the files of an evaluation tool; reuse the cached result if no file name, size or modification time changed.
 
-    The cache saves time, because a daemon loads its workspace every few seconds, and a folder of logs may be large.
+    The cache saves time, because a workspace may be loaded every few seconds, and a folder of logs may be large.
     """
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     states = [(str(file), file.stat()) for file in files if file.is_file()]

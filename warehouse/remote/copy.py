@@ -10,8 +10,8 @@ CARE needs the ETags to distinguish files that were deleted from the store from 
 
 The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
 write, only one of several machines can take the lease. If a lease has not been renewed for a minute, by the clock of a
-waiting machine, that machine takes it over. A machine takes over its own lease at once. A store that is a folder has no
-conditional write: two machines that take over a lease within a second may both hold it until one of them renews it.
+waiting machine, that machine takes it over. A machine need not wait if the lease already names it. If the store is a
+folder, there is no conditional write: two machines may both hold a lease until one of them renews it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StoreCopy(Record):
         """Hold the lease of the store during a ``with`` block; first download the files that the folder lacks.
 
         Several processes of this machine may hold the lease together. The first process takes the lease, downloads
-        the files, and updates the database (``caught_up``) before the others continue. The last one releases the lease.
+        files, and updates the database with ``caught_up``; the others wait. The last process releases the lease.
         """
         with self._lock() as lock:
             is_first = True
@@ -109,9 +109,9 @@ class StoreCopy(Record):
                     self._release_lease()
 
     def fetch(self, caught_up: Callable[[], None]) -> None:
-        """Download what the folder lacks, and update the database (``caught_up``), for a command that only reads.
+        """Download the files that the folder lacks, and update the database with the function ``caught_up``.
 
-        If another command of this machine is writing, nothing is downloaded, because the folder is then up to date.
+        If another command on this machine holds the lease, do nothing, because the folder is then up to date.
         """
         with self._lock() as lock:
             if locks_at_once(lock, fcntl.LOCK_EX):
@@ -248,15 +248,13 @@ class StoreCopy(Record):
             if self.lease()[0].get("machine") == self._machine():
                 self.objects.delete(LEASE)
         except WarehouseError as error:
-            _log.warning("CARE could not release its lease of the store (%s); it expires in %.0f s.", error, VALID_S)
+            _log.warning("CARE could not release its lease (%s); other machines must wait %.0f s.", error, VALID_S)
 
     def _write_lease(self, who: str, over: Version | None) -> bool:
-        """Write the lease if the stored version is ``over`` (None: no lease exists); return whether it was written."""
         content = {"machine": self._machine(), "who": who, "written": time.time()}
         return self.objects.put(LEASE, json.dumps(content).encode(), over or "create") is not None
 
     def _refuse_without_lease(self) -> None:
-        """Raise ``WarehouseError`` if this process does not hold the lease or has lost it."""
         if self._renewed is None:
             raise WarehouseError(
                 f"CARE wrote nothing to {self.address}, because this command does not hold the store's lease; run "

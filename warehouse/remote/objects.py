@@ -104,7 +104,7 @@ class Objects:
 
     @contextmanager
     def _asking(self, what: str, *expected: str) -> Generator[None]:
-        """Convert errors of the store to ``WarehouseError`` with a remedy, but suppress ``expected`` errors."""
+        """Convert the store's errors to ``WarehouseError`` with a remedy; suppress errors of the types ``expected``."""
         try:
             from obstore.exceptions import BaseError
         except ImportError:

@@ -139,9 +139,9 @@ def named(where: str, names: Sequence[str], column: str) -> str:
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """Return the item column: the user's choice ``wanted``, or else a column with a usual name; None if there is none.
+    """Return the column of item ids: the column ``wanted`` or, by default, a column with a common name.
 
-    The user may name several columns, separated by commas.
+    ``wanted`` may be several columns, separated by commas. Returns None if no column has a common name.
     """
     if wanted is not None:
         return ",".join(named(where, names, name) for name in split_item(names, wanted))
@@ -150,7 +150,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """Return the column that matches a synonym; raise ``InputError`` if none does (``shape`` lists needed columns)."""
+    """Return the column that matches a synonym; raise ``InputError`` with the explanation ``shape`` if none does."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -165,8 +165,8 @@ def item_fields(
 ) -> dict[str, str]:
     """Return a mapping from each field of an item, except the id, to the name of its column.
 
-    The column is the user's choice, or else the column with the field's name. If prompt and response both lack a
-    column, CARE also accepts common names, such as ``question`` and ``answer``.
+    By default, a field is read from the column with the field's name. If prompt and response both lack a column,
+    CARE also accepts common names, such as ``question`` and ``answer``.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(where, names, c) for f, c in named_columns.items()}
@@ -188,7 +188,7 @@ def item_fields(
 
 
 def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) -> dict[str, str]:
-    """Map each unassigned field to its only matching text column in ``free``; return {} if a response is assigned."""
+    """Map fields that lack a column to text columns with matching names; return {} if the response has a column."""
     texts: dict[str, list[str]] = {}
     for role, usual in _MORE_TEXTS.items() if "response" not in assigned else ():
         named_so = [name for name in free if role not in assigned and usual.fullmatch(plain(name))]

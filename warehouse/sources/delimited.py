@@ -55,7 +55,7 @@ class _DelimitedText:
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
     def locate(self, rows: Sequence[int]) -> list[str]:
-        """Return the position of each row as text, such as ``line 7``; row 0 follows the column names."""
+        """Return each row's position in the file, such as ``line 7``; row 0 is the row after the column names."""
         lines = [line for line, _ in islice(self.records(), 1, max(rows, default=-1) + 2)]
         return [f"line {lines[row]}" for row in rows]
 
@@ -118,7 +118,6 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
 
 
 def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
-    """Read a file as text; raise ``InputError`` with the line number if the encoding is wrong."""
     with open_stream(path) as stream:
         content = bytes(stream.read())
     found = next((name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8")
@@ -190,5 +189,5 @@ def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def allow_long_fields() -> None:
-    """Raise the maximum length of a value in Python's ``csv`` module, for the whole process."""
+    """Increase the maximum length of a value in Python's ``csv`` module, for the whole process."""
     csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

@@ -56,7 +56,7 @@ class RecordedTable:
     """Scores from a file, with items in the order of their first rows.
 
     ``responses`` contains the texts that were scored, by judge and item, if the file has them. ``item_values`` maps an
-    item to its values in the item columns (if there are several) and in the system columns.
+    item to its values in the columns that identify items and systems.
     """
 
     scores: ScoreMatrix
@@ -132,9 +132,9 @@ def read_items(
 ) -> list[ItemRecord]:
     """Read items from a table, in the order of the rows.
 
-    A field that ``columns`` does not name is read from the column of the same name, if it exists. Only rows with the
-    values in ``where`` are read; columns in ``drop`` are ignored. ``item`` is a possible name of the item column.
-    Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a gold label is not finite.
+    A field that ``columns`` does not name is read from the column of the same name, if it exists. By default, ids are
+    read from the column ``item`` if it exists. Only rows with the values in ``where`` are read, without columns in
+    ``drop``. Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
 
@@ -253,8 +253,8 @@ def read_label_cells(
 ) -> tuple[list[LabelCells], Reading]:
     """Read all rows with a label from a table of labels.
 
-    An item may have several rows. ``item`` is a possible name of the item column. Raises ``InputError`` if a column
-    is missing, or a label or probability is not a number.
+    An item may have several rows. By default, ids are read from the column ``item`` if it exists. Raises
+    ``InputError`` if a column is missing, or a label or probability is not a number.
     """
     table = of_mapping(source, "labels", "item_id", "label")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
@@ -305,7 +305,6 @@ def read_families(
 
 
 def _item_column(where: str, names: Sequence[str], wanted: str | None, usual: str | None) -> str | None:
-    """Return the item column; ``wanted`` has precedence over ``usual``, and ``usual`` over common column names."""
     is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
     return item_column(where, names, usual if is_usual else wanted)
 

@@ -22,7 +22,7 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
     """Read the items of a data set from the Hugging Face hub or from a local folder, relative to ``base``.
 
-    ``further`` lists columns, or paths into columns, that become metadata; ``gold.values`` converts words in them.
+    ``further`` lists columns, or paths into columns, that become metadata, with words converted by ``gold.values``.
     Raises ``InputError`` if ``datasets`` is not installed, the data set cannot be loaded, a repository has no
     revision, a column is missing, or a gold label is not a number.
     """

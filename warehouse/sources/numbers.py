@@ -114,7 +114,6 @@ def numbers(
 
 
 def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDArray[np.int32]]:
-    """Return a column's distinct cells and each row's index into them; return no cells for a column of numbers."""
     column = input_table.table.column(name)
     if is_text(column.type) or pa.types.is_boolean(column.type):
         names, codes = distinct(column)

@@ -27,9 +27,9 @@ def system_columns(names: Sequence[str]) -> list[str]:
 def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
     """Give a table a single column that identifies items; return the table and the name of the column.
 
-    ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If several rows have
-    the same item (and the same ``judge``, if given), the item column is joined with the columns of systems, if this
-    distinguishes more rows. A table of scores without a judge column is not changed: its systems may be the judges.
+    ``item`` is one column, or several columns separated by commas, such as ``question_id,model``. If the columns of
+    systems help to distinguish rows with the same item (and the same ``judge``, if given), they become part of the
+    item's id. In a table of scores without a judge column they do not, because the systems may be the judges.
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)

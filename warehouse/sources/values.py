@@ -79,7 +79,7 @@ def refuse_repeated(
     remedy: str,
     rows: NDArray[np.intp] | None = None,
 ) -> None:
-    """Raise ``InputError`` with up to five examples if rows have equal codes; ``described(row)`` describes a row."""
+    """Raise ``InputError`` if rows have equal ``codes``; ``described`` returns the description of a row."""
     rows = np.arange(len(codes)) if rows is None else rows
     repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
     if not repeated:
