@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-FROM_A_FILE = "its scores were read from a file, so the judge cannot score items; choose a judge with an engine"
+FROM_A_FILE = "this judge's scores were read from a file, so it cannot score items; choose a judge with an engine"
 """End of a message about a recorded judge that is asked to score items."""
 
 ONE = "score"
@@ -93,7 +93,7 @@ class Score:
     valid_mass : float or None
         Total probability of the allowed answers, in [0, 1].
     order : str or None
-        ``both`` if a pair was shown in both orders; the score is then half the difference between the answers.
+        ``both`` if a pair was shown in both orders (the score is half the difference between the answers), else None.
     tokens_in, tokens_out : int or None
         Numbers of input and output tokens.
     """

@@ -112,7 +112,7 @@ def _number(
 
 
 def _candidates(text: str, low: float, high: float, *, last: bool = False) -> list[float]:
-    """Return the numbers in a text that may be the answer, in order.
+    """Return the numbers in a text that may be the answer, from first to last.
 
     The result is empty if the first number (with ``last``, the last number) is part of a range such as 3-4 or
     "3 or 4". It is also empty if that number is the score for one of several criteria.

@@ -83,7 +83,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
 def _why_not_connected(address: str | None, source: str, error: BaseException) -> str:
     if address is None:
         return (
-            f"CARE cannot start an embedded Ray ({_in_short(error)}); free memory and space in /tmp, or set "
+            f"CARE cannot start an embedded Ray ({_in_short(error)}); free memory and disk space in /tmp, or set "
             f"{_VARIABLE} to the address of a cluster"
         )
     return (

@@ -143,7 +143,7 @@ class Secrets:
         return "".join("***" if is_hidden else "".join(c for c, _ in pairs) for is_hidden, pairs in groups)[:limit]
 
     def name(self, text: str | None) -> str:
-        """Hide the secrets in a model's name; return ``unnamed`` if the text cannot be a name."""
+        """Hide the secrets in a model's name; return ``unnamed`` if the name is long or has unusual characters."""
         hidden = self.hide(text or "", 200)
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 

@@ -27,7 +27,7 @@ class Ballot:
     writings : mapping answer -> tuple of token sequences
         Token ids of each spelling of each answer.
     digits : frozenset of int
-        Token ids of the digits; after a number, another digit makes another number.
+        Token ids of the digits; a number followed by another digit is another number.
     """
 
     writings: Mapping[str, tuple[Prefix, ...]]

@@ -165,7 +165,7 @@ def find(name: str, folder: Path | None = None, variant: str | None = None, *, f
         if candidate is not None and (path := candidate / f"{name}.yaml").exists():
             return _read(path, path.stat().st_mtime_ns, fenced)
     where = f"in {folder} or " if folder else ""
-    raise InputError(f"no prompt template {name!r} {where}built into CARE; choose one of {', '.join(names())}")
+    raise InputError(f"found no prompt template {name!r} {where}in CARE; choose one of {', '.join(names())}")
 
 
 def names() -> list[str]:

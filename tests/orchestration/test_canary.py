@@ -176,7 +176,7 @@ def test_an_impossible_retest_is_rejected(workspace):
     (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
     assert "give a number of items" in care(folder, "judges", "retest", "api", code=2)
     assert "cannot score items" in care(folder, "judges", "retest", "read", code=2)
-    with pytest.raises(JudgeError, match="'read': its scores were read from a file, so the judge cannot score items"):
+    with pytest.raises(JudgeError, match="'read': this judge's scores were read from a file, so it cannot score items"):
         ask_judge_again(loaded, "read")
 
 
