@@ -282,7 +282,7 @@ class OpenAIEngine(LanguageModel):
     revision : str, optional
         Label for the model's version, to be changed with the model. After a change, CARE scores all items again.
     model_must_be : str, optional
-        Name of the only model that may answer; by default, any may. The answering model is stored with the scores.
+        Name of the only model that may answer (default: any model). The answering model is stored with the scores.
     requests_per_minute : float, optional
         Maximum number of requests that are started in a minute.
     concurrency : int
@@ -357,7 +357,7 @@ class OpenAIEngine(LanguageModel):
         if self.price_cached is not None and None in (self.price_in, self.price_out):
             raise ValueError("price_cached: price_in and price_out are missing; set them too")
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
-            raise ValueError("spend_limit: has no effect if price_in and price_out are 0; set them or remove it")
+            raise ValueError("spend_limit: has no effect at prices of 0; set price_in and price_out, or drop the limit")
         if self.prompt == "raw":
             raise ValueError("prompt: a chat endpoint accepts no raw prompts; remove this setting")
         if self.form and self.reasoning_effort:
