@@ -45,7 +45,7 @@ def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """Join messages into one text, with speakers' roles if there are several messages; return None for no messages."""
+    """Join messages into one text, with speakers' roles if there are several; return None if there are no messages."""
     if len(messages) < 2:
         return _message_text(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)

@@ -14,7 +14,7 @@ _NO_PERMISSION = "this user has no permission to read or write here; change the 
 _FULL = "no space is left on the disk; free some space"
 _READ_ONLY = "the file system is read-only; make it writable"
 _QUOTA = "this user's disk quota is used up; free some space"
-_BROKEN = "the disk reported an error in reading or writing; check the disk"
+_BROKEN = "the disk reported a read or write error; check the disk"
 _TOO_MANY = "too many files are open; close other programs or raise the limit (`ulimit -n`)"
 _ADVICE = {
     errno.ENOSPC: _FULL,
@@ -26,7 +26,7 @@ _ADVICE = {
     errno.EMFILE: _TOO_MANY,
     errno.ENFILE: _TOO_MANY,
     errno.ENAMETOOLONG: "the file name is too long for this system; choose a shorter name",
-    errno.ENOMEM: "no memory is free; close other programs",
+    errno.ENOMEM: "the system is out of memory; close other programs",
 }
 _OF_DATABASES = {
     "no space left|disk is full": _FULL,

@@ -151,7 +151,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether a file (see ``file_state``) is old enough that any new change also changes its timestamps."""
+    """Return whether the last change of a file is so old that any new change must alter the file's timestamps."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 

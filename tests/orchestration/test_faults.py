@@ -170,7 +170,7 @@ def test_writes_by_libraries_are_counted(run_in, writer):
         (OSError(errno.ENOSPC, "No space left on device", "/w/part"), "/w/part: no space is left"),
         (sqlite3.OperationalError("database or disk is full"), "no space is left"),
         (sqlite3.OperationalError("attempt to write a readonly database"), "the file system is read-only"),
-        (sqlite3.OperationalError("disk I/O error"), "the disk reported an error"),
+        (sqlite3.OperationalError("disk I/O error"), "the disk reported a read or write error"),
         (sqlite3.OperationalError("database is locked"), "another process has locked the database; wait"),
         (
             duckdb.IOException('Could not write file "/w/care.duckdb": No space left on device'),

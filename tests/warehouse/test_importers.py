@@ -251,7 +251,7 @@ def test_what_is_no_file_of_the_tool_is_refused_in_a_sentence(kind, tmp_path):
             read_import(kind, path)
         assert str(tmp_path) in str(caught.value)
         assert len(str(caught.value)) < 600
-    with pytest.raises(InputError, match="CARE has no importer 'word'; choose one of inspect_ai"):
+    with pytest.raises(InputError, match="CARE has no importer for 'word'; choose one of inspect_ai"):
         read_import("word", tmp_path)
 
 

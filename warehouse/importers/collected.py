@@ -88,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Collector to which an importer adds items and scores; the last path in ``opened`` is the current file."""
+    """Container for the items and scores that an importer reads; ``opened`` lists the opened files."""
 
     source: str
     opened: list[Path]
@@ -99,7 +99,7 @@ class Collector:
     _repeated: Counter[str] = field(default_factory=Counter[str])
 
     def opening(self, path: Path) -> None:
-        """Record that a file is read; raise ``InputError`` if it decompresses to many times its size."""
+        """Record which file is read next; raise ``InputError`` if the file decompresses to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
         self.opened.append(path)

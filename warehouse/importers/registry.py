@@ -43,7 +43,7 @@ def read_import(kind: str, path: Path) -> ImportedScores:
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
-        raise InputError(f"CARE has no importer {kind!r}; choose one of {', '.join(IMPORTERS)}")
+        raise InputError(f"CARE has no importer for {kind!r}; choose one of {', '.join(IMPORTERS)}")
     collector = Collector(str(path), [path])
     remedy = f"give unmodified files from a version of {kind} that docs/data.md lists"
     with guard(collector.opened, remedy), within_memory(path):

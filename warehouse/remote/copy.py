@@ -80,7 +80,7 @@ class StoreCopy(Record):
         """Hold the lease of the store during a ``with`` block; first download the files that the folder lacks.
 
         Several processes of this machine may hold the lease together. The first process takes the lease, downloads
-        files, and updates the database with ``caught_up``; the others wait. The last process releases the lease.
+        files, and updates the database with ``caught_up``; other processes wait. The last process releases the lease.
         """
         with self._lock() as lock:
             is_first = True

@@ -185,7 +185,7 @@ def _table_of(path: Path, place: str, records: Iterable[tuple[int, Any]]) -> tup
 
 
 def array_of(values: Sequence[Any]) -> pa.Array:
-    """Convert values to an Arrow array; use text if only some values are booleans, or Arrow has no common type."""
+    """Convert values to an Arrow array; use text if values have no common type, or some but not all are booleans."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)
