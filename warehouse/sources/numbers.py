@@ -140,8 +140,8 @@ def _with_points(
         rows = [row for row, code in enumerate(codes.tolist()) if cells[code] in commas]
         shown = input_table.cells(rows, [cells[codes[row]] for row in rows])
         raise InputError(
-            f"{input_table.name}: column {name!r} contains {shown}, where the comma may separate decimals "
-            "or thousands; choose with --decimal (reading.decimal in a workspace)"
+            f"{input_table.name}: column {name!r} contains {shown}, where the comma may separate decimals or thousands;"
+            " choose with --decimal (reading.decimal in a workspace), or write all its decimals with a point"
         )
     if decimal is None and not commas:
         return cells, None
