@@ -126,7 +126,7 @@ class Actors:
             if now - answered_at > _BATCH_TIMEOUT_S:
                 raise JudgeError(
                     f"judge {spec.name!r} scored no batch (batch_size: {spec.batch_size}) in {_BATCH_TIMEOUT_S:.0f} s; "
-                    "lower batch_size in its file, or read the reason in the Ray actor's log"
+                    "lower batch_size in the judge's file, or read the reason in the Ray actor's log"
                 )
             for reference in ready:
                 worker = self._running[reference][0] if reference in self._running else self._coming[reference]

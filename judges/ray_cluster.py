@@ -62,7 +62,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     from ray.exceptions import AuthenticationError
 
     address, source = config.cluster(), config.source()
-    _log.info("CARE connects to %s.", f"the Ray cluster at {address}" if address else "an embedded Ray")
+    _log.info("CARE connects to %s.", f"the Ray cluster at {address}" if address else "a local Ray instance")
     if address and address not in _FOUND_BY_RAY:
         _must_answer(address, source)
     options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
@@ -75,7 +75,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
             # after a timeout, Ray itself has already tried three times
             if attempt == _ATTEMPTS or not isinstance(error, temporary) or "connection timeout" in str(error):
                 raise JudgeError(_why_not_connected(address, source, error)) from error
-            _log.warning("Ray did not start (%s); CARE tries again.", _in_short(error))
+            _log.warning("Ray did not start (%s); CARE retries.", _in_short(error))
             ray.shutdown()
             time.sleep(0.5 * 2**attempt)
 
@@ -83,7 +83,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
 def _why_not_connected(address: str | None, source: str, error: BaseException) -> str:
     if address is None:
         return (
-            f"CARE cannot start an embedded Ray ({_in_short(error)}); free memory and disk space in /tmp, or set "
+            f"CARE cannot start a local Ray instance ({_in_short(error)}); free memory and disk space in /tmp, or set "
             f"{_VARIABLE} to the address of a cluster"
         )
     return (
@@ -113,5 +113,5 @@ def _must_answer(address: str, source: str) -> None:
     except OSError as error:
         raise JudgeError(
             f"{source} is {address}: no server answers there ({error}); start the cluster with `ray start --head`, or "
-            f"unset {source} for an embedded Ray"
+            f"unset {source} to use a local Ray instance"
         ) from error

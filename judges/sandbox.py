@@ -174,7 +174,7 @@ class Sandbox:
             ready = select.select([read], [write] if question else [], [], max(left, 0.0)) if left > 0 else ([], [], [])
             if not ready[0] and not ready[1]:
                 self.close()
-                raise SandboxTimeoutError(f"no answer within {seconds:g} s")
+                raise SandboxTimeoutError(f"no output within {seconds:g} s")
             try:
                 if ready[1]:
                     question = question[os.write(write, question[:65_536]) :]
@@ -182,7 +182,7 @@ class Sandbox:
             except (BrokenPipeError, BlockingIOError):
                 chunk = b""
             if chunk == b"" or len(self._buffer) > _LONGEST_ANSWER:
-                why = f"the answer is over {_LONGEST_ANSWER:,} bytes; return a number" if chunk else "the process ended"
+                why = f"the output exceeds {_LONGEST_ANSWER:,} bytes; return a number" if chunk else "the process ended"
                 self.close()
                 raise SandboxDiedError(why)
             self._buffer += chunk or b""

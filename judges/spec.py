@@ -357,7 +357,7 @@ class OpenAIEngine(LanguageModel):
         if self.price_cached is not None and None in (self.price_in, self.price_out):
             raise ValueError("price_cached: price_in and price_out are missing; set them too")
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
-            raise ValueError("spend_limit: has no effect at prices of 0; set price_in and price_out, or drop the limit")
+            raise ValueError("spend_limit needs a price above 0; set price_in and price_out, or remove spend_limit")
         if self.prompt == "raw":
             raise ValueError("prompt: a chat endpoint accepts no raw prompts; remove this setting")
         if self.form and self.reasoning_effort:

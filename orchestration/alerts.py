@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
         "critical",
         "Check that the daemon and its machine are running; `care run` builds what is missing.",
     ),
-    "run lost": ("error", "Find out why the process ended (out of memory?); `care run` continues the work."),
+    "run lost": ("error", "Check why the process ended, for example out of memory; `care run` continues the work."),
     "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
     "judge failed": ("error", "Fix the server, file or limit that the message names; fits omit this judge until then."),
     "scores failed": ("error", "See `care status`; `care run` asks the judge again about the items without a score."),
@@ -297,7 +297,7 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
         failed = AlertError(
-            f"the {setting} at {host} failed ({type(error).__name__}); check `alerts.{setting}` in care.yaml"
+            f"the request to {host} failed ({type(error).__name__}); check `alerts.{setting}` in care.yaml"
         )
         failed.answered = isinstance(error, httpx.HTTPStatusError)
         raise failed from None

@@ -166,7 +166,7 @@ def _unset_variables(error: Exception) -> list[str]:
 def _unusable(home: Path, reason: str, *, deployed: bool = False) -> str:
     reason = " ".join(reason.split()) if deployed else reason.splitlines()[0]
     advice = (
-        "check that its database runs and that its URL and password are correct, and run `dagster instance migrate` "
+        "check that the database server is running, correct its URL and password, and run `dagster instance migrate` "
         "after an upgrade"
         if deployed
         else "`care doctor --repair` moves it away, then `care run` creates a new storage; no score is lost"
@@ -193,7 +193,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
         is_ours = run.tags.get(LAUNCHED_BY) == CARE_RUN
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
             continue
-        _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
+        _logger.info("The process of run %s was killed; CARE marks the run as failed.", run.run_id)
         unreported |= unreported_by(run.run_id, planned_by(run, instance, workspace.mount), instance, workspace.mount)
         end_run_as_failed(instance, run, "the process that launched this run was killed")
         if workspace.warehouse.usable():  # a rebuild loads all costs

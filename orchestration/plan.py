@@ -238,6 +238,8 @@ def find_stale(
 
         incomplete = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
         for judge in {*due(workspace)} - incomplete:
-            stale["canary", judge] = StalePartition("canary", judge, f"{today()}", reason="not asked again today")
+            stale["canary", judge] = StalePartition(
+                "canary", judge, f"{today()}", reason="the judge was not retested today"
+            )
     workspace.file_hashes.save()
     return stale

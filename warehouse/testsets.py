@@ -377,7 +377,7 @@ class TestsetSpec(_Declared):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"test set name {name!r} is empty or contains |, /, comma, three dots or a control character; change it"
+                f"test set name {name!r} is empty or has |, /, a comma, three dots or a control character; rename it"
             )
         return name
 

@@ -212,7 +212,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self._pace.rest(backoff(failed))
         if batch is not None and (path == "/files" or not unknown):
             self._store.remove(batch)
-        reason = f"{f'HTTP {code}' if code else 'no answer'} for {method} {where} ({self._hidden(message)})"
+        reason = f"{f'HTTP {code}' if code else 'no response'} for {method} {where} ({self._hidden(message)})"
         if code == 404 and path == "/files":
             reason += "; the endpoint has no Batch API: remove `batch` from the judge's file"
         elif code == 404 and method == "GET":
@@ -266,7 +266,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"CARE cannot find a batch at the endpoint; delete its record {self._place} and run again")
+            self._stop(f"the endpoint lacks the batch recorded in {self._place}; delete this record and run again")
             self.raise_if_stopped()
         return batch
 
@@ -279,13 +279,13 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                     for line in self._endpoint.lines(f"/files/{_quoted(state[name])}/content", _TRANSFER_S):
                         waiting.discard(self._read(line, batch, bill, waiting))
         except NoAnswerError as error:
-            self._stop(f"the answers of batch {batch.batch_id} cannot be read ({self._hidden(str(error))}); run again")
+            self._stop(f"the results of batch {batch.batch_id} cannot be read ({self._hidden(str(error))}); run again")
             self.raise_if_stopped()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)
         for purse in self._ledger.purses:  # they counted the maximum cost of the batch
             purse.settle(0.0, bill.dollars, bill.unknown - batch.worst)
-        reason = f"the batch ended ({state.get('status')}) without an answer to this question; run again"
+        reason = f"the batch ended ({state.get('status')}) without a response to this request; run again"
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:

@@ -34,7 +34,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
                 rows.append(("fails", f"this machine has no GPU, but num_gpus is {engine.gpus:g}; set num_gpus: 0"))
     if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
         rows.append(
-            ("warns", "no fence protects prompts from injection; set fence: true (CARE then rescores all items)")
+            ("warns", "the prompts have no fence against prompt injection; set fence: true (this rescores all items)")
         )
     return rows
 
@@ -94,5 +94,5 @@ def _model_files(engine: LocalModel) -> tuple[str, str]:
             return "fails", f"{folder} lacks {lacking}; copy the complete model"
         return "ok", f"the model is in {folder}"
     if engine.revision is None:
-        return "fails", f"{engine.model} is not a folder here; correct it, or add revision: COMMIT for a repository"
+        return "fails", f"there is no folder {engine.model}; correct model, or add revision: COMMIT for a repository"
     return "ok", f"{engine.model} is a repository; CARE downloads it if the local cache does not have it"

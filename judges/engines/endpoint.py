@@ -305,7 +305,7 @@ class Endpoint:
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from whole
                 if len(rest) > MOST_BYTES:
-                    raise NoAnswerError(f"a line of {path} is longer than {MOST_BYTES:,} bytes")
+                    raise NoAnswerError(f"a line of {path} exceeds {MOST_BYTES:,} bytes, the limit; check base_url")
             yield rest
 
     @contextmanager
@@ -327,7 +327,7 @@ class Endpoint:
             with pool.stream(method, url, headers=list(headers.items()), content=content) as response:
                 yield response
         except httpcore.TimeoutException as error:
-            raise LateError(f"no answer within {limit:g} s", sent=not isinstance(error, _NOT_SENT)) from error
+            raise LateError(f"no response within {limit:g} s", sent=not isinstance(error, _NOT_SENT)) from error
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
             sent = not isinstance(error, _NOT_SENT)
             raise NoAnswerError(f"{type(error).__name__}: {error}", sent=sent) from error
@@ -406,7 +406,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     if encoding not in ("", "identity", "gzip", "deflate"):
-        raise NoAnswerError(f"the response is compressed as {encoding[:50]!r}, which CARE did not request")
+        raise NoAnswerError(f"the response has the encoding {encoding[:50]!r}; let the server use gzip or none")
     unpack = zlib.decompressobj(47) if encoding in ("gzip", "deflate") else None
     whole, came = bytearray(), 0
     for chunk in chunks:
@@ -416,5 +416,5 @@ def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
         except zlib.error as error:
             raise NoAnswerError("the response cannot be decompressed") from error
         if max(came, len(whole)) > MOST_BYTES:
-            raise NoAnswerError(f"the response is longer than {MOST_BYTES:,} bytes")
+            raise NoAnswerError(f"the response exceeds {MOST_BYTES:,} bytes, the limit; check base_url")
     return bytes(whole)

@@ -104,7 +104,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def stop(self) -> None:
         """Send no more requests, but still read the answers to open requests; any thread may call this method."""
-        self._stop("the run was interrupted, and all answers so far are stored; run again to continue")
+        self._stop("the run was interrupted, and all scores so far are stored; run again to continue")
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Return one score for each item.
@@ -125,7 +125,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         if self._empty is not None:
             raise StoppedError(
                 f"judge {self._name!r} stopped: {self._empty}, and the next request might exceed the limit. CARE has "
-                "stored all answers so far. Raise the limit or run again later to continue",
+                "stored all scores so far. Raise the limit or run again later to continue",
                 paid,
             )
 
@@ -163,13 +163,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 level = logging.WARNING if warns else logging.INFO
                 failed, fast = failed + (not error.too_fast), fast + error.too_fast
                 if failed > self._engine.retries or fast > 2 * self._engine.retries:
-                    _log.log(level, "Judge %r gave no answer after all retries (%s).", self._name, error.raw)
+                    _log.log(level, "Judge %r: a request failed after all retries (%s).", self._name, error.raw)
                     failure = PromptAnswer(None, error.status, error.raw)
                     return failure if cut is None else _together(cut, failure)
                 pause = 0.0 if error.too_fast else backoff(failed)
                 _log.log(
                     level,
-                    "Judge %r: attempt %d failed (%s); the next attempt starts after %.1f s or more.",
+                    "Judge %r: attempt %d failed (%s); CARE waits at least %.1f s before it retries.",
                     *(self._name, failed + fast, error.raw, pause),
                 )
                 self._pace.rest(pause)

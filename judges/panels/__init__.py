@@ -77,7 +77,7 @@ def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_p
         )
     for model in preset.models:
         endpoint = model.get("endpoint")
-        gate = f"; gated, {model['instead']} is not" if model.get("gated") else ""
+        gate = f"; gated model; {model['instead']} is not gated" if model.get("gated") else ""
         files[model["name"]] = judge_yaml(
             description=f"{model['model']}{gate}",
             family=model["family"],

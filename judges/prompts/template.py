@@ -80,7 +80,7 @@ class Template(BaseModel):
     def _renders(self) -> Template:
         unknown = set(self.needs) - set(TEXTS)
         if unknown:
-            raise ValueError(f"needs: no text is named {', '.join(sorted(unknown))}; choose from {', '.join(TEXTS)}")
+            raise ValueError(f"needs: unknown texts ({', '.join(sorted(unknown))}); choose from {', '.join(TEXTS)}")
         if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
             raise ValueError("values must list two or more different answers")
         example = Item("example", **dict.fromkeys(TEXTS, "x"))
@@ -108,7 +108,7 @@ class Template(BaseModel):
         if self.values is None:
             if scale is None or not all(float(end).is_integer() for end in scale):
                 raise JudgeError(
-                    f"template {self.name!r} needs a scale with whole numbers as ends, not {scale}; add scale: [low, "
+                    f"template {self.name!r} needs a scale between two whole numbers, not {scale}; add scale: [low, "
                     "high] to the test set or the judge"
                 )
             if scale[1] - scale[0] > _MOST_ANSWERS:

@@ -44,7 +44,7 @@ Features = Annotated[
     typer.Option("--feature", help="Numeric column of --items, such as length, that may bias judges; repeatable."),
 ]
 Shuffled = Annotated[
-    bool, typer.Option("--shuffled", help="Declare random row order; CARE then removes trends of scores over rows.")
+    bool, typer.Option("--shuffled", help="Rows are in random order; CARE removes trends of scores over rows.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the verdict and the aggregates as JSON.")]
 
@@ -97,9 +97,9 @@ def fit(
         result = fit_table(table, config, _remedies(context, folder, table, config), watch)
     other, added = write_files(result, folder)
     if added:
-        errors.print(f"CARE added {added} more items to label to {folder / TO_LABEL}, and changed no label there")
+        errors.print(f"CARE added {added} unlabelled items to {folder / TO_LABEL} and changed no label in this file")
     if other:
-        found = f"different labels of {counted(len(other), 'item')} (such as {other[0]!r}); correct one of the files"
+        found = f"different labels for {counted(len(other), 'item')} (such as {other[0]!r}); correct one of the files"
         errors.print(f"{folder / TO_LABEL} and {labels} have {found}", style="yellow")
     effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.labels)
     _print(result, folder, effect, as_json=json, everything=why)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.errors import InputError, counted
+from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show
 
@@ -115,7 +115,7 @@ def diff(
         show([asdict(changes)], "", as_json=True)
         return
     title = f"{pair[0].testset}: {pair[0].fit_version} -> {pair[1].fit_version}, {aggregator}"
-    summary = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
+    summary = f"{title}\nreasons: {'; '.join(changes.why)}\neffects: {'; '.join(changes.moves())}"
     console.print(summary)
     show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that changed most", as_json=False)
     show([asdict(move) for move in changes.items], "largest estimate changes, in standard deviations", as_json=False)
@@ -129,7 +129,7 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
     published = loaded.fits.published(testset)
     if len(versions) < 2 or now is None:
         raise InputError(
-            f"cannot compare: test set {testset!r} has {counted(len(versions), 'stored fit')}; run `care run` after "
+            f"test set {testset!r} needs two fits to compare, but has {len(versions)}; run `care run` after "
             "a change of judges, items or labels"
         )
     if published is not None and published[1].fit_version != now.fit_version:
@@ -141,7 +141,7 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
 def accept(
     testset: Annotated[
         str,
-        typer.Argument(help="Test set whose latest fit is blocked, or not published because another is pinned."),
+        typer.Argument(help="Test set whose latest fit is blocked, or not published because another fit is pinned."),
     ],
     why: Why = "",
     workspace: Root = Path(),

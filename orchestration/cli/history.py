@@ -24,7 +24,7 @@ def history(workspace: Root = Path(), json: Json = False) -> None:
     nothing: dict[str, Any] = dict.fromkeys(_PAID)
     rows = [{"day": day} | steps | paid.get(day, nothing) for day, steps in _steps_by_day(loaded).items()]
     if rows or json:
-        show(rows, "Runs by the day (UTC) on which they began", as_json=json)
+        show(rows, "Steps and costs by day (UTC)", as_json=json)
     else:
         console.print("nothing has run yet; start with `care run`")
 

@@ -51,7 +51,7 @@ def judge_report(
     bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure of agreement for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 if agreement is below --bar, and with 4 if undecided.")
+        bool, typer.Option("--gate", help="Exit with 3 if agreement is below --bar, with 4 if labels are too few.")
     ] = False,
     level: rate.Level = 0.9,
     json: Json = False,

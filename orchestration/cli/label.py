@@ -54,7 +54,7 @@ def label(
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default, the test set's file or, for tables, labels.csv.")
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Total number of items to draw (default: ten new).")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Draw items up to this total (default: ten more).")] = None,
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,

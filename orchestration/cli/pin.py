@@ -69,7 +69,7 @@ def _pin(
         console.print(f"{path.stem}: {repository} at {revision}")
         if gated:
             console.print(
-                f"  its terms must be accepted before the {_OF[kind]} is used: log in to the hub, accept them on the "
+                f"  the terms of the {kind} must be accepted before use: log in to the hub, accept them on the "
                 f"page of {repository}, and set HF_TOKEN to a token of the same account"
             )
     unknown = sorted(set(names) - {path.stem for path in folder.glob("*.yaml")})

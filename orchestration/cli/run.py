@@ -259,7 +259,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         nobody = "scores are recorded, or shared with another test set" if row.items and not row.questions else ""
         notes = [row.message or nobody] if row.message or nobody else []
         if row.given_up:
-            notes.append(f"gave up on {row.given_up:,} items; raise `attempts` in the judge's file to ask again")
+            notes.append(f"CARE gave up on {row.given_up:,} items; raise `attempts` in the judge's file to retry")
         return {
             "judge": row.judge,
             "test set": row.testset,
@@ -281,7 +281,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         f"total: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
         f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
         + (f" plus the cost of {', '.join(unpriced)} (set price_in and price_out of the judge)" if unpriced else "")
-        + f", {duration(sum(known))} if one judge runs after another"
+        + f", {duration(sum(known))} if judges run one after the other"
         + ("" if len(known) == len(rows) else ", plus the time of judges not measured yet")
     )
     for sentence in _limits_passed(workspace, rows):

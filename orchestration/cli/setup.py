@@ -96,6 +96,6 @@ def testset_of(
     written = testset_yaml(folder, name, table, scores, items, of_scales, system, form.columns, form.reading)
     file.write_text(written, encoding="utf-8")
     m, p = table.scores.shape
-    console.print(f"wrote {file}: test set {name}, {m} items, {p} recorded judges; `care run` asks no judge.")
+    console.print(f"wrote {file}: test set {name}, {m} items, {p} judges with recorded scores; `care run` asks none.")
     if not table.scores.families:
         console.print(f"Which judges share a base model? Name their families in {file}, as `source.scores.families`.")

@@ -78,7 +78,7 @@ def _print_status(
         for judge in sorted(loaded.judges)
     ]
     show(rows, f"{loaded.root}", as_json=False)
-    console.print("A cell shows scored / all items. It is empty if the judge does not score the test set.", style="dim")
+    console.print("A cell shows scored items / all items, or is empty if the judge skips the test set.", style="dim")
     if bill := latest_bill_message(loaded):
         console.print(bill)
     for sentence in filter(None, (loaded.labels_of_nobody(), *batch_messages(loaded))):

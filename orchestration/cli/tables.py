@@ -72,7 +72,7 @@ SETTINGS = {
 } | {"profile": (Literal["care", "paper"], "paper: use the paper's algorithms, baselines and settings.")}
 """Options for the settings of a fit and of judge admission, each with its type and help text."""
 
-_SEVERAL = {"not_quality": "Values: words, sentences, list_items, numbers or a feature; repeatable."}
+_SEVERAL = {"not_quality": "One of words, sentences, list_items, numbers, or a feature's name; repeatable."}
 """Additional help of repeatable options."""
 
 READING, METHODS = "How a table is read", "Settings of the methods"

@@ -229,7 +229,7 @@ class _NoEnd(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize(
     ("path", "state", "words"),
-    [("v1", "ok", "answers"), ("refused", "fails", "refuses the key"), ("late", "fails", "no answer within 1 s")],
+    [("v1", "ok", "answers"), ("refused", "fails", "refuses the key"), ("late", "fails", "no response within 1 s")],
 )
 def test_a_look_at_an_endpoint_reads_no_more_than_it_needs(path, state, words):
     with LocalServer(_NoEnd) as server:

@@ -156,7 +156,7 @@ def test_retries_are_logged_without_the_key(serve, caplog):
     caplog.set_level(logging.INFO, logger="judges.engines.openai")
     scores(serve(lambda *_: (500, f"crash with {KEY}")), retries=1)
     assert "attempt 1 failed (HTTP 500: crash with ***)" in caplog.text
-    assert "gave no answer after all retries" in caplog.text
+    assert "a request failed after all retries" in caplog.text
     assert KEY not in caplog.text
 
 
@@ -254,7 +254,7 @@ def test_a_judge_is_stopped_if_too_much_of_a_batch_fails_with_an_early_warning(s
         run_judge(judges, judge(server, retries=0, concurrency=2), items(200), lambda scores, _: kept.extend(scores))
     assert 100 < len(kept) < 110
     (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert warning.startswith("Judge 'api' gave no answer after all retries (HTTP 500: oops)")
+    assert warning.startswith("Judge 'api': a request failed after all retries (HTTP 500: oops)")
 
 
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])
@@ -269,7 +269,7 @@ def test_a_judge_with_a_limit_and_without_prices_is_not_asked(serve, prices):
 
 
 def test_a_limit_on_what_costs_nothing_is_refused():
-    with pytest.raises(ValueError, match="has no effect"):
+    with pytest.raises(ValueError, match="needs a price above 0"):
         OpenAIEngine(base_url="http://x", model="m", spend_limit=1.0, price_in=0.0, price_out=0.0)
 
 

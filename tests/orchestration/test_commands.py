@@ -53,7 +53,7 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv", "--system", "model")
     scale = ("--scale", "0", "10", "--scale", "hundred=0:100")
     printed = care("init", folder, "--from", tables / "scores.csv", *given, *scale)
-    assert "90 items, 6 recorded judges; `care run` asks no judge" in printed
+    assert "90 items, 6 judges with recorded scores; `care run` asks none" in printed
     assert f"Next: care run --workspace {folder}" in printed
     assert "families" not in printed, "they are declared"
     assert len((folder / "care.yaml").read_text().splitlines()) <= 25

@@ -96,7 +96,7 @@ def test_the_holder_of_the_workspace_is_named(tmp_path, impatient, words):
     with exclusive_lock(load_workspace(folder), "care something"):
         printed = output_of(folder, *words, code=1)
     assert f"`care something` (process {os.getpid()}, since 20" in printed
-    assert "is at work on" in printed
+    assert "is using" in printed
 
 
 def test_the_lock_is_released_when_its_holder_ends(tmp_path, impatient):
@@ -130,7 +130,7 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv(PATIENCE, "0.2")
     started = time.monotonic()
     with (
-        pytest.raises(WarehouseError, match="wait for it to end, or stop it"),
+        pytest.raises(WarehouseError, match="wait until it ends, or stop it"),
         exclusive_lock(workspace),
         exclusive_lock(workspace),
     ):

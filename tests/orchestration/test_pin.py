@@ -59,7 +59,7 @@ def test_revisions_are_written_next_to_the_model_and_nothing_else_changes(tmp_pa
     (folder / "pinned.yaml").write_text(f"engine: {{kind: vllm, model: some/else, revision: {'f' * 40}}}\n")
     printed = care(tmp_path, "judges", "pin")
     assert "2 judges pinned" in printed
-    assert "terms must be accepted" in printed
+    assert "the terms of the model must be accepted" in printed
     assert (folder / "open.yaml").read_text() == (
         f"# ours\nengine:\n  kind: vllm\n  model: some/open\n  revision: {SHA}  # small\n  num_gpus: 0\n"
     )

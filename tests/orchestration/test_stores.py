@@ -363,7 +363,7 @@ def test_only_one_machine_works_at_a_time(workspace, address, monkeypatch):
     with exclusive_lock(load_workspace(here), "care run"):
         output = care(there, "admin", "gc", code=1)
         assert "`care run` on " in output
-        assert f"is at work on {address}" in " ".join(output.split())
+        assert f"is using {address}" in " ".join(output.split())
     assert "nothing to delete" in care(there, "admin", "gc")
 
 

@@ -275,7 +275,7 @@ def test_two_machines_do_not_write_at_once(machine):
     here, there = machine("one"), machine("two")
     reasons = []
     with at_work(here):
-        with pytest.raises(WarehouseError, match="`care test` is at work on file:"), at_work(there, patience=0.0):
+        with pytest.raises(WarehouseError, match="`care test` is using file:"), at_work(there, patience=0.0):
             pass
         began = threading.Event()
         waits = threading.Thread(target=_hold, args=(there, reasons.append, began))
@@ -329,7 +329,7 @@ def test_a_renewed_lease_stays(machine, monkeypatch):
     monkeypatch.setattr(copies, "_RENEWED_EVERY_S", 0.05)
     here, there = machine("one"), machine("two")
     with at_work(here):
-        with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=2.5):
+        with pytest.raises(WarehouseError, match="is using"), at_work(there, patience=2.5):
             pass
         write_bytes(here.folder / "report" / "a", b"here")
 

@@ -224,7 +224,7 @@ class StoreCopy(Record):
                     return
                 continue
             if patience is not None and now - started >= patience:
-                raise WarehouseError(f"{holder['who']} is at work on {self.address}; wait for this command, or stop it")
+                raise WarehouseError(f"{holder['who']} is using {self.address}; wait until it ends, or stop it")
             if waited_for is None:
                 report(f"waiting for {holder['who']}, which is using {self.address}")
             if version != waited_for:
@@ -241,7 +241,7 @@ class StoreCopy(Record):
                 elif self._write_lease(who, version):  # otherwise another process of this machine has renewed it
                     self._renewed = began
             except WarehouseError as error:
-                _log.info("CARE could not renew its lease of the store, and will try again: %s", error)
+                _log.info("CARE could not renew its lease of the store and will retry: %s", error)
 
     def _release_lease(self) -> None:
         try:

@@ -86,7 +86,9 @@ _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
 """Reason, for messages, why a column of texts is not a judge."""
 
-HOLDS_WORDS = "holds words, but the judges' columns hold numbers; if this is a judge, name all judges with --judge"
+HOLDS_WORDS = (
+    "holds words, but the judges' columns hold numbers; if this column is a judge, name all judges with --judge"
+)
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """In a table with more rows than this, a column of consecutive whole numbers contains row numbers, not scores."""
