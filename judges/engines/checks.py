@@ -94,5 +94,5 @@ def _model_files(engine: LocalModel) -> tuple[str, str]:
             return "fails", f"{folder} lacks {lacking}; copy the complete model"
         return "ok", f"the model is in {folder}"
     if engine.revision is None:
-        return "fails", f"there is no folder {engine.model}; correct model, or add revision: COMMIT for a repository"
+        return "fails", f"there is no folder {engine.model}; correct the path, or add revision: COMMIT for a repository"
     return "ok", f"{engine.model} is a repository; CARE downloads it if the local cache does not have it"

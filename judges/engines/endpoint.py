@@ -305,7 +305,7 @@ class Endpoint:
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from whole
                 if len(rest) > MOST_BYTES:
-                    raise NoAnswerError(f"a line of {path} exceeds {MOST_BYTES:,} bytes, the limit; check base_url")
+                    raise NoAnswerError(f"a line of {path} exceeds the limit of {MOST_BYTES:,} bytes; check base_url")
             yield rest
 
     @contextmanager
@@ -406,7 +406,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     if encoding not in ("", "identity", "gzip", "deflate"):
-        raise NoAnswerError(f"the response has the encoding {encoding[:50]!r}; let the server use gzip or none")
+        raise NoAnswerError(f"the response has the encoding {encoding[:50]!r}; set the server to gzip or no encoding")
     unpack = zlib.decompressobj(47) if encoding in ("gzip", "deflate") else None
     whole, came = bytearray(), 0
     for chunk in chunks:
@@ -416,5 +416,5 @@ def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
         except zlib.error as error:
             raise NoAnswerError("the response cannot be decompressed") from error
         if max(came, len(whole)) > MOST_BYTES:
-            raise NoAnswerError(f"the response exceeds {MOST_BYTES:,} bytes, the limit; check base_url")
+            raise NoAnswerError(f"the response exceeds the limit of {MOST_BYTES:,} bytes; check base_url")
     return bytes(whole)

@@ -33,7 +33,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
         case ProgramEngine() as engine:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
-            raise JudgeError(f"judge {spec.name!r} has recorded scores and no revision; use the hash of the scores")
+            raise JudgeError(f"judge {spec.name!r} has recorded scores, and so no revision; use the hash of the scores")
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
             template.answers(spec.scale)

@@ -94,9 +94,7 @@ def list_fits(
 
 @fits.command()
 def diff(
-    before: Annotated[
-        str, typer.Argument(help="Earlier fit version; or a test set, whose last two fits are compared.")
-    ],
+    before: Annotated[str, typer.Argument(help="Earlier fit version; or a test set, to compare its latest two fits.")],
     after: Annotated[
         str | None, typer.Argument(help="Later fit version; leave it out if the first argument is a test set.")
     ] = None,
@@ -129,7 +127,7 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
     published = loaded.fits.published(testset)
     if len(versions) < 2 or now is None:
         raise InputError(
-            f"test set {testset!r} needs two fits to compare, but has {len(versions)}; run `care run` after "
+            f"test set {testset!r} needs two fits for a comparison, but has {len(versions)}; run `care run` after "
             "a change of judges, items or labels"
         )
     if published is not None and published[1].fit_version != now.fit_version:

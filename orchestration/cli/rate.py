@@ -237,7 +237,7 @@ def variance_sentence(split: VarianceSplit) -> str:
     words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
     parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
     noise = "share of judge noise in the variance of the difference between a system and the best system"
-    return f"variance of a score: {parts}; the column judges' noise shows the {noise}"
+    return f"variance of a score: {parts}; the column `judges' noise` shows the {noise}"
 
 
 _HEADINGS = {"lo": "from", "hi": "to", "judges alone": "judges' mean", "judge noise": "judges' noise"}

@@ -155,7 +155,7 @@ def _encoded() -> list[WildFile]:
         WildFile("compressed.csv.gz", "gzip", gzip.compress(WIDE.encode())),
         WildFile("cut.csv.gz", "gzip, cut off", cut, refused="cannot be read as csv"),
         WildFile("pandas.csv", "quoted newlines", big.encode(), read_big, ("'response' (holds text)",)),
-        WildFile("counter.csv", "counted", counted.encode(), read_counted, ("'number of row' (counts the rows)",)),
+        WildFile("counter.csv", "counted", counted.encode(), read_counted, ("'number of row' (contains row numbers)",)),
         WildFile("unknown_words.csv", "words, some unknown", words.encode(), refused=unread_words),
         WildFile("lines.jsonl.gz", "JSON lines, compressed", gzip.compress(lines)),
         WildFile("parquet.csv", "Parquet", _parquet({"item_id": ["x"]}), refused="parquet.csv is a Parquet file"),

@@ -326,7 +326,7 @@ def why_no_judge(
     if not has_scores or (is_text(kind) and is_called(name, _TEXTS)):
         return HOLDS_TEXT
     if not is_text(kind) and _counts_rows(column, minimum=_COUNTED_ROWS):
-        return "counts the rows"
+        return "contains row numbers"
     return None
 
 
