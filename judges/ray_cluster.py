@@ -54,7 +54,7 @@ FROM_ENVIRONMENT = RayConfig()
 
 
 def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
-    """Start an embedded Ray, or connect this process to the Ray cluster.
+    """Start a local Ray instance, or connect this process to the configured Ray cluster.
 
     Raises ``JudgeError`` if the cluster does not answer or requires a token that this process does not have.
     """

@@ -1,4 +1,4 @@
-"""Experiments on simulated mixtures that compare views of the judges, and second moments with third moments."""
+"""Experiments on simulated mixtures: compare ways to split judges into views, and second with third moments."""
 
 import itertools
 from collections.abc import Sequence
