@@ -159,6 +159,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
         (workspace.fits.root, "testset=*/publications.jsonl", read_lines, "its readable lines are kept"),
         (workspace.data / "experiments", "*.json", read_document, "`care run --select key:NAME` rebuilds it"),
         (workspace.report_folder, "*.html", _read_page, _AGAIN),
+        (workspace.data / "parts" / "bills", "*.parquet", read_table, "its costs are lost without a backup"),
         (workspace.data, FORGOTTEN, read_lines, ""),
     ):
         for path in sorted(folder.glob(pattern)):

@@ -52,7 +52,7 @@ IN_PYTHON = Remedies(
         "Label about twenty items of `result.to_label`, and fit again with the labels: `labels={item: label, ...}`."
     ),
     use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
-    again=Step("Solve the problem in the message, and fit again."),
+    again=Step("Fit again."),
     decide=Step("Read the report page (`result.report(path)`) before you use the scores."),
     report=f"give the labels as the column `gold` of `items`, not as `labels`, and set `cut=VALUE`; {PASS_MARK} (`cut` "
     "is not needed if scores have only two values)",

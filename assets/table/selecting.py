@@ -1,11 +1,11 @@
 """Search for the penalties with the best agreement with gold, for a table of scores."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast, get_args
 
 import numpy as np
 
+from assets.table.fitting import ScoreTable, within_scale
 from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import InputError
@@ -13,10 +13,6 @@ from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.selection import Criterion, Penalised, Selection, select_with_labels, validation_items
-from warehouse.sources.files import Report, read_items, read_scores
-from warehouse.sources.reading import Reading
-from warehouse.sources.tables import TableSource
-from warehouse.testsets import ReadingOptions, ScoreColumns
 
 
 @dataclass(frozen=True)
@@ -73,30 +69,22 @@ class Search:
             raise InputError(f"criterion is {self.criterion!r}; use order or error")
 
 
-def select_table(
-    scores: TableSource,
-    items: TableSource,
-    search: Search,
-    config: FitConfig,
-    columns: ScoreColumns,
-    options: ReadingOptions,
-    report: Report,
-    watch: Watch = unwatched,
-) -> Choice:
-    """Read the tables, admit judges, and search the paper's grid of penalties.
+def select_table(table: ScoreTable, search: Search, config: FitConfig, watch: Watch = unwatched) -> Choice:
+    """Admit judges of a table, and search the paper's grid of penalties.
 
     Raises
     ------
     InputError
-        A table cannot be read, or there is no gold.
+        The items have no gold.
     FitError
         No point of the grid gives an estimate.
     """
-    matrix = read_scores(scores, columns, options=options, report=report).scores
+    matrix, _ = within_scale(table.scores, config.scale)
     matrix = matrix.select_judges([check.judge for check in check_panel(matrix, AdmissionRule()) if check.admitted])
-    name, gold, units = _gold_and_units(items, matrix.item_ids, columns.item_id, options, report)
+    gold = np.array([np.nan if record.gold is None else record.gold for record in table.records])
+    units = [r.split_unit or item_id for r, item_id in zip(table.records, matrix.item_ids, strict=True)]
     if np.isnan(gold).all():
-        raise InputError(f"{name}: no item has gold; add the column `gold` for some of the items")
+        raise InputError(f"{table.readings[-1].source}: no item has gold; add the column `gold` for some of the items")
     may_choose = validation_items(units, search.share, np.random.default_rng(config.seed))
     selection = select_with_labels(
         matrix,
@@ -107,19 +95,6 @@ def select_table(
         watch=watch,
     )
     return Choice(selection, _on_the_rest(matrix, config, selection, np.where(may_choose, np.nan, gold), watch))
-
-
-def _gold_and_units(
-    source: TableSource, item_ids: Sequence[str], item_column: str | None, options: ReadingOptions, report: Report
-) -> tuple[str, Array, list[str]]:
-    readings: list[Reading] = []
-    read = read_items(source, options=options, item=item_column, report=readings.append)
-    records = {record.item_id: record for record in read}
-    report(readings[0])
-    labels = [records[item_id].gold if item_id in records else None for item_id in item_ids]
-    gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
-    units = [getattr(records.get(item_id), "split_unit", None) or item_id for item_id in item_ids]
-    return readings[0].source, gold, units
 
 
 def _on_the_rest(

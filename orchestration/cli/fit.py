@@ -122,7 +122,7 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
     if cut and scales_are_unlike(table.scores.values):
         report, explained = f"{report[:-1]} --of JUDGE`", f"; {OF_ONE_JUDGE}"
     meaning = label_values("1 is good, 0 is bad; or a grade", pairs=has_pairs(table, config))
-    again = Step("Fix the problem that the message describes, then fit again.", typed_again(context))
+    again = Step("Fit again.", typed_again(context))
     more = "" if context.params["labels"] is None else "more "
     return Remedies(
         label=Step(

@@ -27,6 +27,7 @@ def select(
     criterion: Annotated[str, typer.Option(help="Criterion: order (AUC, tau-b) or error (accuracy, MAE).")] = "order",
     share: Annotated[float, typer.Option(help="Share of items, from 0 to 1, used to choose gamma and tau.")] = 0.15,
     cut: Annotated[float | None, typer.Option(help="Scores above this value are votes for a good item.")] = None,
+    scale: tables.Scale = None,
     seed: Annotated[int, typer.Option(help="Seed of the random split of items.")] = 0,
     json: Json = False,
     *,
@@ -36,9 +37,10 @@ def select(
     from assets.table.selecting import Search, select_table
 
     search = Search(aggregator, criterion, share)
-    config = FitConfig(cut=cut, seed=seed)
+    scales = tables.declared_scales(scale or ())
+    table = tables.read_table(scores, items, None, None, form, scales)
     with watching("trying penalties") as watch:
-        choice = select_table(scores, items, search, config, form.columns, form.reading, tables.print_reading, watch)
+        choice = select_table(table, search, FitConfig(cut=cut, seed=seed, scale=scales[0]), watch)
     fit = typed_again(context, ["fit"], **dict.fromkeys(_NOT_OF_FIT))
     _print(choice, fit, as_json=json)
 

@@ -40,12 +40,14 @@ def test_the_doctor_names_damaged_files_and_quarantines_them_on_request(workspac
     page = workspace_after_run / "data" / "report" / "testset-one.html"
     panel = workspace_after_run / "data" / "fits" / "testset=one" / "panel.json"
     database = workspace_after_run / "data" / "care.duckdb"
+    bill = next((workspace_after_run / "data" / "parts" / "bills").glob("*.parquet"))
     assert doctor(workspace_after_run) == []
     before = query(workspace_after_run, ESTIMATES)
-    for path, damage in ((parts[0], "flipped"), (page, "emptied"), (panel, "a folder"), (database, "truncated")):
+    damages = ((parts[0], "flipped"), (page, "emptied"), (panel, "a folder"), (database, "truncated"), (bill, "head"))
+    for path, damage in damages:
         DAMAGES[damage](path)
     rows = doctor(workspace_after_run)
-    for path in (parts[0], page, panel, database):
+    for path, _ in damages:
         assert any(path.name in sentence and state == "fails" and "`care " in sentence for state, sentence in rows), (
             path
         )

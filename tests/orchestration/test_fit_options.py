@@ -49,6 +49,28 @@ def test_command_and_library_have_the_same_options():
     assert set(SETTINGS) < set(FitOptions.__annotations__)
 
 
+def test_care_select_rescales_judges_as_care_fit_does(files):
+    """A judge's own scale, inferred or declared, must not change the choice or its error."""
+    header, *lines = (files / "scores.csv").read_text().splitlines()
+    names, scores = [line.split(",")[0] for line in lines], np.array([line.split(",")[1:] for line in lines], float)
+    grades = np.clip(np.round(5 + 2 * scores, 2), 0, 10)
+    (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{i},{k % 11}\n" for k, i in enumerate(names)))
+
+    def measured(last, *options):
+        table = np.column_stack([grades[:, :-1], last])
+        rows = [",".join([name, *map(repr, row)]) for name, row in zip(names, table.tolist(), strict=True)]
+        (files / "other.csv").write_text("\n".join([header, *rows]) + "\n")
+        found = care("select", files / "other.csv", "--items", files / "items.csv", "--json", *options)
+        assert found.exit_code == 0, found.output
+        rows = json.loads(found.stdout)["measured_on_the_rest"]
+        return [row[metric] for row in rows for metric in ("tau", "mae")]
+
+    last = header.split(",")[-1]
+    as_given = pytest.approx(measured(grades[:, -1]), abs=2e-3)  # rounding errors break ties of the average
+    assert measured(10 * grades[:, -1]) == as_given
+    assert measured(3 + 2 * grades[:, -1], "--scale", f"{last}=3:23") == as_given
+
+
 def test_care_select_prints_a_command_that_works(files):
     items = [line.partition(",")[0] for line in (files / "scores.csv").read_text().splitlines()[1:]]
     (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{item},{k}\n" for k, item in enumerate(items)))
