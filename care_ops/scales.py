@@ -25,6 +25,9 @@ _STRAY = 0.01
 
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 
+_LARGER = 2.0
+"""Minimum ratio of a judge's highest grade to that of most judges at which the judge uses a larger scale."""
+
 
 def on_scale(values: Array, scale: Scale) -> Array:
     """Replace scores outside a scale by NaN; a score within a rounding error of an end becomes the end."""
@@ -164,7 +167,9 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
     for size in SIZES:
         own = [telling[judge] for judge, kind in kinds.items() if kind == size]
         if 2 * len(own) > len(telling):
-            return _ends(size, min(float(c.min()) for c in own), max(float(c.max()) for c in own))
+            usual = float(np.median([c.max() for c in own]))
+            alike = [c for c in own if size != 10.0 or c.max() < _LARGER * usual]
+            return _ends(size, min(float(c.min()) for c in alike), max(float(c.max()) for c in alike))
     return None
 
 
@@ -176,7 +181,8 @@ def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Sca
     """
     size = _kind(column)
     of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)
-    if size is None or of_panel is None or size == of_panel:
+    is_larger = size == of_panel == 10.0 and declared is None and column.max() >= _LARGER * panel[1]
+    if size is None or of_panel is None or (size == of_panel and not is_larger):
         return None
     if size < of_panel:
         severe = declared is not None and np.mean(column >= declared[0]) > 0.5 and np.all(column % 1 == 0)

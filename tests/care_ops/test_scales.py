@@ -121,3 +121,19 @@ def test_a_scale_in_reverse_order_reverses_the_scores_of_a_judge(rng):
     assert [each.sentence for each in rescaled] == [
         "judge 'j002' uses the scale 10 to 1 (declared): its scores are rescaled to the panel's scale, 1 to 10"
     ]
+
+
+def test_most_judges_determine_the_scale_of_grades(rng):
+    """One judge that grades up to 10 must not make a scale up to 10 of a panel that grades from 1 to 5."""
+    quality = rng.uniform(size=200)
+    grades = [1 + np.round(4 * np.clip(quality + rng.normal(0, 0.1, 200), 0, 1)) for _ in range(4)]
+    long, percent = np.round(10 * quality), np.round(100 * quality)
+    scores = matrix(np.column_stack([*grades, long, percent]))
+    done, rescaled = to_common_scale(scores)
+    assert {one.judge: (one.own, one.panel) for one in rescaled} == {
+        scores.judges[4]: ((0.0, 10.0), (1.0, 5.0)),
+        scores.judges[5]: ((0.0, 100.0), (1.0, 5.0)),
+    }
+    np.testing.assert_allclose(done.values[:, 4], 1 + 4 * long / 10)
+    np.testing.assert_array_equal(done.values[:, :4], scores.values[:, :4])
+    assert to_common_scale(scores, (0.0, 10.0))[1][0].judge == scores.judges[5], "a declared scale stays"
