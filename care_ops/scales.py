@@ -54,11 +54,12 @@ class RescaledJudge:
     @property
     def sentence(self) -> str:
         """Message to the user about the conversion."""
-        how = "declared" if self.is_declared else "inferred"
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
+        wrong = f"; if this is wrong, add --scale {option} (`scales` in YAML and Python)"
+        how, remedy = ("declared", "") if self.is_declared else ("inferred", wrong)
         return (
             f"judge {self.judge!r} uses the scale {_words(self.own)} ({how}): its scores are rescaled to the panel's "
-            f"scale, {_words(self.panel)}" + ("" if self.is_declared else f"; if this is wrong, add --scale {option}")
+            f"scale, {_words(self.panel)}{remedy}"
         )
 
 
