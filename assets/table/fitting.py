@@ -210,11 +210,10 @@ def _guessed_scales(table: ScoreTable) -> list[Reason]:
     guessed = [one for one in table.rescaled if not one.is_declared]
     if not guessed:
         return []
-    judges = tuple(one.judge for one in guessed)
-    scales = "scale" if len(judges) == 1 else "scales"
-    message = f"The {scales} of {counted_words(len(judges), 'judge')} {'was' if len(judges) == 1 else 'were'} guessed: "
+    shown = listed([f"{one.judge} {one.own[0]:g} to {one.own[1]:g}" for one in guessed], 3)
+    message = f"CARE guessed these scales: {shown}. Declare them with `--scale JUDGE=LOW:HIGH` (`scales` in Python)."
     detail = " ".join(f"{capital(one.sentence)}." for one in guessed)
-    return [Reason("condition", f"{message}{listed(judges, 3)}.", judges, detail)]
+    return [Reason("condition", message, tuple(one.judge for one in guessed), detail)]
 
 
 def _perhaps_judges(table: ScoreTable) -> list[Reason]:
