@@ -93,7 +93,7 @@ def validation_items(units: Sequence[str], share: float, rng: np.random.Generato
     order = rng.permutation(len(distinct))
     taken = order[: int(np.searchsorted(np.cumsum(size[order]), share * len(units))) + 1]
     if len(taken) == len(distinct):
-        raise InputError("selection: every split unit would be labelled; give a smaller share or more units")
+        raise InputError("selection: every split unit would be labelled; give a smaller share or more split units")
     return np.isin(code, taken)
 
 

@@ -100,7 +100,7 @@ class Duels(Labelled):
         for name in (system, opponent):
             if name is not None and name not in self.met:
                 return f"no pair has the system {name!r}; choose from {', '.join(self.met) or 'no system'}"
-        return f"no pair has both {system} and {opponent}, so they cannot be compared; add pairs of these two systems"
+        return f"no pair compares {system} with {opponent}; add pairs of these two systems"
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
