@@ -44,8 +44,8 @@ def run_quality(workspace: Workspace) -> ExperimentFindings:
         return found
     total = ExperimentFindings(
         [
-            f"The leading factor ranks the items best on {best.count(1)} of {len(best)} test sets; in the paper, it "
-            "has the lowest MAE on all six."
+            f"The leading factor ranks the items better than every other factor on {best.count(1)} of {len(best)} test "
+            "sets; in the paper, it has the lowest MAE on all six."
         ]
     )
     return joined([found, total])
@@ -65,7 +65,7 @@ def _orders(panel: ExperimentPanel) -> ExperimentFindings:
     ]
     best = int(np.nanargmax(orders))
     conclusion = f"{panel.testset}: {metric} of the leading factor is {orders[0]:.3f}, " + (
-        f"the highest of {len(rows)}." if best == 0 else f"but that of factor {best + 1} is {orders[best]:.3f}."
+        f"the highest of {len(rows)}." if best == 0 else f"below the {orders[best]:.3f} of factor {best + 1}."
     )
     measures = {f"{panel.testset}/best factor": float(best + 1)}
     if not panel.binary:
@@ -219,8 +219,8 @@ QUALITY = Experiment(
     title="Each factor in turn as the quality factor",
     paper="The leading factor has the lowest MAE on all six scoring sets (table, quality-factor selection).",
     protocol=(
-        "Each factor of L is estimated as E[factor | J]; its sign follows the panel's mean. The table compares "
-        "rankings, because a factor has no location or spread. The best factor is chosen by gold, for diagnosis only."
+        "Each factor of L is estimated as E[factor | J] (J: the scores); its sign follows the panel's mean. The table "
+        "compares rankings, because factors have no location or spread. Gold labels only diagnose which one is best."
     ),
     run=run_quality,
 )
@@ -230,10 +230,10 @@ FEATURES_OF_FACTORS = Experiment(
     title="Correlation of the factors with features of the items",
     paper="On Review-5K, the factors other than quality correlate with length, lists and other features (heat map).",
     protocol=(
-        "Each factor is estimated as E[factor | J]. The confounder is Pr(C = 1 | J), estimated by care_tensor. Rows "
-        "`as written` use <u, J> with raw scores J for factors, and care_tensor_paper for the confounder. The features "
-        "are eight text features and the test set's declared features. All correlations are Spearman's, over means of "
-        "split units. The feature `numbers, given words` is the residual of `numbers` regressed on ranks of `words`."
+        "Factors are estimated as E[factor | J] (J: the scores); care_tensor estimates the confounder, Pr(C = 1 | J). "
+        "Rows `as written` use eigenvectors times raw scores for factors, and care_tensor_paper for the confounder. "
+        "Features are eight text features and those that the test set declares. Spearman correlations are computed on "
+        "means of split units. `numbers, given words` is the residual of `numbers` regressed on ranks of `words`."
     ),
     run=run_features,
 )
@@ -241,12 +241,12 @@ FEATURES_OF_FACTORS = Experiment(
 DUMMY_JUDGES = Experiment(
     key="dummy_judges",
     title="Dummy judges and human raters added to the panel",
-    paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
+    paper="The length-sensitive dummy judge loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
-        "The two dummies score every response. We add the dummies and the declared human raters (`raters`) to the "
+        "The two dummy judges score every response. We add them and the declared human raters (`raters`) to the "
         "panel. Loadings are unit eigenvectors of L, strongest factor first; their signs follow the panel's mean. "
         "In rows `as written`, loadings are multiplied by the square root of the eigenvalue, because the paper's "
-        "loading vectors have norms above one. A dummy that gives all responses the same score is excluded."
+        "loading vectors have norms above one. A dummy judge that gives all responses the same score is excluded."
     ),
     run=run_dummies,
 )

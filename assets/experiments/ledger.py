@@ -259,7 +259,7 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
         if claim.needs and _is_scored(found, claim.measure):
-            verdict, why = NOT_REPRODUCED, "the panel lacks this factor, or the feature does not vary"
+            verdict, why = NOT_REPRODUCED, "the panel lacks the factor, or the feature is constant"
     elif claim.printed and holds[1]:
         verdict, why = FOLLOWS, "it follows from the printed numbers"
     else:
@@ -316,11 +316,11 @@ def _cells(row: LedgerRow) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     key="ledger",
     title="The paper's numbers, one by one",
-    paper="Six tables of numbers, and the claims in the text and figures.",
+    paper="The paper has six tables of numbers, and makes claims in its text and figures.",
     protocol=(
         "The file assets/experiments/paper_numbers.yaml lists the paper's numbers, their places in the paper, and "
         "measurements of the authors' released code. The other experiments compute the same numbers, once by the "
-        "paper's procedure as written and once by ours. A number is reproduced if the procedure as written gives it. "
+        "paper's procedure as written and once by our procedure. The first decides whether a number is reproduced. "
         "If a test set has no published scores, language models must score it first."
     ),
     run=run,

@@ -129,16 +129,16 @@ def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.b
 
 EXPERIMENT = Experiment(
     key="paper_tables",
-    title="The paper's aggregation tables, computed by the paper's protocol",
-    paper="One table has the MAE on six scoring sets; another has the accuracy on six sets of classes or preferences.",
+    title="The paper's tables of MAE and accuracy, computed by the paper's protocol",
+    paper="One table shows MAE on six sets of scores; another shows accuracy on six sets of classes or preferences.",
     protocol=(
         "Judges with more than 10 % missing scores are dropped; all others stay. `as written` means Algorithm 1 with "
         "weights on raw scores, and Algorithm 2 (`care_tensor_paper`), on the items that every judge scored. Labels "
-        "of a random 15 % of the items choose penalties from the paper's grid; errors are measured on the rest. We "
-        "depart from the paper as follows. Judges are joined by item; the released code joins three judges by "
-        "position. Correlations replace covariances. CARE-SVD's tau, which the paper does not specify, is half the "
-        "square root of the number of judges. Signs follow the panel's mean. L has no negative eigenvalue. An item is "
-        "positive if P(Q = 1) > .5; the released code matches the true share of positives. Other rows use no labels."
+        "of a random 15 % of the items select penalties from the paper's grid; errors are measured on the rest. We "
+        "depart from the paper as follows. Scores are joined by item id; the released code joins three judges by row "
+        "number. Correlations replace covariances. CARE-SVD's tau, which the paper does not specify, is sqrt(p) / 2 "
+        "for p judges. Signs follow the panel's mean. L has no negative eigenvalue. Items with P(Q = 1) > .5 are "
+        "positive; the released code calls as many items positive as the labels do. Other rows use no labels."
     ),
     run=run,
     small={"splits": 5},

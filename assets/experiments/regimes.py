@@ -156,7 +156,7 @@ def run_insufficient(workspace: Workspace, *, seeds: int, strengths: Sequence[fl
 SUFFICIENT = Experiment(
     key="regime_sufficient",
     title="Synthetic: pairwise structure follows quality",
-    paper="CARE-SVD and CARE-Tensor stay accurate over the sweep; AVG, MV, WS and UWS collapse (figure, regime a).",
+    paper="CARE-SVD and CARE-Tensor stay accurate as g grows; AVG, MV, WS and UWS lose accuracy (figure, regime a).",
     protocol=(
         "There are three views of five judges, P(C, Q) = (.2, .3, .3, .2), and noise .1. The paper prints no table of "
         "means, so care_ops.simulate.SUFFICIENT_TABLES declares three tables, which were not chosen by their results. "
@@ -170,13 +170,13 @@ SUFFICIENT = Experiment(
 INSUFFICIENT = Experiment(
     key="regime_insufficient",
     title="Synthetic: pairwise structure follows the confounder",
-    paper="Baselines and CARE-SVD approach chance as c grows; CARE-Tensor stays accurate (second-order-insufficient).",
+    paper="As c grows, baselines and CARE-SVD fall to chance accuracy; CARE-Tensor stays accurate (second figure).",
     protocol=(
         "There are three views of twelve features: three depend on Q, eight on C, and one on both with an "
-        "interaction. Shifts are drawn from (.4, .8), noise is .1, and there are 3,000 items. Algorithm 2 runs with "
+        "interaction. Shifts are uniform on (.4, .8), noise is .1, and there are 3,000 items. Algorithm 2 runs with "
         "oracle views, as in the paper, and with views estimated from S. 150 labels map states to Q; other "
-        "aggregators use the mean of all scores as threshold. Aggregators without an estimate (refused) are left "
-        "out, not counted as accuracy .5. Bands show the range over seeds."
+        "aggregators use the mean of all scores as threshold. Runs without an estimate are left out; they do not "
+        "count as accuracy .5. Bands show the range over seeds."
     ),
     run=run_insufficient,
     small={"seeds": 2, "strengths": (0.0, 0.3, 0.6, 1.0)},

@@ -221,13 +221,13 @@ def run_rates(
     bounds = misspecified(range(models), (0.05, 0.1, 0.2, 0.3, 0.5, 1.0))
     theorem, corollary = (sum(row[column] > 1 for row in bounds) for column in (_DEVIATION, _MEAN))
     conclusions.append(
-        f"Where the theorem's condition holds, the direction's error exceeds its bound at {theorem} of {len(bounds)} "
-        f"strengths of the confounders, and the error of E[Q | o] (o: the scores) exceeds its bound at {corollary}."
+        f"Where the theorem's condition holds, the error of the leading direction exceeds its bound at {theorem} of "
+        f"{len(bounds)} confounder strengths; the error of E[Q | o] (o: scores) exceeds its bound at {corollary}."
     )
     return ExperimentFindings(
         conclusions,
         [
-            Table(f"Mean errors over {seeds} seeds, and slopes against the number of items", rows),
+            Table(f"Mean errors over {seeds} seeds; slope of log error against log n", rows),
             Table(f"A one-factor model that omits confounders: {models} models per row, 200 items per model", bounds),
         ],
         [Chart("Error against items", "log10 of items", "log10 of the mean error", curves)],
@@ -243,14 +243,14 @@ ORTHOGONALITY = Experiment(
     key="orthogonality",
     title="Subtracting confounders, with and without orthogonal loadings",
     paper=(
-        "Subtraction lowers the mean squared error of Q if the loadings of confounders and quality overlap, and "
-        "slightly raises the error if they are orthogonal (figure without numbers, SVD weighting heuristic)."
+        "Subtracting confounders lowers the mean squared error of Q if the loadings of confounders and quality "
+        "overlap. If these loadings are orthogonal, it slightly raises the error (paper: SVD weighting heuristic)."
     ),
     protocol=(
         "There are thirty judges, quality of strength 2, one confounder of strength 1, a diagonal S, and default "
         "penalties. We compare the weights of the leading factor of L with the weights of `subtract_confounders`. The "
         "paper does not specify the signs of eigenvectors. `subtract_confounders` chooses the sign that makes the "
-        "weights more even. The variant `as written` chooses signs by a positive correlation with the panel's mean."
+        "weights more even. The variant `as written` makes each factor correlate positively with the panel's mean."
     ),
     run=run_orthogonality,
     small={"seeds": 6, "items": 10_000},
@@ -260,12 +260,12 @@ ORTHOGONALITY = Experiment(
 RATES = Experiment(
     key="theory_rates",
     title="Convergence rates and error bounds",
-    paper="Theorems on convergence (errors of order n^(-1/2)) and on misspecification, and a corollary of the latter.",
+    paper="Theorems on convergence (errors of order n^(-1/2)) and on misspecification; corollary on misspecification.",
     protocol=(
         "Scores are drawn from known models; the default penalties are of order n^(-1/2). The sample sizes span two "
-        "orders of magnitude; a seed's larger samples contain its smaller ones. The 95 % intervals of the slopes "
-        "are from a bootstrap over seeds. States are estimated by EM and by the third moment (Algorithm 2, planted "
-        "views). A panel of sixteen judges has the paper's size, and as many edges per judge as the panel of fifty."
+        "orders of magnitude; for each seed, small samples are part of larger ones. The 95 % intervals of the "
+        "slopes are from a bootstrap over seeds. States are estimated by EM and by the third moment (Algorithm 2 with "
+        "the true views). The panel of sixteen judges has the paper's size, and as many edges a judge as that of fifty."
     ),
     run=run_rates,
     small={"seeds": 6, "items": _SIZES, "judges": (9, 18), "models": 200},

@@ -140,8 +140,8 @@ VIEWS = Experiment(
     paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
     protocol=(
         "There are twelve judges in three views, within-view edges of weight .3 at 40 % density, and four states. "
-        "Views from S are the views of Algorithm 2; planted views are an oracle. We match estimated states to true "
-        "ones, and measure the error of the centred means."
+        "Views from S are those of Algorithm 2; planted views are the simulated ones, known to an oracle. We match "
+        "estimated states to true states, and measure the error of the centred state means."
     ),
     run=run_views,
     small={"seeds": 5, "items": (10_000,)},
@@ -151,10 +151,10 @@ VIEWS = Experiment(
 AGAINST_SVD = Experiment(
     key="tensor_against_svd",
     title="Third moments compared with second moments",
-    paper="Second moments determine the means only up to a rotation; third moments determine them completely.",
+    paper="Second moments determine state means only up to a rotation; third moments determine them completely.",
     protocol=(
-        "Scores have four states and planted views. An oracle chooses the rotation that brings the estimate from "
-        "second moments nearest to the truth."
+        "Scores are simulated from four states, with known views. An oracle rotates the estimate from second moments "
+        "as near to the true state means as possible."
     ),
     run=run_against_svd,
     small={"seeds": 5},

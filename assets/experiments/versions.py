@@ -168,12 +168,12 @@ def accepted(versions: Versions, change: str) -> dict[str, float]:
 BIAS = Experiment(
     key="injected_bias",
     title="Robustness to injected bias",
-    paper="On scales 1 to 10, CARE-SVD changes least: .375 for beauty (AVG .506), .233 for authority (AVG .325).",
+    paper="CARE-SVD scores (1 to 10) change least: .375 by beauty bias (AVG .506), .233 by authority bias (AVG .325).",
     protocol=(
         "Test sets contain restyled versions of answers; the judges' prompt does not mention style. One fit covers "
         "both versions. The change is measured in standard deviations of the aggregate, because scales differ, and in "
-        "points, as in the paper. A constant score would not change at all, so read the change together with the rank "
-        "correlation."
+        "points of the scale, as in the paper. A constant score would not change at all; consider the rank correlation "
+        "as well."
     ),
     run=run_styled,
 )
@@ -181,10 +181,10 @@ BIAS = Experiment(
 ATTACKS = Experiment(
     key="adversarial_answers",
     title="Adversarial answers",
-    paper="For six openings, false positive rates are .000 to .496 (CARE-Tensor) and .441 to .674 (majority vote).",
+    paper="False positive rates for six response openings: .000 to .496 (CARE-Tensor), .441 to .674 (majority vote).",
     protocol=(
         "Some answers are replaced by one of six openings without content, such as `Solution`, and count as wrong. The "
-        "judges' prompt does not mention openings. One fit covers all answers, and is not told which are openings."
+        "judges' prompt does not mention openings. One fit covers all answers; it does not use which are openings."
     ),
     run=run_attacked,
 )

@@ -59,7 +59,7 @@ def batch_messages(workspace: Workspace) -> list[str]:
     return [
         f"judge {judge}: a batch of {counted(batch.questions, 'question')} on {testset} has been open since "
         f"{batch.since:.16} UTC ({batch.batch_id or 'not yet confirmed'}), {batch.done:,} of {len(batch.lines):,} "
-        "requests done; `care run` collects its answers"
+        "requests done; `care run` collects the responses"
         for (judge, testset), batches in every_batch(workspace).items()
         for batch in batches
     ]

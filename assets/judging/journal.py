@@ -132,7 +132,7 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
         missing = [row for item, row in by_item.items() if item not in done]
         if missing:
             parts.write_scores(judge, testset, key, engine, missing)
-            _log.info("Stored answers of judge %s on %s from a killed run: %d.", judge, testset, len(missing))
+            _log.info("Stored responses of judge %s on %s from a killed run: %d.", judge, testset, len(missing))
         count += len(missing)
     return count
 

@@ -45,6 +45,6 @@ def retest(found: Retest) -> str:
     if found.moved is None:
         return f"The retest of {asked} gave no scores; repeat it with `care judges retest NAME`."
     return (
-        f"In the retest of {asked}, the judge's scores moved by "
-        f"{found.moved:.1%} of the scale on average.{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
+        f"In the retest of {asked}, the judge's scores changed by "
+        f"{found.moved:.1%} of the scale on average.{f' Model: {found.answered_by}.' if found.answered_by else ''}"
     )

@@ -26,7 +26,7 @@ LEVEL = 0.9
 KINDS = {
     "share": "share that people pass",
     "mean": "mean label",
-    "share of wins": "share of wins against other systems; a tie counts half",
+    "share of wins": "win rate against other systems; a tie counts as half a win",
 }
 """Description of each kind of rate."""
 

@@ -290,7 +290,7 @@ def _about_the_estimate(facts: FitFacts, remedies: Remedies) -> list[Reason]:
         reasons.append(Reason("followed", message, detail=detail))
     if facts.always_left is not None:
         message = f"{facts.always_left} was on the left in every pair, so position bias may affect the ranking."
-        detail = "Have the judges score pairs in both orders, or estimate shares of wins from labels of some pairs."
+        detail = "Have the judges score pairs in both orders, or estimate win rates from labels of some pairs."
         reasons.append(Reason("condition", message, detail=detail))
     if facts.sides is not None:
         reasons.append(reason_of_sides(facts.sides, facts.admitted))

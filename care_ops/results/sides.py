@@ -72,11 +72,11 @@ def reason_of_sides(sides: Sides, judges: Sequence[str]) -> Reason:
     """Return the reason that reports position bias."""
     side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
     who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
-    message = f"Some judges prefer the left or the right answer: {listed(who, MOST_NAMED)}"
+    message = f"Some judges seem to have a position bias towards the left or right answer: {listed(who, MOST_NAMED)}"
     if sides.plain:
         message = f"The judges choose the {side} answer in {100 * share:.0f} % of the pairs"
         message += f" ({len(who)} of {len(judges)} judges significantly more often)"
-    why = "each system was in both positions" if sides.known else "a bias unless better answers are in that position"
+    why = "each system was in both positions" if sides.known else "a bias, unless better answers are in that position"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
     detail = f"Share of choices for the left answer: {shares or 'no single judge differs significantly from 50 %'}."
     return Reason("followed", f"{message}; {why}.", who, detail)

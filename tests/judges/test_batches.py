@@ -97,7 +97,7 @@ def test_one_run_sends_and_the_next_collects(folder, server):
     assert server.batches["batch-0"]["metadata"] == {"care": batch.token}
     (message,) = batch_messages(load_workspace(folder))
     assert f"judge api: a batch of {count - 1} questions on one has been open since" in message
-    assert f"(batch-0), 0 of {count - 1} requests done; `care run` collects its answers" in message
+    assert f"(batch-0), 0 of {count - 1} requests done; `care run` collects the responses" in message
     server.batches["batch-0"]["request_counts"]["completed"] = 9
     for _ in range(2):
         ask(folder)

@@ -36,7 +36,7 @@ def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
     (batch,) = server.batches.values()
     lines = batch["request_counts"]["total"]
     assert f"judge api: a batch of {lines} questions on one has been open since" in printed
-    assert f"({batch['id']}), 0 of {lines} requests done; `care run` collects its answers" in printed
+    assert f"({batch['id']}), 0 of {lines} requests done; `care run` collects the responses" in printed
     assert "Judge api has not scored" in printed
     assert "left out: the judge gave" not in printed, "its one score is not fitted before the others are there"
     page = folder / "data" / "report" / page_name("one")

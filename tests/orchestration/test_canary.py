@@ -105,8 +105,8 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     assert "api: 20 items moved by 30.0% of the scale on average" in output
     assert reported in output
     page = unescape(page_of(folder))
-    assert page.count(", the judge's scores moved by 30.0% of the scale on average") == 1
-    assert page.count("Answered by vendor/large-2026-11-01.") == 1
+    assert page.count(", the judge's scores changed by 30.0% of the scale on average") == 1
+    assert page.count("Model: vendor/large-2026-11-01.") == 1
     assert page.count("<dt>Retest</dt>") == 1
     (folder / "judges" / "api.yaml").write_text(
         (folder / "judges" / "api.yaml").read_text().replace("}", ", revision: b}")

@@ -99,7 +99,7 @@ def test_a_fit_reports_judges_that_prefer_the_left_side(here, tmp_path):
     assert int(found[1]) == pytest.approx(100 * share, abs=3)
     assert "each system was in both positions" in printed
     unnamed = care(*fit, "--out", tmp_path / "no", "--why")[1]
-    assert "a bias unless better answers are in that position" in unnamed
+    assert "a bias, unless better answers are in that position" in unnamed
     hint = "all systems count as one, although column 'model_a' distinguishes them; give --system model_a --system"
     assert [f"{hint} model_b" in text for text in (printed, unnamed)] == [False, True]
 
