@@ -135,7 +135,7 @@ def _candidates(text: str, low: float, high: float, *, last: bool = False) -> li
 
 
 def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
-    """Return whether the last number, which starts at ``place``, is in a range or scores one of several criteria."""
+    """Return whether the last number, which starts at ``place``, is part of a range or one criterion's score."""
     if any(match.end() > place for match in _RANGE.finditer(text)):
         return True
     parts = [(match, match[1] or match[4], *_values(match, 2, 3)) for match in _PART.finditer(text)]

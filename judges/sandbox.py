@@ -2,7 +2,7 @@
 
 Bubblewrap gives the process its own read-only file system with the files that Python needs, no network, no view of
 other processes and an empty environment. The process runs as an unprivileged user with resource
-limits (``sandbox_worker``). Its parent limits time and answer size; if the parent ends, the process is killed.
+limits (``sandbox_worker``). Its parent limits run time and output size; if the parent ends, the process is killed.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def run_health(run: dg.DagsterRun) -> RunHealth:
 
 
 def end_run_as_failed(instance: dg.DagsterInstance, run: dg.DagsterRun, reason: str) -> None:
-    """Mark a run whose process has ended as failed, and free its slots in pools.
+    """Mark a run as failed after its process has ended, and free its slots in pools.
 
     The daemon does this only for runs that it launched: https://github.com/dagster-io/dagster/issues/3239.
     """

@@ -336,8 +336,8 @@ def quarantine(path: Path, why: str) -> Path:
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file with the function ``read``; quarantine the file if it is damaged.
 
-    ``read`` must raise the errors of ``read_table``. The error message about a damaged file ends with ``then``. For a
-    missing file, ``missing`` is the error message; if it is empty, ``FileNotFoundError`` is raised.
+    ``read`` must raise the errors of ``read_table``. The error message about a damaged file ends with ``then``. If the
+    file does not exist, ``missing`` is the error message; without ``missing``, ``FileNotFoundError`` is raised.
     """
     try:
         return read(path)

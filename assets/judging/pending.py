@@ -83,7 +83,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """Return earlier score rows, by new item key, of items with added texts that the prompt does not use."""
+    """Map new item keys to earlier score rows, for items that gained texts which the prompt does not use."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []

@@ -37,10 +37,10 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
     )
 
 
-def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
+def write_verdicts(workspace: Workspace, current: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
     """Write the verdict on every test set to its page, to the index and to the database.
 
-    ``known`` contains the states of the test sets if the caller has already read them.
+    ``current`` contains the states of the test sets if the caller has already read them.
     """
     from assets.report.page import write_index
     from assets.report.verdict_facts import store_blocked_facts
@@ -50,7 +50,7 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
     for testset in sorted(workspace.testsets):
         if lacks_facts(workspace, testset):
             store_blocked_facts(workspace, testset)
-    folder, verdicts = workspace.report_folder, current_verdicts(workspace, known)
+    folder, verdicts = workspace.report_folder, current_verdicts(workspace, current)
     version = index_version(workspace, verdicts)
     rows = [{**_index_row(workspace, name), "verdict": verdicts[name]} for name in verdicts]
     write_index(folder, rows)

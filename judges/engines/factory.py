@@ -58,7 +58,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
     """Build the engine of a judge; take its model from the cache ``models``, or load the model and add it to the cache.
 
-    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or the scores are recorded.
+    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or if scores are only recorded.
     """
     context = context or Context()
     match spec.engine:

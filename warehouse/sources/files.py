@@ -194,7 +194,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Build items without texts from a table of scores, with split units from the first column in ``item``."""
+    """Build items without texts from a table of scores, with split units from the first column that ``item`` names."""
     return {
         item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
         for item_id, values in recorded.item_values.items()
