@@ -265,7 +265,7 @@ RATES = Experiment(
         "Scores are drawn from known models; the default penalties are of order n^(-1/2). The sample sizes span two "
         "orders of magnitude; for each seed, small samples are part of larger ones. The 95 % intervals of the "
         "slopes are from a bootstrap over seeds. States are estimated by EM and by the third moment (Algorithm 2 with "
-        "the true views). The panel of sixteen judges has the paper's size and as many edges per judge as the other."
+        "the true views). The panel of sixteen judges has the paper's size; that of fifty has as many edges per judge."
     ),
     run=run_rates,
     small={"seeds": 6, "items": _SIZES, "judges": (9, 18), "models": 200},
