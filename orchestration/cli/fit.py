@@ -117,8 +117,9 @@ def _remedies(context: typer.Context, out: Path, table: ScoreTable, config: Tabl
     to_label, answer = out / FILE, out / "aggregates.parquet"
     others = {str(each.name): None for each in context.command.params if each.name not in _OF_A_REPORT}
     cut = "VALUE" if None in map(cut_of, table.scores.values.T) else None
-    report = typed_again(context, **others | {"labels": context.params["labels"] or to_label, "cut": cut})
-    report, explained = f"run `{report.replace(' fit ', ' judges report ', 1)}`", f"; {PASS_MARK}" if cut else ""
+    changed = others | {"labels": context.params["labels"] or to_label, "cut": cut}
+    report = f"run `{typed_again(context, ['judges', 'report'], **changed)}`"
+    explained = f"; {PASS_MARK}" if cut else ""
     if cut and scales_are_unlike(table.scores.values):
         report, explained = f"{report[:-1]} --of JUDGE`", f"; {OF_ONE_JUDGE}"
     meaning = label_values("1 is good, 0 is bad; or a grade", pairs=has_pairs(table, config))
