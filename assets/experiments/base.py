@@ -89,18 +89,19 @@ def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> Experime
     )
 
 
+def find_or_report(find: Callable[[Any], ExperimentFindings | None], panel: Any) -> ExperimentFindings | None:
+    """Return the findings of ``find`` for a panel; if the panel cannot be fitted, report the reason."""
+    try:
+        return find(panel)
+    except FitError as error:
+        return ExperimentFindings([f"{panel.testset}: {error}"])
+
+
 def for_each(
     panels: Iterable[Any], find: Callable[[Any], ExperimentFindings | None], otherwise: str
 ) -> ExperimentFindings:
     """Join the findings that ``find`` returns for each panel; if a panel cannot be fitted, report the reason."""
-    parts = list[ExperimentFindings]()
-    for panel in panels:
-        try:
-            found = find(panel)
-        except FitError as error:
-            found = ExperimentFindings([f"{panel.testset}: {error}"])
-        parts += [] if found is None else [found]
-    return joined(parts, otherwise)
+    return joined((found for panel in panels if (found := find_or_report(find, panel)) is not None), otherwise)
 
 
 def ascending(values: Mapping[str, float], digits: int) -> str:

@@ -35,6 +35,8 @@ _FACTORS = 4
 
 _WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
 
+_Latent = tuple[list[str], Array, str]
+
 
 def run_quality(workspace: Workspace) -> ExperimentFindings:
     """Compare the ranking of the items by each factor with the ranking by gold."""
@@ -81,18 +83,21 @@ def _orders(panel: ExperimentPanel) -> ExperimentFindings:
 
 def run_features(workspace: Workspace) -> ExperimentFindings:
     """Correlate each factor, and the confounder of CARE-Tensor, with each feature of the items."""
-    return for_each(panels(workspace), partial(_correlations, workspace), NO_PANEL)
+    described = [(panel, *_features(workspace, panel)) for panel in panels(workspace)]
+    latents = workspace.workers.map(_latents, [panel for panel, names, _ in described if names])
+    return joined([_correlations(*one, latents) for one in described], NO_PANEL)
 
 
-def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFindings:
-    names, features = _features(workspace, panel)
+def _correlations(
+    panel: ExperimentPanel, names: list[str], features: Array, latents: Iterator[list[_Latent]]
+) -> ExperimentFindings:
     if not names:
         return ExperimentFindings([f"{panel.testset}: not computed, as items have no responses or declared features."])
-    by_unit = mean_by_unit(features, panel.units)
+    by_unit, of_panel = mean_by_unit(features, panel.units), next(latents)
     if len(by_unit) < MIN_ITEMS:
         return ExperimentFindings([f"{panel.testset}: not computed: {len(by_unit)} of {MIN_ITEMS} split units."])
     parts = list[ExperimentFindings]()
-    for rows, latent, way in _latents(panel):
+    for rows, latent, way in of_panel:
         r = feature_correlations(mean_by_unit(latent, panel.units), by_unit)
         found = {
             f"{row}/{name}{way}": float(value)
@@ -116,17 +121,19 @@ def _correlations(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFin
     return joined(parts, f"{panel.testset}: the fit has no factor and no confounder.")
 
 
-def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield the names and estimates of factors or of a confounder, and a suffix that names the estimation procedure."""
+def _latents(panel: ExperimentPanel) -> list[_Latent]:
+    """Return names and estimates of factors or of a confounder, with a suffix that names the estimation procedure."""
+    found = list[_Latent]()
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
-        yield names, latent, ""
-        yield names, panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN
+        found.append((names, latent, ""))
+        found.append((names, panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN))
     for states_of, way in ((fit_states, ""), (four_states, _WRITTEN)):
         confounder = tensor_confounder(panel, states_of)
         if confounder is not None:
-            yield [_POSTERIOR], confounder[:, None], way
+            found.append(([_POSTERIOR], confounder[:, None], way))
+    return found
 
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from functools import partial
+from operator import call
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, for_each, joined
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, find_or_report, joined
 from assets.experiments.panels import DUMMIES, ExperimentPanel, items_of, panels, scored_by, with_columns
 from assets.report.charts import Series
 from assets.workspace import Workspace
@@ -27,14 +28,13 @@ _PATIENCE = 4
 def run(workspace: Workspace) -> ExperimentFindings:
     """Add programs one by one to each panel with graded gold, and measure the errors of the aggregators."""
     nothing = "Nothing was run: no test set has graded gold and a new program whose scores vary; add both."
-    return for_each(panels(workspace), partial(_of_panel, workspace), nothing)
-
-
-def _of_panel(workspace: Workspace, panel: ExperimentPanel) -> ExperimentFindings | None:
-    if panel.binary or not any(panel.responses) or not (programs := candidates(workspace, panel)).judges:
-        return None
-    literal = replace(panel, config=replace(panel.config, placement="weights"))
-    return joined(_path(guided, programs, way) for way, guided in (("", panel), (" as written", literal)))
+    calls = list[partial[ExperimentFindings | None]]()
+    for panel in panels(workspace):
+        if not panel.binary and any(panel.responses) and (programs := candidates(workspace, panel)).judges:
+            literal = replace(panel, config=replace(panel.config, placement="weights"))
+            for way, guided in (("", panel), (" as written", literal)):
+                calls.append(partial(find_or_report, partial(_path, programs, way), guided))
+    return joined(filter(None, workspace.workers.map(call, calls)), nothing)
 
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
@@ -77,7 +77,7 @@ def _with(panel: ExperimentPanel, programs: ScoreMatrix, added: list[str]) -> Sc
     return with_columns(panel.scores, dict(zip(added, chosen.values.T, strict=True)), chosen.families)
 
 
-def _path(panel: ExperimentPanel, programs: ScoreMatrix, way: str) -> ExperimentFindings:
+def _path(programs: ScoreMatrix, way: str, panel: ExperimentPanel) -> ExperimentFindings:
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([0, 61])) & ~np.isnan(panel.gold)
     path, errors = greedy(panel, programs, validation)
     rest, kept = ~validation & ~np.isnan(panel.gold), int(np.argmin(errors))
