@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 NAMES = ("messages", "conversation", "conversations", "dialog", "dialogue", "trajectory", "transcript", "chat")
-"""Usual names of a column that contains conversations."""
+"""Common names for a column that contains conversations."""
 
 _SPEAKERS = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
 Message = Mapping[str, Any]

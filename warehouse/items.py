@@ -61,7 +61,7 @@ _NOT_JUDGED = re.compile("gold|ideal|target|expect|refer|truth|correct|label|pro
 def unnamed_text_column(records: Sequence[ItemRecord]) -> str | None:
     """Return the only metadata column that may contain the scored texts.
 
-    Returns None if there are no or several such columns, or any item has a response.
+    Returns None if an item has a response, no column qualifies, or several columns qualify.
     """
     words: dict[str, list[int]] = {}
     for record in () if any(record.response for record in records) else records[:1000]:

@@ -185,7 +185,7 @@ class GoldRule(_Declared):
     @model_validator(mode="after")
     def _one_threshold(self) -> GoldRule:
         if self.above is not None and self.at_least is not None:
-            raise ValueError("gold has both above and at_least; remove one of them")
+            raise ValueError("`gold` has both `above` and `at_least`; remove one of them")
         return self
 
     def of(self, mean: float) -> float:
@@ -242,7 +242,7 @@ class HuggingFaceSource(_Declared):
 
 
 class VersionsSource(_Declared):
-    """Source that reads the items of the test set ``of`` and adds changed versions of these items.
+    """Source that reads the items of another test set (``of``) and adds changed versions of these items.
 
     ``changes`` names transformations, which preserve gold, or triggers, which replace the response by a phrase without
     an answer (``warehouse.versions``).
@@ -273,8 +273,9 @@ class VersionColumns(_Declared):
     """Settings (``versions``) of the item file's columns that identify the versions of an answer.
 
     Versions of an answer have equal values in the column ``pair``. The column ``version`` contains the name of the
-    change, or the value ``original``. If the change is named in another column, ``change`` is that column; ``changed``
-    is then the value of ``version`` for changed answers, and items with a third value are left out.
+    change, or the value ``original``. If another column names the change, set ``change`` to that column, and set
+    ``changed`` to the value of ``version`` for changed answers; items with neither ``changed`` nor ``original`` as the
+    value of ``version`` are left out.
     """
 
     pair: str = PAIR
@@ -286,7 +287,7 @@ class VersionColumns(_Declared):
     @model_validator(mode="after")
     def _both(self) -> VersionColumns:
         if (self.changed is None) != (self.change is None):
-            raise ValueError("changed and change must be set together; set both settings, or remove both")
+            raise ValueError("only one of `changed` and `change` is set; set both, or remove both")
         return self
 
     def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:

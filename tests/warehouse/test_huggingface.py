@@ -343,7 +343,7 @@ def test_settings_that_were_added_later_and_are_not_used_leave_the_version_of_a_
 
 
 def test_both_thresholds_of_a_gold_rule_are_refused():
-    with pytest.raises(ValueError, match="both above and at_least"):
+    with pytest.raises(ValueError, match="both `above` and `at_least`"):
         source(gold={"mean_of": ["x"], "above": 0.5, "at_least": 0.5})
 
 

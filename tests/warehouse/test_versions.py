@@ -57,7 +57,7 @@ def test_versions_are_identified_by_columns_of_a_file():
     assert columns.version_of({"pair_id": 3, "variant": "perturbed", "kind": "beauty"}) == ("3", "beauty")
     assert columns.version_of({"pair_id": 3, "variant": "other", "kind": "beauty"}) is None
     assert columns.version_of({"variant": "original"}) is None
-    with pytest.raises(ValidationError, match="must be set together"):
+    with pytest.raises(ValidationError, match="set both, or remove both"):
         VersionColumns(changed="perturbed")
 
 

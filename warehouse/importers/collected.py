@@ -1,4 +1,4 @@
-"""Collection of items, scores, labels and the importer's decisions from the files of another evaluation tool.
+"""Collector of items, scores and labels that an importer reads, with notes on the importer's decisions.
 
 A score is a number, true or false, yes or no, or a grade of inspect_ai: C (correct, 1), P (partial, 0.5), I
 (incorrect, 0) or N (no answer, 0). A score that is empty or NaN is missing.
@@ -193,7 +193,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """Return the first number in any field that is named like a label (``human``), or None if there is none."""
+    """Return the first number in a field whose name suggests a human label, or None if there is none."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -208,7 +208,7 @@ def is_label(name: str) -> bool:
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """Return the first value in any field that is named like an item id (``id``), or None if there is none."""
+    """Return the value of the first non-empty field with a name in ``ITEM``, or None if there is no such field."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):

@@ -1,7 +1,7 @@
 """Importer of inspect_ai's logs: ``.json`` files, or ``.eval`` zip archives of JSON documents.
 
-Each answer of a model to a sample in an epoch is an item; the sample is the split unit. A scorer is a judge. If
-a scorer is a panel of models, each model is a judge, and the majority vote is not used.
+An item is a model's answer to a sample in one epoch. The answers to a sample form a split unit. A scorer is a judge.
+If a scorer is a panel of models, each model is a judge, and the majority vote is not used.
 """
 
 import os
@@ -142,7 +142,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """Return a sample's answer: the first choice or, if tools were called, all text after the last user message."""
+    """Return a sample's answer: the first completion or, if tools were called, all text after the last user message."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
         return split_answer(messages)[1]

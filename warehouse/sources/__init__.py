@@ -1,1 +1,1 @@
-"""Readers of test sets: users' files and frames, the Hugging Face hub, and the demo."""
+"""Readers of test sets from users' files and data frames, the Hugging Face hub, and the demo."""

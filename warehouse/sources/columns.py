@@ -25,7 +25,7 @@ from warehouse.sources.reading import LeftOut, listed
 from warehouse.sources.values import is_text
 from warehouse.testsets import ItemColumns, ScoreColumns
 
-# Synonyms of a column; the usual name comes first.
+# Synonyms for the name of a column; the usual name comes first.
 ITEM = (
     *("item_id", "item", "id", "example_id", "sample_id", "instance_id", "document_id", "doc_id", "uid", "uuid"),
     *("test_case", "test_case_id"),
@@ -36,10 +36,10 @@ JUDGE = (
 )
 _PAIR = ("pair_id", "comparison_id", "battle_id")
 _QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
-"""Usual names of columns that identify items if there is no column with a name in ``ITEM``."""
+"""Common names for columns that identify items if there is no column with a name in ``ITEM``."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 _CHOICE = ("winner", "preference", "preferred", "vote")
-"""Usual names of columns that contain scores if there is no column with a name in ``SCORE``."""
+"""Common names for columns that contain scores if there is no column with a name in ``SCORE``."""
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
@@ -50,7 +50,7 @@ LABEL_COLUMNS = {
     "rater": ("rater",),
     "labelled_at": ("labelled_at", "labeled_at"),
 }
-"""Usual names of the optional columns of a table of labels, by role."""
+"""Common names for the optional columns of a table of labels, by role."""
 FAMILY = ("family", "base_model", "vendor", "provider")
 
 # Names of columns that are not judges.
@@ -68,7 +68,7 @@ TEXTS = {
     "prompt": ("prompt", "question", "instruction", "query", "input"),
     "response": ("response", "answer", "output", "completion", "generation", "text", *CONVERSATIONS),
 }
-"""Usual column names of an item's texts, by item field."""
+"""Common column names for an item's texts, by item field."""
 
 _MORE_TEXTS = {
     "prompt": re.compile("(text|user)?(prompt|question|instruction|query|input|message)(text)?"),
@@ -80,14 +80,14 @@ _MORE_TEXTS = {
 
 _ANSWERS = ("response", "answer", "output", "conversation", "messages")
 _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
-"""Usual names of the columns with the left and the right answer of a pair."""
+"""Common names for the columns with the left and the right answer of a pair."""
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
 """Reason, for messages, why a column of texts is not a judge."""
 
 HOLDS_WORDS = (
-    "holds words, but the judges' columns hold numbers; if this column is a judge, name all judges with --judge"
+    "holds words, but the judges' columns hold numbers; if this column is a judge, list all judges, each with --judge"
 )
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
@@ -100,15 +100,15 @@ ScoreLayout = tuple[str | None, str | None, str | None]
 
 @lru_cache(maxsize=4096)  # score files of a workspace repeat the same column names
 def plain(name: str) -> str:
-    """Normalize a name for comparisons: remove case, spaces and punctuation."""
+    """Normalize a name for comparisons: convert it to lower case, and remove spaces and punctuation."""
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
 
 
-def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
+def find(where: str, names: Sequence[str], synonyms: Sequence[str], remedy: str) -> str | None:
     """Return the column whose name matches one of ``synonyms`` (the first has precedence); None if none matches.
 
     Raises ``InputError`` if several columns match. The message begins with ``where``, such as the path of the file, and
-    names the ``option`` that chooses a column.
+    ends with ``remedy``.
     """
     usual = synonyms[0]
     if usual in names:
@@ -117,7 +117,7 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str)
         candidates = [name for name in names if is_called(name, wanted)]
         if len(candidates) > 1:
             several = listed([repr(name) for name in candidates])
-            raise InputError(f"{where}: the column {usual} is ambiguous: {several}; choose one column with {option}")
+            raise InputError(f"{where}: the column {usual} is ambiguous: {several}; {remedy}")
         if candidates:
             return candidates[0]
     return None
@@ -129,7 +129,7 @@ def split_item(names: Sequence[str], item: str) -> tuple[str, ...]:
 
 
 def is_score(name: str) -> bool:
-    """Return whether a column name is a usual name of a score column."""
+    """Return whether the name of a column suggests scores."""
     return is_called(name, (*SCORE, *_CHOICE))
 
 
@@ -141,19 +141,19 @@ def named(where: str, names: Sequence[str], column: str) -> str:
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """Return the column of item ids: the column ``wanted`` or, by default, a column with a common name.
+    """Return the column of item ids: the column ``wanted`` or, by default, a column whose name suggests ids.
 
-    ``wanted`` may be several columns, separated by commas. Returns None if no column has a common name.
+    ``wanted`` may be several columns, separated by commas. Returns None if it is None and no name suggests ids.
     """
     if wanted is not None:
         return ",".join(named(where, names, name) for name in split_item(names, wanted))
-    option = "--item (columns.item_id in a workspace)"
-    return next((found for each in (ITEM, _PAIR, _QUESTION) if (found := find(where, names, each, option))), None)
+    remedy = "choose one column with --item (columns.item_id in a workspace)"
+    return next((found for each in (ITEM, _PAIR, _QUESTION) if (found := find(where, names, each, remedy))), None)
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
     """Return the column that matches a synonym; raise ``InputError`` with the explanation ``shape`` if none does."""
-    column = find(input_table.name, input_table.names, synonyms, "its usual name")
+    column = find(input_table.name, input_table.names, synonyms, f"rename one of them to {synonyms[0]}")
     if column is None:
         raise InputError(
             f"{input_table.name}: no column {synonyms[0]!r}; {shape}, so rename one of the columns "
@@ -168,7 +168,7 @@ def item_fields(
     """Return a mapping from each field of an item, except the id, to the name of its column.
 
     By default, a field is read from the column with the field's name. If prompt and response both lack a column,
-    CARE also accepts common names, such as ``question`` and ``answer``.
+    CARE also accepts synonyms, such as ``question`` and ``answer``.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(where, names, c) for f, c in named_columns.items()}
@@ -199,7 +199,7 @@ def more_texts(table: pa.Table, free: Sequence[str], assigned: Collection[str]) 
 
 
 def names_text(name: str) -> bool:
-    """Return whether a column name is a usual name of an item's text."""
+    """Return whether the name of a column suggests an item's text."""
     usual = (*_TEXTS, *(side for pair in _PAIRS for side in pair))
     return is_called(name, usual) or any(pattern.fullmatch(plain(name)) for pattern in _MORE_TEXTS.values())
 
@@ -218,8 +218,8 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
         if role in given:
             return named(where, names, getattr(columns, role))
         others = [name for name in names if name not in taken]
-        option = f"--{role} (columns.{role} in a workspace)"
-        return next((found for usual in synonyms if (found := find(where, others, usual, option))), None)
+        remedy = f"choose one column with --{role} (columns.{role} in a workspace)"
+        return next((found for usual in synonyms if (found := find(where, others, usual, remedy))), None)
 
     own = {item} if item is None else set(split_item(names, item))
     judge = chosen("judge", own, JUDGE)
@@ -238,13 +238,13 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
 def _long_without(names: Sequence[str], judge: str | None) -> str:
     if judge is None:
         return (
-            f"each row is one judge's score, but no column is called judge, nor {listed(JUDGE[1:], 20)}; "
+            f"each row is one judge's score, but no column is called judge or a synonym ({listed(JUDGE[1:], 20)}); "
             "choose the column of judges with --judge (columns.judge in a workspace)"
         )
     return (
-        f"{judge!r} contains the judge of each row, but no column is called score, nor {listed(SCORE[1:], 20)}; choose "
-        "the column of scores with --score (columns.score in a workspace), or, if each judge has a column, name all "
-        "judges, each with --judge (columns.judge_columns)"
+        f"{judge!r} contains the judge of each row, but no column is called score or a synonym "
+        f"({listed(SCORE[1:], 20)}); choose the column of scores with --score (columns.score in a workspace); if each "
+        "judge has a column, list all judges, each with --judge (columns.judge_columns)"
     )
 
 
@@ -261,8 +261,8 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
     if len(candidates) == 1:
         return candidates[0]
     raise InputError(
-        f"{input_table.name}: no column is called item_id, nor {listed(ITEM[1:], 20)}; choose with --item "
-        f"(columns.item_id in a workspace) from the columns {listed([repr(name) for name in input_table.names], 40)}"
+        f"{input_table.name}: no column is called item_id or a synonym ({listed(ITEM[1:], 20)}); choose with "
+        f"--item (columns.item_id in a workspace) one of the columns {listed([*map(repr, input_table.names)], 40)}"
     )
 
 
@@ -300,8 +300,8 @@ def judge_columns(
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
             f"{input_table.name}: no column is a judge{': ' if reasons_listed else ''}{reasons_listed}; give each "
-            f"judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; if a judge is left out "
-            "because of its name, name all judges, each with --judge (columns.judge_columns in a workspace)"
+            f"judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; to use a "
+            "column despite its name, list all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
@@ -366,7 +366,7 @@ def _plain_forms(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def is_index(name: str) -> bool:
-    """Return whether a column name is a usual name of an index."""
+    """Return whether the name of a column suggests an index."""
     return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
 
 

@@ -1,6 +1,6 @@
 """Parser of delimited text files, such as CSV, TSV and exports from spreadsheets.
 
-pyarrow parses the file. CARE detects the separator and unclosed quotes, and numbers the lines, with Python's ``csv``.
+pyarrow parses the file. With Python's ``csv``, CARE detects the separator and unclosed quotes, and finds line numbers.
 """
 
 import codecs

@@ -55,8 +55,8 @@ Report = Callable[[Reading], object]
 class RecordedTable:
     """Scores from a file, with items in the order of their first rows.
 
-    ``responses`` contains the texts that were scored, by judge and item, if the file has them. ``item_values`` maps an
-    item to its values in the columns that identify items and systems.
+    ``responses`` maps a judge and an item to the scored text, if the file has the text. ``item_values`` maps an item to
+    its values in the columns that identify items and systems.
     """
 
     scores: ScoreMatrix
@@ -89,9 +89,9 @@ def read_scores(
 ) -> RecordedTable:
     """Read scores from a long table (item, judge, score) or a wide table (item, and one column per judge).
 
-    Columns that ``columns`` does not name are recognized by common names. Raises ``InputError`` with columns and lines
-    if there is no item column, an id is empty, a score is not a finite number, several rows have the same item and
-    judge, or all scores are missing.
+    Columns that ``columns`` does not name are recognized by name or synonym. Raises ``InputError`` with columns and
+    lines if there is no item column, an id is empty, a score is not a finite number, several rows have the same item
+    and judge, or all scores are missing.
     """
     columns = columns or ScoreColumns()
     input_table, (item, judge, score) = _open_scores(source, columns, options)
@@ -132,8 +132,8 @@ def read_items(
 ) -> list[ItemRecord]:
     """Read items from a table, in the order of the rows.
 
-    A field that ``columns`` does not name is read from the column of the same name, if it exists. By default, ids are
-    read from the column ``item`` if it exists. Only rows with the values in ``where`` are read, without columns in
+    A field that ``columns`` does not name is read from the column of the same name, if it exists. ``item`` names the
+    default id column, which need not exist. Only rows with the values in ``where`` are read, without columns in
     ``drop``. Raises ``InputError`` if a named column is missing, an id is empty or repeated, or a label is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
@@ -253,8 +253,8 @@ def read_label_cells(
 ) -> tuple[list[LabelCells], Reading]:
     """Read all rows with a label from a table of labels.
 
-    An item may have several rows. By default, ids are read from the column ``item`` if it exists. Raises
-    ``InputError`` if a column is missing, or a label or probability is not a number.
+    An item may have several rows. ``item`` names the default id column, which need not exist. Raises ``InputError`` if
+    a column is missing, or a label or probability is not a number.
     """
     table = of_mapping(source, "labels", "item_id", "label")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
@@ -264,7 +264,7 @@ def read_label_cells(
         input_table, item = whole_items(input_table, item)
     columns = {"item": item, "label": needed(input_table, LABEL, "labels need the columns item_id and label")}
     for role, usual in LABEL_COLUMNS.items():
-        if (column := find(where, names, usual, "its usual name")) is not None:
+        if (column := find(where, names, usual, f"rename one of them to {usual[0]}")) is not None:
             columns[role] = column
     ids = as_texts(identifiers(input_table, item))
     values, notes = numbers(input_table, [columns["label"]], options.decimal, order=options.grades)

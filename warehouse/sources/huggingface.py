@@ -22,7 +22,7 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
     """Read the items of a data set from the Hugging Face hub or from a local folder, relative to ``base``.
 
-    ``further`` lists columns, or paths into columns, that become metadata, with words converted by ``gold.values``.
+    ``further`` lists columns, or paths into columns, that become metadata; words in ``gold.values`` become numbers.
     Raises ``InputError`` if ``datasets`` is not installed, the data set cannot be loaded, a repository has no
     revision, a column is missing, or a gold label is not a number.
     """
@@ -121,12 +121,12 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
         return float(value)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{name}: gold {path!r} contains {value!r}, which is not a number; convert words with gold.values"
+            f"{name}: gold column {path!r} contains {value!r}, which is not a number; convert words with gold.values"
         ) from error
 
 
 def _first(row: Any, paths: str, name: str) -> Any:
-    """Return the first non-empty value at several paths, separated by ``|``, such as ``a.b | a.c``."""
+    """Return the value at the first path with a non-empty value; ``|`` separates paths, as in ``a.b | a.c``."""
     values = [_at(row, path.strip(), name) for path in paths.split("|")]
     return next((value for value in values if value not in (None, "")), None)
 

@@ -127,7 +127,7 @@ def _different_cells(input_table: InputTable, name: str) -> tuple[list[str], NDA
 def _with_points(
     input_table: InputTable, name: str, cells: Sequence[str], codes: NDArray[np.int32], decimal: Decimal
 ) -> tuple[Sequence[str], str | None]:
-    """Normalize decimal commas and thousands separators in cells; also return a sentence if any cell changed.
+    """Normalize decimal commas and thousands separators; return the cells and, if any changed, a note on the change.
 
     Raises ``InputError`` if it is unclear whether commas are decimal commas or thousands separators.
     """

@@ -60,7 +60,7 @@ def _list_in(path: Path, encoding: str) -> Iterator[tuple[int, Any]]:
         try:
             document = parse_json(text.read())
         except json.JSONDecodeError as error:
-            raise InputError(f"{path}: is not JSON ({error}); write one JSON list, or one object per line") from error
+            raise InputError(f"{path} is not JSON ({error}); write one JSON list, or one object per line") from error
     if not (isinstance(document, list) and document):
         raise InputError(
             f"{path}: the file contains {type(document).__name__}, not a list of objects; write a list with one "
@@ -103,7 +103,7 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     several sheets are not empty and the user has not chosen a sheet.
     """
     if importlib.util.find_spec("python_calamine") is None:
-        raise InputError(f"{path}: python-calamine is not installed; {how_to_install('excel')}, or save it as CSV")
+        raise InputError(f"{path}: python-calamine is not installed; {how_to_install('excel')}, or give a CSV file")
     sheets = _sheets(path)
     name = _chosen_sheet(path, sheets, options.sheet)
     rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]

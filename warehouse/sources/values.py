@@ -1,4 +1,4 @@
-"""Encoding of columns of names, such as item ids, as distinct names and each row's index into these names."""
+"""Dictionary encoding of columns of names, such as item ids: the distinct names, and each row's index into them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -55,7 +55,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def as_texts(values: Identifiers) -> list[str]:
-    """Decode identifiers to a list with the name in each row."""
+    """Decode identifiers to a list with one name per row."""
     return [values.names[code] for code in values.codes]
 
 
