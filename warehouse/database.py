@@ -28,6 +28,7 @@ SCHEMA_VERSION = 14
 _LOCK_MESSAGE = "Could not set lock"
 _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
+_REBUILD = "run `care run` to rebuild it from the files of scores and fits"
 _log = logging.getLogger(__name__)
 _DAMAGE_ERRORS = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
 """Errors that DuckDB raises for a damaged file. Other errors about damage have "corrupt" in their message. If CARE
@@ -73,7 +74,7 @@ class Warehouse:
     def usable(self) -> bool:
         """Return whether the database exists, has the current schema and is not marked as damaged.
 
-        Raises ``WarehouseError`` if a later release built the database, or another process kept it locked for a minute.
+        Raises ``WarehouseError`` if a later release of CARE built the database, or it stayed locked for a minute.
         """
         if not self._exists():
             return False
@@ -91,7 +92,7 @@ class Warehouse:
                 connection.execute(f'SELECT bit_xor(hash(t)) FROM "{table}" t').fetchall()
 
     def remove(self) -> None:
-        """Delete the files of the database; quarantine any folder in place of one of these files."""
+        """Delete the files of the database; quarantine any folder found at the path of such a file."""
         _log.info("%s: CARE deletes the database, and can rebuild it from the files of scores and fits.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():
@@ -127,7 +128,7 @@ class Warehouse:
     def _reporting_damage(self) -> Generator[None]:
         """Convert DuckDB's errors about a damaged file to ``DamagedError``, and mark the database as damaged."""
         if self._mark.exists() and self.path.exists():
-            raise DamagedError(f"{self.path}: the database is damaged; run `care run` to rebuild it from the parts")
+            raise DamagedError(f"{self.path}: the database is damaged; {_REBUILD}")
         try:
             yield
         except duckdb.Error as error:
@@ -136,18 +137,16 @@ class Warehouse:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             if _LATER_DUCKDB_MESSAGE in str(error):
                 raise WarehouseError(
-                    f"{self.path}: a later release of DuckDB than {duckdb.__version__} wrote the database ({reason}). "
-                    "Install the release of CARE that you used before, or a later release; or delete the database and "
-                    "run `care run` to rebuild it from the parts"
+                    f"{self.path}: the database was written by a release of DuckDB later than {duckdb.__version__} "
+                    f"({reason}). Install the release of CARE that you used before, or a later release; or delete the "
+                    f"database and {_REBUILD}"
                 ) from None
             refused = refusal(error, self.path)
             if refused is not None:
                 raise WarehouseError(refused) from None
             with suppress(OSError):  # without the marker, the next process finds the damage by itself
                 self._mark.write_text(f"{reason}\n", encoding="utf-8")
-            raise DamagedError(
-                f"{self.path}: the database is damaged ({reason}); run `care run` to rebuild it from the parts"
-            ) from None
+            raise DamagedError(f"{self.path}: the database is damaged ({reason}); {_REBUILD}") from None
 
     def _connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         deadline = time.monotonic() + _LOCK_WAIT_S

@@ -118,13 +118,13 @@ class FitVersionInputs:
     panel : tuple of JudgeCheck
         Admission result of each judge of the test set, sorted by judge.
     duplicates : float
-        Share of items that have the same texts as an item with a different split unit.
+        Share of items with the same texts as an item of another split unit.
     settings, code : str
         Version of the fit's settings, and version of the fit's code.
     labels : dict item_id -> label
         Labels that the fit used.
     judges : dict judge -> key
-        Key of each judge, except judges with recorded scores.
+        Key (content hash) of each judge, except judges with recorded scores.
     """
 
     slices: dict[str, str] = field(default_factory=dict[str, str])

@@ -122,12 +122,12 @@ def replace_slice(
     family: str | None,
     spec_json: str,
 ) -> Slice:
-    """Load a judge's current scores on a test set into the database, in place of the judge's earlier scores.
+    """Replace a judge's scores on a test set in the database by the judge's current scores.
 
     Parameters
     ----------
     judge_key : str
-        Current key of the judge; rows with other keys are ignored.
+        Current key (content hash) of the judge; rows with other keys are ignored.
     parts : pyarrow.Table
         All stored score rows of the judge on the test set (``PartStore.read_scores``). If an item has several rows, the
         latest row with status ``ok`` is used or, if there is none, the latest row.

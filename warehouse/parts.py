@@ -246,10 +246,10 @@ class PartStore:
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
             raise DamagedError(
-                f"CARE did not run judge {judge!r} on {testset!r}, because it would pay again for lost scores: "
+                f"CARE did not run judge {judge!r} on {testset!r}, because you would pay again for lost scores: "
                 f"{counted(len(notes), 'damaged score file')} in quarantine (latest: {noted(notes[-1])}). "
                 "Restore the files from a backup if you have one. Then run `care doctor --repair` and `care run`; CARE "
-                "asks the judge only for the scores that are still missing"
+                "then requests only the scores that are still missing"
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:

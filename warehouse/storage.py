@@ -151,7 +151,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Return whether the last change of a file is so old that any new change must alter the file's timestamps."""
+    """Return whether the last change to a file is so old that any new change must alter the file's timestamps."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
@@ -176,7 +176,7 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
 
 
 def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a Parquet file and check its checksums, with all columns or only with the columns of ``schema``.
+    """Read all columns of a Parquet file, or only the columns of ``schema``, and verify the checksums.
 
     Raises ``FileNotFoundError`` if the file does not exist, ``DamagedError`` if the file was changed or lacks a column,
     and ``WarehouseError`` if the operating system does not allow the process to read it.

@@ -152,7 +152,7 @@ def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
             copy.fetch(lambda copy=copy: fetched.append(copy))
         assert fetched == [there], "the other machine writes, and is ahead of everybody"
         assert files_of(there.folder) == {"report/a": b"first"}
-        with pytest.raises(WarehouseError, match="this command does not hold the store's lease"):
+        with pytest.raises(WarehouseError, match="this command does not hold the lease on it"):
             write_bytes(there.folder / "report" / "a", b"second")
     assert files_of(there.folder) == {"report/a": b"first"}, "the old file stays, and no temporary one"
 

@@ -211,7 +211,7 @@ def test_a_damaged_score_part_is_set_aside_and_the_others_are_read(parts):
     assert parts.read_scores("judge", "one").num_rows == 1
     assert len(parts.done("judge", "one", "v1")) == 1
     assert not damaged.exists()
-    with pytest.raises(DamagedError, match=r"`care doctor --repair`.*for the scores that are still missing"):
+    with pytest.raises(DamagedError, match=r"`care doctor --repair`.*requests only the scores that are still missing"):
         parts.must_not_pay_twice("judge", "one")
     for note in notes_in(damaged.parent):
         note.unlink()

@@ -421,7 +421,7 @@ def test_a_database_of_a_later_duckdb_is_refused_and_not_taken_for_damaged(store
     struct.pack_into("<Q", header, 0, checksum ^ mixed[0] ^ mixed[1])
     warehouse.path.write_bytes(header)
     for _ in range(2):
-        with pytest.raises(WarehouseError, match="a later release of DuckDB than") as caught:
+        with pytest.raises(WarehouseError, match="by a release of DuckDB later than") as caught:
             warehouse.usable()
         assert not isinstance(caught.value, DamagedError)
     assert warehouse.path.read_bytes() == header

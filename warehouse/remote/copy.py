@@ -9,9 +9,9 @@ The subfolder ``store`` of the data folder contains the ETag of each copied obje
 CARE needs the ETags to distinguish files that were deleted from the store from files that were never uploaded.
 
 The lease is an object that names the only machine that may write; this machine renews it. Because of a conditional
-write, only one of several machines can take the lease. If a lease has not been renewed for a minute, by the clock of a
-waiting machine, that machine takes it over. A machine need not wait if the lease already names it. If the store is a
-folder, there is no conditional write: two machines may both hold a lease until one of them renews it.
+write, only one of several machines can take the lease. A waiting machine takes over the lease if its own clock counts a
+minute without a renewal. A machine need not wait if the lease already names it. If the store is a folder, there is no
+conditional write: two machines may both hold the lease until one of them renews it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class StoreCopy(Record):
     def writing(
         self, who: str, report: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
-        """Hold the lease of the store during a ``with`` block; first download the files that the folder lacks.
+        """Hold the lease on the store during a ``with`` block; first download the files that the folder lacks.
 
         Several processes of this machine may hold the lease together. The first process takes the lease, downloads
         files, and updates the database with ``caught_up``; other processes wait. The last process releases the lease.
@@ -241,7 +241,7 @@ class StoreCopy(Record):
                 elif self._write_lease(who, version):  # otherwise another process of this machine has renewed it
                     self._renewed = began
             except WarehouseError as error:
-                _log.info("CARE could not renew its lease of the store and will retry: %s", error)
+                _log.info("CARE could not renew its lease on the store and will retry: %s", error)
 
     def _release_lease(self) -> None:
         try:
@@ -257,12 +257,12 @@ class StoreCopy(Record):
     def _refuse_without_lease(self) -> None:
         if self._renewed is None:
             raise WarehouseError(
-                f"CARE wrote nothing to {self.address}, because this command does not hold the store's lease; run "
+                f"CARE wrote nothing to {self.address}, because this command does not hold the lease on it; run "
                 "`care run`, which takes the lease"
             )
         if time.monotonic() - self._renewed > VALID_S:
             raise WarehouseError(
-                f"this process has lost the lease of {self.address}: CARE could not reach the store for {VALID_S:.0f} "
+                f"this process has lost the lease on {self.address}: CARE could not reach the store for {VALID_S:.0f} "
                 "s, or another machine has taken the lease; run the same command again to continue"
             )
 

@@ -109,7 +109,7 @@ class Objects:
             from obstore.exceptions import BaseError
         except ImportError:
             raise InputError(
-                f"data in care.yaml is {self.address}, which needs obstore; {how_to_install('stores')}"
+                f"`data` in care.yaml is {self.address}; such a store needs obstore; {how_to_install('stores')}"
             ) from None
         try:
             yield
