@@ -33,7 +33,8 @@ def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
     if flags:
         _log.warning(
-            "Test set %s: left out %d of %d items with possible prompt injections.", testset, len(flags), len(records)
+            "Test set %s: left out %d of %d items, because they may contain prompt injections or invisible characters.",
+            *(testset, len(flags), len(records)),
         )
     return [record for record in records if record.item_id not in flags]
 
@@ -57,7 +58,9 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
     declared_columns = workspace.testset(testset).further_columns
     named_in([record.metadata for record in records], declared_columns, f"test set {testset!r}")
     kept = [r for r in records if not forgotten or forgotten_key(testset, r.item_id) not in forgotten]
-    _log.debug("test set %s: read %d items, left out %d (forgotten)", testset, len(records), len(records) - len(kept))
+    _log.debug(
+        "test set %s: read %d items, left out %d (removed on request)", testset, len(records), len(records) - len(kept)
+    )
     return kept
 
 
@@ -94,7 +97,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
 
 def has_all_scored(workspace: Workspace, testset: str) -> bool:
-    """Return True if all scored items are in the test set or forgotten by request; otherwise raise ``InputError``."""
+    """Return True if each scored item is in the test set or was removed on request; otherwise raise ``InputError``."""
     table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
     if table is not None and isinstance(source, FilesSource) and not source.where:
         records, forgotten = _read_unforgotten(workspace, testset), workspace.forgotten_items()

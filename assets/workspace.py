@@ -45,7 +45,7 @@ def forgotten_key(testset: str, item_id: str) -> str:
 
 @dataclass(frozen=True)
 class Memory:
-    """Cache of values that were read or computed since the workspace was loaded."""
+    """Cache of values that have been read or computed since the workspace was loaded."""
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
     recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
@@ -61,7 +61,7 @@ class ReviewConfig:
     Attributes
     ----------
     hold : bool
-        Whether a failed check blocks; otherwise it only warns.
+        Whether a failed check blocks the fit; otherwise it only warns.
     max_psi : float
         Highest permitted excess of the recommended aggregate's population stability index over its chance level.
     min_rank_correlation : float
@@ -85,7 +85,7 @@ class CanaryConfig:
     Attributes
     ----------
     items : int
-        Scored items that each judge behind an API scores again every day; 0 disables retests.
+        Number of scored items that each judge behind an API scores again every day; 0 disables retests.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -204,13 +204,13 @@ class Workspace:
     def testset(self, name: str) -> TestsetSpec:
         """Return a test set by name; raise ``InputError`` if there is none."""
         if name not in self.testsets:
-            raise InputError(f"no test set {name!r} in {self.root}; choose from {', '.join(self.testsets) or 'none'}")
+            raise InputError(f"no test set {name!r} in {self.root}; available: {', '.join(self.testsets) or 'none'}")
         return self.testsets[name]
 
     def judge(self, name: str) -> JudgeSpec:
         """Return a judge by name; raise ``InputError`` if there is none."""
         if name not in self.judges:
-            raise InputError(f"no judge {name!r} in {self.root}; choose from {', '.join(self.judges) or 'none'}")
+            raise InputError(f"no judge {name!r} in {self.root}; available: {', '.join(self.judges) or 'none'}")
         return self.judges[name]
 
     def testsets_of(self, judge: str) -> list[str]:
@@ -222,7 +222,7 @@ class Workspace:
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def admission_of(self, testset: str) -> AdmissionRule:
-        """Return a test set's admission rule; if CARE asks any judge, missing scores count as failures by default."""
+        """Return a test set's admission rule; if CARE runs a judge, missing scores count as failures by default."""
         asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
@@ -236,7 +236,7 @@ class Workspace:
         return f"`families` of {testset!r} names {unknown[0]!r}, but the judges are {listed(known)}; correct the name"
 
     def two_directions(self, testset: str) -> str | None:
-        """Return a message if recorded scores of pairs and a template have opposite directions; otherwise None."""
+        """Return a message if recorded scores of pairs and a template favour opposite answers; otherwise None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
             f"test set {testset!r} mixes two directions: a high recorded score means that the left answer is better, "
@@ -265,10 +265,10 @@ class Workspace:
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return the column that names items' systems, or the two columns for pairs (a high score prefers the first).
+        """Return the column that names items' systems, or two for pairs (a high score favours the first system).
 
         ``columns`` (left, right) has precedence over the test set's file. Raises ``InputError`` if a high recorded
-        score prefers one side of a pair, but a high score of the judge's template prefers the other side.
+        score favours one side of a pair, but a high score from a judge's template favours the other side.
         """
         named = columns or self.testset(testset).systems
         if len(named) == 2 and (wrong := self.two_directions(testset)):
@@ -285,8 +285,8 @@ class Workspace:
             return set()
         except DamagedError as error:
             raise DamagedError(
-                f"{error}. CARE reads no items without this list of forgotten items: restore the file from a backup, "
-                "or move it away and run `care admin forget` for each of these items again"
+                f"{error}. CARE reads no items without its list of removed items: restore the file from a backup, or "
+                "move it away and run `care admin forget` again for each removed item"
             ) from None
 
     def labels_file(self, testset: str) -> Path | None:

@@ -13,8 +13,8 @@
 >>> result.to_frame().column_names
 ['item_id', 'care', 'avg']
 
-docs/data.md describes the interface. Each name is imported at its first use, because ``deploy/namespaced.py`` moves the
-other packages of CARE into this package. Otherwise an import of one of these packages would import all others.
+docs/data.md describes the interface. In the wheel, CARE's other packages are subpackages of this one
+(``deploy/namespaced.py``). Names are therefore imported at first use; otherwise one subpackage would import all others.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -59,7 +59,7 @@ def rate(
     scores : path, frame or mapping column -> values
         See ``fit``.
     labels : path, frame or mapping item -> label
-        Labels by people on some of the items; the fit does not use them. A table states how each item was drawn
+        Human labels of some items; the fit does not use them. A table states how each item was drawn
         (columns ``drawn``, ``probability``; docs/labels.md).
     **options :
         See ``RateOptions``.

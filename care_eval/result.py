@@ -32,7 +32,7 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """Return ``pandas`` or ``polars`` if ``source`` is a data frame of this library, otherwise ``arrow``.
+    """Return ``pandas`` or ``polars`` for a data frame of that library, otherwise ``arrow``.
 
     For the path of a file, the result is ``pandas`` if pandas is installed, otherwise ``arrow``.
     """
@@ -91,7 +91,7 @@ class FitResult:
 
     @property
     def estimate(self) -> Array:
-        """Recommended score of each item, shape (items,); NaN for an item without scores."""
+        """Each item's estimate by the recommended aggregator, shape (items,); NaN for an item without scores."""
         return self.aggregates[self.recommended].estimate
 
     @property
@@ -153,7 +153,7 @@ class FitResult:
         """
         path = Path(path)
         if path.suffix.lower() != ".html":
-            raise InputError(f"{path}: the page is an HTML file; use a name that ends in .html")
+            raise InputError(f"{path}: the page is saved as HTML; use a name that ends in .html")
         make_folder(path.parent)
         write_page(self.table.page, path, self.verdict)
         return path

@@ -97,7 +97,7 @@ def fit(
     judges : path, frame, mapping or pandas series judge -> family, optional
         Declared families: base model, vendor or prompt.
     labels : path, frame, mapping or pandas series item -> label, optional
-        Labels by people, which the fit uses.
+        Human labels that the fit uses.
     item, judge, score, drop :
         Columns of ``scores``, if CARE does not recognise their names. If each judge has a column, ``judge`` lists these
         columns, and ``drop`` lists columns and judges to leave out.

@@ -42,7 +42,7 @@ def _batches_in(folder: Path) -> list[Batch]:
     from warehouse.documents import read_record
     from warehouse.storage import find_sound
 
-    # A damaged document is quarantined; the judge is then not asked.
+    # A damaged document is quarantined; no requests are then sent to the judge.
     found = (find_sound(path, partial(read_record, kind=Batch)) for path in folder.glob("batch.*.json"))
     return sorted((batch for batch in found if batch is not None), key=lambda batch: (batch.since, batch.token))
 

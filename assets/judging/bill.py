@@ -44,7 +44,7 @@ def purses(workspace: Workspace) -> list[Purse]:
 
 
 class Account(Ledger):
-    """Cost record of one judge in one run; every cost is reserved on disk before a request is sent.
+    """Cost record of one judge in one run; the maximum cost of requests is written to disk before they are sent.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Account(Ledger):
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
         """Write the costs since the last call to disk.
 
-        Call this before answers are stored, or costs can be lost. ``going_on`` keeps the reservation for more requests.
+        Call this before answers are stored, or costs can be lost. ``going_on`` keeps costs reserved for later requests.
         """
         with self._writing:
             now = time.perf_counter()
@@ -134,7 +134,7 @@ class Account(Ledger):
         self._journal.stored(items)
 
     def reserve(self, worst: float) -> None:
-        """Reserve the highest possible cost of the next requests on disk before they are sent."""
+        """Reserve the maximum cost of the next requests, and write it to disk before they are sent."""
         super().reserve(worst)
         with self._writing:
             reserved = self.reserved - self._before

@@ -37,7 +37,7 @@ CHECK = "same_model"
 class Answer:
     """Stored score and retest score of an item, each with the engine version that gave the score.
 
-    ``span`` is the length of the declared scale; if no scale is declared, it is the range of the stored scores.
+    ``span`` is the width of the declared scale; if no scale is declared, it is the range of the stored scores.
     """
 
     testset: str
@@ -61,14 +61,14 @@ class Answer:
         dg.AssetCheckSpec(
             CHECK,
             asset="canary",
-            description="The judge gives the same scores when it is asked again.",
+            description="The judge gives the same scores in a retest.",
             partitions_def=JUDGES,
         )
     ],
     description="Daily retests: judges behind an API score a few items again, to detect a changed model.",
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Ask a judge again about scored items, and compare the new scores with the stored scores."""
+    """Retest a judge: score some of its items again, and compare the new scores with the stored scores."""
     from assets.judging.retests import Retest, forget_change, is_as_before, record_retest
     from care_ops.results.attribution import of_judges
 
@@ -170,9 +170,9 @@ def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
-    """Ask a judge again about a few scored items, starting with items that have the fewest retests.
+    """Have a judge score a few of its items again, starting with items that have the fewest retests.
 
-    Raises ``JudgeError`` if the judge cannot be asked, or its spend limit is too low.
+    Raises ``JudgeError`` if the judge cannot be used, or its spend limit is too low.
     """
     from assets.judging.retests import retests, span_of
     from assets.judging.stored_items import StoredItems
@@ -206,8 +206,8 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
                 session.run(spec, items_asked, sink, context)  # type: ignore[arg-type]
             except StoppedError as error:
                 raise JudgeError(
-                    f"the canary of judge {judge!r} stopped: {error}; set `canary: {{items: 0}}` in care.yaml to turn "
-                    "the canary off"
+                    f"the retest of judge {judge!r} stopped: {error}; to turn daily retests off, set "
+                    "`canary: {items: 0}` in care.yaml"
                 ) from None
             finally:
                 account.record()

@@ -35,7 +35,7 @@ class IncompleteScores:
     given_up : int
         Items that CARE no longer retries, because the judge's ``attempts`` are used up.
     why : str
-        Reason why the judge cannot be asked at all; empty if there is none.
+        Reason why the judge cannot be used at all; empty if there is none.
     in_batch : int
         Items whose answers are in an open batch at an endpoint.
     """
@@ -56,7 +56,7 @@ class IncompleteScores:
 
     @property
     def incomplete(self) -> bool:
-        """Whether the next run would add scores, by asking the judge or by loading stored scores."""
+        """Whether the next run would add scores, by requests to the judge or by loading stored scores."""
         return not self.why and (not self.loaded or self.unscored > 0)
 
 
@@ -74,12 +74,12 @@ def why_no_score(
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Explain why a judge's requests under the current key gave no score; return None if there is no such failure."""
+    """Explain why requests under a judge's current key gave no score; return None if there is no such failure."""
     given = answers(workspace, judge, testset, "item_key", "status")
     statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest row of an item wins
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):
         return None
-    return why_no_score(workspace, judge, testset, statuses, "items asked so far")
+    return why_no_score(workspace, judge, testset, statuses, "items tried so far")
 
 
 def slice_name(judge: str, testset: str) -> str:
@@ -94,7 +94,7 @@ def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -
 
 
 def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> list[dict[str, Any]]:
-    """Read a judge's answers under its current key, oldest first."""
+    """Read the answers stored under a judge's current key, oldest first."""
     wanted, key = (*columns, "created_at"), judge_key(workspace, judge, testset)
     return workspace.parts.read_scores(judge, testset, wanted, key=key, aside=False).sort_by("created_at").to_pylist()
 

@@ -37,7 +37,8 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items to score, and questions to ask. Items with equal texts share a question; recorded scores need none.
+        Numbers of items to score and of questions to send. Items with equal texts share a question; recorded scores
+        need none.
     tokens : float
         Tokens that the judge will read and write; 0 if it is not a language model.
     dollars : float or None
@@ -131,8 +132,8 @@ def check_texts(workspace: Workspace, judge: str, testset: str, available: Colle
 def check_template(workspace: Workspace, judge: str, testset: str, available: Collection[str]) -> None:
     """Raise ``JudgeError`` if a judge's template does not suit the items or the recorded scores of a test set.
 
-    A template for pairs must show both answers. A high score from the template and a high recorded score must mean that
-    the same answer is better. Raises ``InputError`` if the template is missing.
+    A template for pairs must show both answers. A high score from the template must favour the same answer as a high
+    recorded score. Raises ``InputError`` if the template is missing.
     """
     template = _template(workspace, judge, testset)
     if template is None:
@@ -147,7 +148,7 @@ def check_template(workspace: Workspace, judge: str, testset: str, available: Co
 
 
 def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
-    """Return a warning if a judge's scores have another scale than the test set and are not converted.
+    """Return a warning if a judge's scale differs from the test set's scale and its scores are not converted.
 
     Otherwise, return an empty string. The test set's scale comes from its file or from recorded grades.
     """

@@ -1,7 +1,7 @@
 """Journal of paid answers that are not yet in a score part.
 
 Answers of a judge behind an endpoint are appended to JSON-lines files as they arrive; a file is deleted once all
-answers are in score parts. If a process is killed, the next run stores and bills the answers in the files
+answers are in score parts. If a process is killed, the next run stores the answers in the files and records their costs
 (``recover``). A locked file belongs to a running process: the system releases the locks of a process that ends.
 """
 
@@ -132,7 +132,7 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
         missing = [row for item, row in by_item.items() if item not in done]
         if missing:
             parts.write_scores(judge, testset, key, engine, missing)
-            _log.info("Stored responses of judge %s on %s from a killed run: %d.", judge, testset, len(missing))
+            _log.info("Judge %s on %s: stored %d responses that a killed run received.", judge, testset, len(missing))
         count += len(missing)
     return count
 

@@ -1,6 +1,6 @@
 """Dagster asset ``judge_inference``: scores of all pending items, with each judge's model loaded once.
 
-An item without a score row under the judge's current key is pending. Each finished batch is stored as a part, so
+An item without a score row under the judge's current key is pending. Each finished batch is stored as a file, so
 the next run continues after the last stored batch of a killed run.
 """
 

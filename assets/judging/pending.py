@@ -28,15 +28,15 @@ class Pending:
     spec : JudgeSpec
         Specification with the scale and prompt of the test set.
     settled : set of str
-        Keys of the items that the judge is not asked about; all other items are pending.
+        Keys of the items that the judge will not score again; all other items are pending.
     again : collection of str
-        Statuses of temporary failures; the judge is asked again about items with such a status.
+        Statuses of temporary failures; items with such a status are requested again.
     given_up : set of str
         Keys of items that CARE no longer retries, because the judge's ``attempts`` are used up.
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
-        Earlier score rows, by new item key, of items with added texts that the prompt does not use.
+        Earlier score rows, by new item key, of items whose added texts the prompt does not use.
     """
 
     spec: JudgeSpec

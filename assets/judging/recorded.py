@@ -19,7 +19,7 @@ _ROWS_A_PART = 131_072
 
 
 def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSource) -> int:
-    """Store the recorded scores that are not yet in the score parts; return the number of items.
+    """Store the recorded scores of pending items as score parts; return the number of these items.
 
     An item without a recorded score gets the status ``refused``. Raises ``JudgeError`` if there is no score file.
     """

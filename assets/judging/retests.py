@@ -44,7 +44,7 @@ class Retest:
 
 @dataclass(frozen=True)
 class Retests:
-    """Retests of a judge under the current keys, oldest first, and the detected change point.
+    """Retests of a judge with its current keys, oldest first, and the detected change point.
 
     ``asked`` is the day of the last retest, with or without answers; 0 if there was no retest.
     """
@@ -55,7 +55,7 @@ class Retests:
     asked: int = 0
 
     def differences(self) -> list[Difference]:
-        """Return, for each retest, the change of score and the number of retests of the item so far."""
+        """Return, for each retest, the change in score and the number of retests of the item so far."""
         times = Counter[tuple[str, str]]()
         found: list[Difference] = []
         for row in self.rows:
@@ -65,7 +65,7 @@ class Retests:
 
 
 def retests(workspace: Workspace, judge: str) -> Retests:
-    """Read a judge's retests under its current keys."""
+    """Read the retests stored under a judge's current keys."""
     path = _file(workspace, judge)
     kept = _read(path, tuple(file_state(path) or ())) or Retests()
     there = {*workspace.testsets_of(judge)} if kept.rows else ()
@@ -94,7 +94,7 @@ def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence
 
 
 def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
-    """Return whether a changed judge's new retests are nearer to the scores before the change than after the change."""
+    """Return whether a changed judge's new retests are nearer to the scores before the change than to later scores."""
     shift = sum(row.moved for row in again) / max(len(again), 1)
     return len(again) >= MIN_ITEMS and abs(shift) < abs(changed.shift) / 2
 
@@ -108,7 +108,7 @@ def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> 
 
 
 def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[float]) -> float:
-    """Return the length of a judge's declared scale; if there is none, return the range of ``scores``."""
+    """Return the width of a judge's declared scale; if there is none, return the range of ``scores``."""
     scale = effective_spec(workspace, judge, testset).scale
     return (scale[1] - scale[0] if scale else max(scores, default=0.0) - min(scores, default=0.0)) or 1.0
 

@@ -1,6 +1,6 @@
 """Dagster asset ``scores``: a judge's scores of a test set, loaded from Parquet parts into the warehouse.
 
-The data version is the content hash of the scores, so equal scores make no asset stale. This stage fails if
+The data version is the content hash of the scores, so unchanged scores make no asset stale. This stage fails if
 scores are incomplete or missing.
 """
 

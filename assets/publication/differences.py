@@ -58,7 +58,7 @@ def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitR
     """Read the fit of an aggregator in a fit version; raise ``InputError`` if there is none."""
     if aggregator not in version.fits:
         choices = ", ".join(version.fits)
-        raise InputError(f"fit {version.fit_version} has no estimates of {aggregator!r}; choose one of {choices}")
+        raise InputError(f"fit {version.fit_version} has no aggregator {aggregator!r}; choose from {choices}")
     return workspace.fits.read_fit(version.testset, version.fits[aggregator])
 
 
@@ -73,7 +73,7 @@ class WeightMove:
 
 @dataclass(frozen=True)
 class ItemMove:
-    """Estimates of an item in two fits, and the change in standard deviations of the earlier estimates."""
+    """Estimates of an item in two fits, and the change divided by the earlier estimates' standard deviation."""
 
     item_id: str
     before: float

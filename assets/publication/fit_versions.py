@@ -37,7 +37,7 @@ def find(workspace: Workspace, fit_version: str) -> FitVersion:
     }
     if len(candidates) != 1:
         matches = f"{len(candidates)} stored fits" if candidates else "no stored fit"
-        raise InputError(f"the id {fit_version!r} matches {matches}; `care fits list TESTSET` lists the ids")
+        raise InputError(f"the id {fit_version!r} matches {matches}; give a full id from `care fits list TESTSET`")
     return next(iter(candidates.values()))
 
 
@@ -142,9 +142,9 @@ def _states(workspace: Workspace, testset: str) -> Callable[[str], str]:
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:
-    """Publish a fit version in the files and in the database; load the fits in ``rebuilt`` into the database again."""
+    """Record a fit version as published, in files and in the database; reload the fits in ``rebuilt``."""
     workspace.fits.publish(publication)
-    _log.info("%s: fit %s is published by %s", publication.testset, publication.fit_version, publication.published_by)
+    _log.info("%s: fit %s was published by %s", publication.testset, publication.fit_version, publication.published_by)
     follow_files(workspace, publication.testset, rebuilt)
 
 
@@ -167,7 +167,7 @@ def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pin
 
 
 def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
-    """Evaluate the latest fit version before publication, unless all fits of the version are evaluated."""
+    """Evaluate the latest fit version before publication, unless its fits are already evaluated."""
     from assets.results.evaluation import evaluate_latest
 
     find, testset = workspace.fits.find_annotation, version.testset
@@ -201,8 +201,8 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
 def extend(workspace: Workspace, version: FitVersion) -> int:
     """Score items that were added after a pinned fit, with that fit's aggregators; return the number of items.
 
-    Only items of the latest panel are scored. Aggregators that are not functions of one item's scores give the new
-    items no estimate.
+    Only items of the latest panel are scored. An aggregator gives them no estimate if no function of one item's scores
+    closely reproduces its estimates.
     """
     testset = version.testset
     with workspace.warehouse.reader() as connection:

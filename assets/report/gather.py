@@ -84,6 +84,6 @@ def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
     try:
         moved = difference(workspace, before, after, name)
     except WarehouseError as error:
-        _log.warning("%s: the page lacks the changes since the last fit: %s", testset, error)
+        _log.warning("%s: the page omits the changes since the last fit (%s)", testset, error)
         return changes
     return replace(changes, why=moved.why, moved=moved, moves=moved.moves())

@@ -33,7 +33,7 @@ class ItemRow:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """Item whose rank differs between two estimates: its scores, and its rank from 0 to 1 by each estimate."""
+    """Item whose rank differs between two estimates: its scores, and its relative rank (0 to 1) in each estimate."""
 
     item_id: str
     ranks: Sequence[float]

@@ -28,12 +28,12 @@ def write_label_page(
 ) -> None:
     """Write a page for labelling items; the page saves a CSV file with the columns in ``columns``.
 
-    Each of ``rows`` has an item's id, how the item was drawn, the sampling probability, and the texts by field in order
-    of display. Each of ``answers`` has a key to press, a label and a caption; if there are none, people type numbers on
-    ``scale``. Raises ``InputError`` if the name of the file does not end in .html.
+    Each row contains an item's id, sampling method, sampling probability, and texts by field, in display order. Each
+    answer contains a key to press, a label and a caption; if there are no answers, people type numbers on ``scale``.
+    Raises ``InputError`` if the name of the file does not end in .html.
     """
     if path.suffix.lower() != ".html":
-        raise InputError(f"{path}: the page is an HTML file; use a name that ends in .html")
+        raise InputError(f"{path}: the page is saved as HTML; use a name that ends in .html")
     shown = [(item, drawn, probability, _with_headings(texts)) for item, drawn, probability, texts in rows]
     given = {"name": returned(path).name, "columns": columns, "rows": shown, "scale": scale}
     content = json.dumps(given).replace("<", "\\u003c")  # an item's text must not end the script or begin a comment

@@ -34,8 +34,9 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     testset = context.partition_key
     if blocked_fit(workspace, testset) is not None:
         raise dg.Failure(
-            f"The page of {testset!r} is not rendered, because a check of `review` blocks the latest fit. Compare that "
-            f"fit with the published one (`care fits diff {testset}`), or publish it (`care fits accept {testset}`)."
+            f"The page of {testset!r} is not rendered, because a check of the asset `review` blocks the latest fit. "
+            f"Compare the latest fit with the published fit (`care fits diff {testset}`), or publish it "
+            f"(`care fits accept {testset}`)."
         )
     judges, labels = workspace.judges_of(testset), workspace.labels_of(testset)
     flips = {judge: rate for judge in judges if (rate := flip_rate(workspace, judge, testset))}

@@ -119,7 +119,7 @@ def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         try:
             text = path.read_bytes().decode("utf-8-sig")  # with the mark that spreadsheets write
         except UnicodeDecodeError as error:
-            raise DamagedError(f"{path}: it is damaged ({error})") from None
+            raise DamagedError(f"{path} is damaged ({error})") from None
         allow_long_fields()
         reader = csv.DictReader(io.StringIO(text, newline=""))
         rows = [{name: as_meant(cell) for name, cell in row.items() if isinstance(cell, str)} for row in reader]

@@ -170,6 +170,6 @@ def store_blocked_facts(workspace: Workspace, testset: str) -> None:
     try:
         store_facts(workspace, gather(workspace, testset))
     except CareError as error:
-        _log.info("%s: the facts about the blocked fit cannot be computed yet (%s)", testset, error)
+        _log.info("%s: statistics of the blocked fit cannot be computed yet (%s)", testset, error)
         return
     note(workspace.fit_folder(testset), BLOCKED, result_version(workspace, testset, "report"))

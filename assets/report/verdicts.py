@@ -154,17 +154,17 @@ def _unscored(entry: IncompleteScores) -> Reason:
 
 def _partly_scored(entry: IncompleteScores) -> list[str]:
     if entry.why:
-        return [f"Judge {entry.judge} cannot be asked: {entry.why}"]
+        return [f"Judge {entry.judge} cannot be used: {entry.why}"]
     sentences: list[str] = []
     if entry.to_ask:
         sentences.append(
             f"Judge {entry.judge} failed on {entry.to_ask:,} of {entry.items:,} items (timeouts or errors of its "
-            "engine); the next `care run` asks about these items again."
+            "engine); the next `care run` requests these scores again."
         )
     if entry.given_up:
         sentences.append(
             f"Judge {entry.judge} failed on {entry.given_up:,} of {entry.items:,} items as often as `attempts` in its "
-            "file allows; these scores count as missing. Raise `attempts` to ask again."
+            "file allows; these scores count as missing. Raise `attempts` to request them again."
         )
     return sentences
 
@@ -244,7 +244,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """Compute the current verdict on each test set in ``shown``; return an empty dict if there is no database."""
+    """Compute the current verdict on each test set in ``shown(workspace)``; return an empty dict without a database."""
     known = states(workspace) if known is None else known
     if not any(state.items_hash for state in known.values()) and not workspace.warehouse.usable():
         return {}
@@ -266,7 +266,7 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
 
 def lacks_facts(workspace: Workspace, testset: str) -> bool:
-    """Return whether the latest fit is blocked, and the facts about this fit are missing or stale."""
+    """Return whether the latest fit is blocked while the stored facts about this fit are missing or stale."""
     if blocked_fit(workspace, testset) is None:
         return False
     folder = workspace.fit_folder(testset)

@@ -29,7 +29,7 @@ CORRECTED = "care"
 """Name of the aggregator whose estimate is corrected by labels."""
 
 Named = Sequence[tuple[str, ...] | None]
-"""System of each item, or None; for pairs, the left and the right system (a higher score prefers the left)."""
+"""System of each item, or None; for pairs, the left and the right system (a higher score favours the left)."""
 
 
 def compare(
@@ -158,6 +158,6 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(
             f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale (--scale, or `scale` of "
-            "the test set); the middle must mean a tie, and the upper end that the left answer is better"
+            "the test set); its middle must mean a tie, and its upper end a win of the left answer"
         )
     return scale or (0.0, 1.0)

@@ -37,9 +37,9 @@ FROM items GROUP BY testset ORDER BY testset
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """Copy a workspace into an uncompressed tar file, atomically; no other process may change the workspace.
 
-    The file contains the folder of care.yaml without hidden folders and ``.env`` files, and the data folder as ``data``
-    without entries that CARE can rebuild. Links are followed. Only the owner may read the file. Returns the number of
-    files and bytes.
+    The file contains the folder of care.yaml, except hidden folders and ``.env`` files. Its folder ``data`` contains
+    the data folder, except entries that CARE can rebuild. Links are followed. Only the owner may read the file. Returns
+    the number of files and bytes.
 
     Raises ``InputError`` if the folder of the file does not exist, or is one of the copied folders.
     """
@@ -113,7 +113,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
     lost = {*workspace.parts.testsets()} - there
     wrong += [f"test set {name} or its published fit is not in the database" for name in lost]
     if wrong:
-        raise WarehouseError(f"this backup does not restore everything; use another backup: {'; '.join(wrong)}")
+        raise WarehouseError(f"this backup is incomplete or damaged ({'; '.join(wrong)}); use another backup")
     return rows
 
 

@@ -59,8 +59,8 @@ class Finding:
 def findings(workspace: Workspace, *, repair: bool) -> list[Finding]:
     """Check every file that CARE stores for a workspace, and return the damaged and quarantined files.
 
-    With ``repair``, damaged files are quarantined, and the scores in quarantined files may be requested again, even if
-    that costs money. No other process may then use the workspace.
+    With ``repair``, damaged files are quarantined, and the next run requests the scores in quarantined files again,
+    even if that costs money. No other process may then use the workspace.
     """
     quarantined_before = list(_quarantined(workspace, repair=repair))
     damaged = [
@@ -122,11 +122,11 @@ def _quarantined(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
             yield Finding(
                 noted(note),
                 "fails",
-                f"{message}. CARE does not request these scores again, because that costs money: restore the file if "
-                "you have a backup, then run `care doctor --repair`; the next `care run` requests missing scores",
+                f"{message}. CARE has not requested these scores again, because that costs money: restore the file if "
+                "you have a backup, then run `care doctor --repair`; `care run` then requests the scores still missing",
             )
         else:
-            yield Finding(noted(note), "warns", f"{message}. `care doctor --repair` deletes this note")
+            yield Finding(noted(note), "warns", f"{message}. `care doctor --repair` clears this warning")
 
 
 def _costs_money(workspace: Workspace, folder: Path) -> bool:
@@ -168,9 +168,9 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
 
 def _read_page(path: Path) -> None:
     if path.is_dir():
-        raise DamagedError(f"{path}: this is a folder, but should be an HTML page")
+        raise DamagedError(f"{path} is a folder, but should be an HTML page")
     if not path.read_bytes().rstrip().endswith(b"</html>"):
-        raise DamagedError(f"{path}: it is damaged (the closing </html> tag is missing)")
+        raise DamagedError(f"{path} is damaged (the closing </html> tag is missing)")
 
 
 def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
@@ -183,8 +183,8 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
             yield Finding(
                 path,
                 "fails",
-                f"{error}. CARE reads no items without this list of forgotten items: restore the file from a backup, "
-                "or move it away and run `care admin forget` for each of these items again",
+                f"{error}. CARE reads no items without its list of removed items: restore the file from a backup, or "
+                "move it away and run `care admin forget` again for each removed item",
             )
         elif not repair:
             costs = ", which costs money: first restore the file from a backup" if _costs_money(workspace, path) else ""
@@ -232,7 +232,7 @@ def _dagster(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 def _broken_sqlite(path: Path) -> str | None:
     if path.is_dir():
-        return f"{path}: there is a folder in place of the database"
+        return f"{path} is a folder, but should be a database"
     log = path.with_name(f"{path.name}-wal")
     # Without a log, `immutable` keeps SQLite from creating another file, which fails on a full or read-only disk.
     how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
@@ -243,9 +243,9 @@ def _broken_sqlite(path: Path) -> str | None:
             if not tables:
                 verdict = "it is empty"
             elif "alembic_version" in tables and connection.execute("SELECT 1 FROM alembic_version").fetchmany(2)[1:]:
-                verdict = "two processes created this file at the same time"
+                verdict = "two processes created the database at the same time"
     except sqlite3.DatabaseError as error:
         if (refused := refusal(error, path)) is not None:
             raise WarehouseError(refused) from error
         verdict = str(error)
-    return None if verdict == "ok" else f"{path}: it is damaged ({verdict})"
+    return None if verdict == "ok" else f"{path} is damaged ({verdict})"

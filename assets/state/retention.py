@@ -245,7 +245,8 @@ def _promised(workspace: Workspace) -> UnderWay | None:
         return None
     except DamagedError as error:
         raise DamagedError(
-            f"{error}. An item is not completely removed: move this file away, and run `care admin forget` again"
+            f"{error}. The removal of an item is incomplete: move the damaged file away, and run `care admin forget` "
+            "for the item again"
         ) from None
 
 

@@ -1,1 +1,1 @@
-"""Fits, rates and labels of a table of scores, without a workspace."""
+"""Fits, rates of systems, and labels for a table of scores, without a workspace."""

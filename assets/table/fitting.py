@@ -99,7 +99,7 @@ class TableConfig:
     scales : mapping judge -> (low, high)
         Scales of individual judges, whose scores are rescaled to the scale of ``fit`` when they are read.
     features : tuple of str
-        Numeric item columns to check for judge bias, in addition to counts in the texts, such as ``words``.
+        Numeric item columns to check for judge bias, in addition to text features such as ``words``.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def fit_table(
     panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)
     fit = fit_panel(panel, config.fit, table.labels, watch=watch)
-    _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
+    _log.info("%s: fitted the scores of %d items from %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.labels)
     of_fit, units = (fit.scores, config.fit), shown_items.units()
     scores, outside = within_scale(table.scores, config.fit.scale)
@@ -309,7 +309,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
-    """Return features of the scored items: counts in the texts, and the columns ``config.features``; shape (n,) each.
+    """Return features of the scored items, shape (n,) each: text features, and the columns in ``config.features``.
 
     Raises ``InputError`` if no item has a named column, or a value in such a column is not a number.
     """

@@ -50,7 +50,7 @@ def judge_reports(
 ) -> Reports:
     """Compare all judges, or only the judge ``only``, with human labels; a grade above the cut counts as a pass.
 
-    Labels of .5, which are ties of pairs, are left out.
+    Labels of .5, which mean that a pair is tied, are left out.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def judge_reports(
         if cut is None:
             several = len(np.unique(scores[~np.isnan(scores)]))
             raise InputError(
-                f"{name} has {several} different scores; give the score above which an answer passes with --cut"
+                f"{name} has {several} different scores; give --cut, the score above which an answer passes"
             )
         try:
             reports.append(report_of(name, scores, given, weights, cut, **given_to_all))
@@ -97,7 +97,7 @@ def judge_reports(
 def _on_other_scales(table: ScoreTable, cut: float | None) -> dict[str, str]:
     """Return the reasons why the cut does not fit the panel or a judge, by name; empty if all judges share a scale.
 
-    The cut fits a scale that contains it, unless the scale is ten times as wide as another scale that contains the cut.
+    The cut fits each scale that contains it, except scales at least ten times as wide as the narrowest of them.
     """
     values, judges = table.scores.values, table.scores.judges
     if cut is None or not scales_are_unlike(values):

@@ -82,8 +82,8 @@ class LabelFile:
             reader = csv.DictReader(file)
             if not {*COLUMNS[:3]} <= {*(reader.fieldnames or ())} <= {*COLUMNS}:
                 raise InputError(
-                    f"{path}: the file is not a label file: it has the columns {', '.join(reader.fieldnames or ())}, "
-                    f"but needs {', '.join(COLUMNS[:3])} (at most {', '.join(COLUMNS)}); name another file with --out"
+                    f"{path} is not a label file: it has the columns {', '.join(reader.fieldnames or ())}, but needs "
+                    f"{', '.join(COLUMNS[:3])}, and may have {', '.join(COLUMNS[3:])}; name another file with --out"
                 )
             rows = [LabelRow(**{name: as_meant(row.get(name) or "") for name in COLUMNS}) for row in reader]
         if rows:
@@ -148,7 +148,7 @@ class LabelFile:
         if unknown:
             raise InputError(
                 f"no label added: {self.path} lacks {counted(len(unknown), 'item')}, such as {unknown[0]!r}; "
-                "export the items of this file, and fill in the column `label`"
+                "export the items of the label file (`care label --export`), and fill in the column `label`"
             )
         filled = repeated = 0
         for label in labels:
@@ -175,7 +175,7 @@ def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecor
     Raises ``InputError`` if the name of the file does not end in .csv.
     """
     if path.suffix.lower() != ".csv":
-        raise InputError(f"{path}: labels are exported as CSV, which spreadsheets open; use a name that ends in .csv")
+        raise InputError(f"{path}: items are exported as CSV; use a name that ends in .csv")
     texts = [texts_of(items[row.item_id]) for row in rows]
     seen = [name for name in _TEXTS if any(name in shown for shown in texts)]
     lines = [

@@ -25,7 +25,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
     if any(row.probability for row in known):
         raise InputError(
             f"CARE cannot enlarge the file to {count} items, because its {counted(len(items), 'item')} were drawn with "
-            "unequal probabilities; label these items, or draw another file with --out"
+            "unequal probabilities; label these items, or draw items into another file with --out"
         )
     if count > len(item_ids):
         raise InputError(f"--count is {count}, but there are only {counted(len(item_ids), 'item')}; lower --count")

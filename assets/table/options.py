@@ -23,7 +23,7 @@ class FitOptions(TypedDict, total=False):
     scales : mapping judge -> (low, high)
         Scales of individual judges, whose scores are rescaled to the panel's scale (``--scale JUDGE=0:100``).
     gamma, tau :
-        Penalties of the structure program (``care_ops.config.StructureConfig``); ``care select`` can choose them.
+        Penalties of the structure estimate (``care_ops.config.StructureConfig``); ``care select`` can choose them.
     calibrate : str
         ``own``: each aggregator keeps its own scale; ``anchors``: the labels set the scale of the estimates.
     prevalence : float
@@ -36,10 +36,10 @@ class FitOptions(TypedDict, total=False):
         Column of the items that names an item's system. Pairs need two columns, left and right; a high
         score favours the left system. ``systems`` is another name of this option.
     features : str or sequence of str
-        Numeric item columns to check for judge bias, in addition to counts in the texts, such as ``words``.
+        Numeric item columns to check for judge bias, in addition to text features such as ``words``.
     shuffled : bool
-        Whether the rows are in random order. Quality then cannot depend on the position in the file, and every trend
-        along the file is removed as a drift of the judges.
+        Whether the rows are in random order. Quality then cannot depend on the position in the file, so CARE
+        removes every trend along the file as judge drift.
     not_quality : str or sequence of str
         Features (``words``, ``sentences``, ``list_items``, ``numbers``, or a column) that are not part of quality.
     """

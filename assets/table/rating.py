@@ -1,4 +1,4 @@
-"""Rates of systems, and release gates between two systems, from judges' scores corrected by labels."""
+"""Pass rates or mean labels of systems, and release gates, from judges' scores corrected by labels."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def gate_table(
     Raises ``InputError`` for unusable labels, systems or settings; ``FitError`` if estimates or labels do not suffice.
     """
     if not config.systems:
-        raise InputError("a gate compares two systems; name the column that contains the systems with --system")
+        raise InputError("a gate compares two systems; use --system to name the column that contains them")
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, options)
     watch("comparing the systems", 1, 2)
@@ -205,7 +205,7 @@ def contradiction_of_labels(table: ScoreTable, labels: Labels, config: TableConf
 
 
 def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
-    """Explain which answer of a pair a high score prefers; return None if the items are not pairs."""
+    """Explain which answer of a pair a high score favours; return None if the items are not pairs."""
     if len(config.systems) != 2:
         return None
     pairs = [pair for pair in systems_of(table, config) if pair is not None and pair[0] != pair[1]]
@@ -223,7 +223,7 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     unknown = [item for item in labels.values if item not in scored]
     if unknown:
         called = f"; use the ids of items with scores, such as {table.scores.item_ids[0]!r}"
-        raise InputError(f"no scores for the items of {counted(len(unknown), 'label')}, such as {unknown[0]!r}{called}")
+        raise InputError(f"{counted(len(unknown), 'label')} for items without scores, such as {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.labels.labels]
     if twice:
         raise InputError(

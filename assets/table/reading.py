@@ -28,7 +28,7 @@ class TableInputs:
     Attributes
     ----------
     items : path or frame, optional
-        Table with ``item_id`` and any fields of an item; other columns become the item's metadata.
+        Table with ``item_id`` and any other fields of ``ItemRecord``; other columns become the item's metadata.
     judges : path or frame, or mapping judge -> family, optional
         Declared family of each judge.
     labels : path or frame, or mapping item -> label, optional
@@ -177,7 +177,7 @@ def score_columns(
 
 
 def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale]]:
-    """Parse ``--scale``, as ``1:10`` or ``JUDGE=0:100``, into the panel's and the judges' scales.
+    """Parse ``--scale`` (``1:10`` or ``JUDGE=0:100``) into the panel's and the judges' scales.
 
     Raises ``InputError`` if a scale has another form, or is given twice.
     """
@@ -210,14 +210,14 @@ def reading_options(
     """
     separator = "\t" if separator == "\\t" else separator
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '\0\n\r"'):
-        raise InputError(f"--separator is {separator!r}; give one character of ASCII, or \\t for a tab")
+        raise InputError(f"--separator is {separator!r}; give one ASCII character, or \\t for a tab")
     if decimal not in (None, ".", ","):
         raise InputError(f"--decimal is {decimal!r}; use '.' or ','")
     words = tuple(word.strip() for word in (grades.split(",") if isinstance(grades, str) else grades or ()))
     if len({word.casefold() for word in words if word}) < len(words):
         wrong = "an empty word" if "" in words else "a repeated word"
         raise InputError(
-            f"--grades {', '.join(words)!r} has {wrong}; give each word once, the lowest first, as poor,fair,good"
+            f"--grades {', '.join(words)!r} has {wrong}; give each word once, lowest first, such as poor,fair,good"
         )
     given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet, "grades": words}
     return ReadingOptions.model_validate(given)

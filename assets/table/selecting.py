@@ -1,4 +1,4 @@
-"""Search for the penalties with the best agreement with gold, for a table of scores."""
+"""Search for the penalties whose estimates agree best with gold, for a table of scores."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast, get_args
@@ -64,7 +64,7 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.aggregator not in get_args(Penalised):
-            raise InputError(f"{self.aggregator!r} has no penalties; choose from {', '.join(get_args(Penalised))}")
+            raise InputError(f"aggregator {self.aggregator!r} has no penalties; use {' or '.join(get_args(Penalised))}")
         if self.criterion not in get_args(Criterion):
             raise InputError(f"criterion is {self.criterion!r}; use order or error")
 

@@ -112,7 +112,7 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, works
     assert states["api"] == "failed"
     assert states["length"] == "40 / 40"
     (lacks,) = doctor(folder)
-    assert "items asked so far has a score (" in lacks
+    assert "items tried so far has a score (" in lacks
     assert "engine_error); its most frequent message: " in lacks
 
     broken["yes"] = lambda _: False

@@ -237,7 +237,7 @@ def test_a_full_or_read_only_disk_is_not_reported_as_damage_or_missing_permissio
     monkeypatch.setattr(sqlite3, "connect", connect)
     found = findings(load_workspace(folder), repair=False)
     (printed,) = [finding.message for finding in found]
-    assert "broken.db: it is damaged (file is not a database)" in printed
+    assert "broken.db is damaged (file is not a database)" in printed
     assert "runs.db" not in printed
     (home / "broken.db").unlink()
     (home / "runs.db-wal").write_bytes(b"not yet in the database")

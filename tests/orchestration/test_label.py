@@ -417,8 +417,8 @@ def test_what_is_wrong_is_named(folder):
         ("--answers", "12-1"): "--answers '12-1' is not a range: its first label must be the lowest",
         (): "standard input is not a terminal",
         ("--count", 50): "--count is 50, but there are only 40 items; lower --count",
-        ("--html", folder / "out.csv"): "the page is an HTML file; use a name that ends in .html",
-        ("--export", folder / "out.pdf"): "labels are exported as CSV",
+        ("--html", folder / "out.csv"): "the page is saved as HTML; use a name that ends in .html",
+        ("--export", folder / "out.pdf"): "items are exported as CSV",
     }
     for options, sentence in cases.items():
         code, message = care(folder, *options)

@@ -180,7 +180,7 @@ def test_what_is_wrong_is_named(folder):
     write(folder / "picked.csv", ("item_id", "label", "drawn"), [("new-000", 1, "chosen"), ("old-200", 0, "chosen")])
     write(folder / "chance.csv", ("item_id", "label", "chance"), [("new-000", 1, 1.5)])
     cases = {
-        ("--labels", folder / "strange.csv"): "no scores for the items of 1 label, such as 'nobody'",
+        ("--labels", folder / "strange.csv"): "1 label for items without scores, such as 'nobody'",
         ("--labels", folder / "chance.csv"): "the probability of item 'new-000' is 1.5; give a number in (0, 1]",
         ("--labels", folder / "picked.csv"): "all 2 labelled items were chosen with an unknown probability",
         (
@@ -238,7 +238,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         assert (code, sentence in output) == (2, True), output
     assert "--cut 99: no scores are above this cut" in care(*given[:-1], 99)[2]
     code, _, output = care(*given[:-2])
-    assert (code, "give the score above which an answer passes with --cut" in output) == (2, True), output
+    assert (code, "give --cut, the score above which an answer passes" in output) == (2, True), output
 
 
 def test_a_judge_may_gate_if_its_interval_is_above_the_bar(folder):

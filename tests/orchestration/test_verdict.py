@@ -45,7 +45,7 @@ def write_scores(path: Path, columns: Columns) -> None:
 
 
 def workspace_of(folder: Path, columns: Columns) -> Path:
-    """Create a workspace of recorded scores, with a judge that cannot be asked, so each run sends an alert."""
+    """Create a workspace of recorded scores, with a judge that cannot be used, so each run sends an alert."""
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True)
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
@@ -342,7 +342,7 @@ def test_a_run_with_unreadable_recorded_scores_fails(clear):
     assert "several rows for 'i00'" in sentence
     assert places.run.startswith("one: FAILED.")
     assert "fits accept" not in places.run
-    assert "a0 cannot be asked" not in str(places.json), "it is reported once, not for each judge"
+    assert "a0 cannot be used" not in str(places.json), "it is reported once, not for each judge"
 
 
 def test_labels_of_a_person_are_never_overwritten(tmp_path):
