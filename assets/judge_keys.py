@@ -83,7 +83,7 @@ def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
         try:
             keys[judge] = judge_key(workspace, judge, testset)
         except CareError as error:
-            _log.info("%s: %s has no key (%s)", testset, judge, error)
+            _log.info("%s: cannot compute the key of judge %s (%s)", testset, judge, error)
     return keys
 
 

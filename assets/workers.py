@@ -45,8 +45,8 @@ class DaskConfig:
     Attributes
     ----------
     address : str, optional
-        Address of a running Dask scheduler, such as tcp://host:8786; its workers compute moments, resamples and draws
-        of experiments. The environment variable ``DASK_SCHEDULER_ADDRESS`` overrides the address.
+        Address of a running Dask scheduler, such as tcp://host:8786; its workers compute moments, bootstrap
+        resamples and experiments. The environment variable ``DASK_SCHEDULER_ADDRESS`` overrides the address.
     workers : int, optional
         Number of local Dask workers that a run starts if enough work is left and no scheduler is named. The default is
         one per core, at most eight; 0 starts none.
@@ -83,7 +83,7 @@ class Workers:
 
     @property
     def are_local(self) -> bool:
-        """Whether the workers are processes of this machine, which can use this machine's folders."""
+        """Whether the workers are processes on this machine, which can use its folders."""
         return self._dask.scheduler() is None
 
     def map(

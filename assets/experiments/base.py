@@ -1,6 +1,7 @@
 """Records of the experiments that reproduce the paper, and of their findings.
 
-Findings are stored as JSON. They are stale if code or inputs have changed, or if a larger size is now configured.
+Findings are stored as JSON. They are stale if code or inputs have changed, or if care.yaml has since been set to
+the paper's size.
 """
 
 import json
@@ -131,7 +132,7 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
     try:
         return None if document is None else record_of(StoredExperiment, document)
     except ValueError as error:
-        _log.info("%s: cannot read the findings of another release (%s); run `care run --experiments`", key, error)
+        _log.info("%s: cannot read results of another CARE release (%s); run `care run --experiments`", key, error)
         return None
 
 
@@ -139,8 +140,8 @@ def read_stored(workspace: Workspace, key: str) -> StoredExperiment | None:
 class Experiment:
     """Experiment that reproduces a table, a figure or claims of the paper.
 
-    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns the findings. The
-    parameters are ``small`` by default, and ``full`` in a run at the paper's size.
+    ``key`` is the name of the asset and of the page. ``run(workspace, **parameters)`` returns the findings. Its
+    parameters are those in ``small`` by default, and those in ``full`` for a run at the paper's size.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""Experiments on the factors of recorded panels: the quality factor, text features, and dummy judges."""
+"""Experiments on recorded panels: the quality factor, text features, and dummy judges."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -150,8 +150,8 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
     """Estimate the probability of C = 1 for each item, where C is the binary confounder of a mixture model.
 
-    In the lowest class of quality, C = 1 is the state with the higher mean score. In other classes, the states are
-    named such that C shifts the scores in a similar direction. Returns None if the model fails or has no C.
+    In the lowest class of quality, C = 1 is the state with the higher mean score. In other classes, C = 1
+    is the state that shifts the scores in about the same direction. Returns None if the model fails or has no C.
     """
     try:
         states = states_of(problem_of(panel.scores, panel.config))

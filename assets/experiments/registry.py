@@ -53,7 +53,7 @@ def experiments() -> "dict[str, Experiment]":
 def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     """Return the experiments whose findings are missing or stale.
 
-    The ledger is also stale if any other experiment is stale.
+    The experiment ``ledger`` is also stale if any other experiment is stale.
     """
     versions, every = versions_now(workspace, among), experiments()
     keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, versions[key])]

@@ -31,7 +31,7 @@ _LITERAL = "subtracted as written"
 
 
 def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
-    """Simulate scores with one confounder; return 1 - R^2 of predicting quality Q by four weighted sums of scores.
+    """Simulate scores with one confounder; return 1 - R^2 of quality Q on each of four weighted sums of scores.
 
     ``overlap`` is the inner product of two unit vectors: the loadings of Q and the loadings of the confounder. At every
     overlap, E[Q | scores] is proportional to the sum of the scores weighted by the loadings of Q. These loadings are
@@ -153,9 +153,9 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 
 
 def conditional_mean_errors(connection: Array, latent_precision: Array, scores: Array) -> tuple[Array, Array]:
-    """Return each item's error of E[Q | scores] in a misspecified model, and the bound of the paper's corollary.
+    """Return each item's error in E[Q | scores] under a misspecified model, and the bound of the paper's corollary.
 
-    The model replaces quality's loadings with the first eigenvector of the low-rank matrix, scaled to equal norm.
+    The model replaces quality's loadings with the first eigenvector of the low-rank matrix, scaled to their norm.
     """
     low_rank = (connection / latent_precision) @ connection.T
     leading, norm = np.linalg.eigh(low_rank)[1][:, -1], float(np.linalg.norm(connection[:, 0]))

@@ -1,4 +1,4 @@
-"""Experiments on simulated mixtures: compare ways to split judges into views, and second with third moments."""
+"""Experiments on simulated mixtures: ways to split judges into views, and second versus third moments."""
 
 import itertools
 from collections.abc import Sequence

@@ -120,8 +120,9 @@ def _of_styles(versions: Versions) -> ExperimentFindings:
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
     """Measure how far a change of the answers moves the estimates of each aggregator.
 
-    Returns the mean absolute change in standard deviations, the rank correlation with the original estimates, and the
-    mean absolute change in units of the scale. ``care_svd as written`` applies the paper's weights to raw scores.
+    Returns the mean absolute change divided by the estimates' standard deviation, the rank correlation with the
+    original estimates, and the mean absolute change in units of the scale. ``care_svd as written`` applies the paper's
+    weights to raw scores.
     """
     literal = replace(versions, config=replace(versions.config, placement="weights"))
     fitted = versions.fitted(change, _STYLED)

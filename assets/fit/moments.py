@@ -10,7 +10,7 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 
 ROWS_A_SHARD = 262_144
-"""Number of items in a range of rows; with a hundred judges, a range needs about 200 MB of memory."""
+"""Number of items in a shard (range of rows); with a hundred judges, a shard needs about 200 MB of memory."""
 
 if TYPE_CHECKING:
     from care_ops.moments.sharded import Shard
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @asset_of_testsets(deps=["panel"], description="Moments of the panel's scores, up to order three.")
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Compute and store the moments of the panel's scores, one range of rows after another."""
+    """Compute the moments of the panel's scores, shard by shard, and store them."""
     import numpy as np
 
     from assets.fit.kept import write_moments
@@ -58,5 +58,5 @@ def _accumulate(folder: "FitFolder", shards: "list[Shard]", judges: tuple[str, .
     except UnreadableError as error:
         folder.read_panel()  # quarantines a damaged file
         raise WarehouseError(
-            f"{error}, but the file is intact on this machine; give all workers the same folder"
+            f"{error}, but the file is intact on this machine; mount its folder at the same path on all workers"
         ) from None

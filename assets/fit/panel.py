@@ -57,7 +57,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
     """Check each judge of a test set; return the checks, the admitted scores and the versions of the scores.
 
-    A workspace asks every judge about every item, so a missing score is a failure unless care.yaml declares
+    In a workspace, every judge scores every item, so a missing score is a failure unless care.yaml declares
     that such scores were never requested. Raises ``dg.Failure`` if fewer than three judges are admitted.
     """
     from care_ops.admission import check_panel

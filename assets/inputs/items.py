@@ -1,4 +1,4 @@
-"""Dagster assets ``items`` and ``gold``: a test set's items, stored in a Parquet part and in the database."""
+"""Dagster assets ``items`` and ``gold``: a test set's items, stored in a Parquet file and in the database."""
 
 from collections.abc import Iterator, Sequence
 

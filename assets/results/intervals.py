@@ -14,7 +14,7 @@ from care_ops.errors import InputError
     description="Bootstrap intervals of weights and loadings, computed by resampling split units.",
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Compute bootstrap intervals of the judge weights by resampling split units, and store them."""
+    """Compute bootstrap intervals of the judge weights by resampling split units, and store the intervals."""
     from assets.fit.kept import read_answers, read_fitted
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_intervals
