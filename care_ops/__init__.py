@@ -1,1 +1,1 @@
-"""Numerical core of CARE, without Dagster, clock or global randomness; only ``moments.sharded`` reads files."""
+"""Numerical core, independent of Dagster, the clock and global random state; only ``moments.sharded`` reads files."""

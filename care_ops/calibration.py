@@ -1,4 +1,4 @@
-"""Maps from unitless quality estimates to a scale of scores, each under a declared assumption."""
+"""Maps from unitless quality estimates to a scale of scores; each map relies on one stated assumption."""
 
 import numpy as np
 import scipy

@@ -108,7 +108,7 @@ def explained(kind: type) -> dict[str, str]:
 
 
 def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete fit settings with the defaults of the chosen ``profile``; explicit settings take precedence.
+    """Add the defaults of the chosen ``profile`` to fit settings; explicit settings take precedence.
 
     Raises ``InputError`` if the profile is neither ``care`` (the defaults) nor ``paper``.
     """
@@ -134,8 +134,8 @@ class AdmissionRule:
         (``care_ops.admission``); ``all`` admits every judge that has at least two different scores.
     absent : {"auto", "failed", "not_asked"}
         Meaning of an absent score: the judge failed, and this counts against the judge; or the judge was not asked, as
-        in crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores. In a test set
-        whose judges CARE asks, ``auto`` means failed.
+        in crowdsourcing. ``auto`` means not asked if most judges lack more than a tenth of the scores. If CARE itself
+        runs judges on the test set, ``auto`` means failed.
     max_missing : float
         Maximum share of missing scores of an admitted judge (paper: 10 %); CARE uses the judge's other scores.
     """
@@ -157,8 +157,8 @@ class StructureConfig:
     Attributes
     ----------
     gamma : float
-        Penalty of S, divided by sqrt(log p / n) * median diagonal entry of the inverse correlation. The paper's
-        theorem on sample complexity requires a penalty of the order 1 / sqrt(n).
+        Penalty of S in units of sqrt(log p / n) * m; m is the median diagonal entry of the inverse correlation. The
+        paper's theorem on sample complexity requires a penalty of the order 1 / sqrt(n).
     tau : float
         Ratio of the penalty of L to the penalty of S, divided by sqrt(p) for p judges. The default was
         chosen on draws from the paper's model (docs/method.md).

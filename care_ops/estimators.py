@@ -1,4 +1,4 @@
-"""Estimator for arrays with scikit-learn's conventions: ``fit``, ``predict``, ``get_params``.
+"""Estimator with scikit-learn's interface for arrays of scores: ``fit``, ``predict``, ``get_params``.
 
 Rows are items, columns are judges, and NaN marks a missing score. The optional ``y`` contains labels that the fit may
 use, and NaN for items without a label. ``predict`` estimates each new item from its own scores (``care_ops.frozen``).
@@ -205,7 +205,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
         raise ArrayError('X is a pandas frame with NA in nullable columns; give X.astype("float64")') from error
     if values.ndim != 2:
         raise ArrayError(
-            f"X has {values.ndim} dimensions, not items x judges. Reshape your data: X.reshape(1, -1) is one item"
+            f"X has shape {values.shape}, not (items, judges). Reshape your data; for one item, use X.reshape(1, -1)"
         )
     if 0 in values.shape:
         raise ArrayError(

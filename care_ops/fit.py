@@ -78,7 +78,7 @@ def fit_panel(
     labels : FitLabels
         Labels that the fit may use.
     solve : {"exactly", "roughly", "not"}
-        Whether to solve the structure to the tolerance of its certificate, less precisely (for a resample), or not.
+        How to estimate the structure: to full precision, less precisely (for a resample), or not at all.
     weights_only : bool
         Whether the caller reads only weights and loadings (``Problem.weights_only``).
 
@@ -90,7 +90,7 @@ def fit_panel(
     if scores.shape[1] < MIN_COLUMNS:
         raise FitError(
             f"fit: a plain average needs at least two judges and CARE needs three, but the panel has {scores.shape[1]} "
-            f"({', '.join(scores.judges) or 'none'}); add judges, or loosen the admission rule"
+            f"({', '.join(scores.judges) or 'none'}); add judges, or exclude fewer"
         )
     canonical = scores.canonical()
     third = solve == "exactly" or not THIRD_MOMENTS.isdisjoint(config.aggregators)
@@ -120,7 +120,7 @@ def try_structure(
 
 
 def problem_of(scores: ScoreMatrix, config: FitConfig, labels: FitLabels = NO_LABELS) -> Problem:
-    """Build the input of the ``care`` aggregator from scores, without solving the structure."""
+    """Build the input of the ``care`` aggregator from scores, without estimating the structure."""
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
     return Problem(panel, of_panel(panel.values), None, rng, config, labels)

@@ -58,8 +58,8 @@ class Frozen:
         """
         if self.fidelity < FAITHFUL:
             raise FitError(
-                f"new items cannot be scored: one item's scores explain only {self.fidelity:.2f} of the variance of "
-                f"this fit's estimates (minimum {FAITHFUL}); fit all items together"
+                f"new items cannot be scored: a function of an item's own scores explains only {self.fidelity:.2f} of "
+                f"the variance of this fit's estimates (minimum {FAITHFUL}); fit old and new items together"
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:

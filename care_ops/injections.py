@@ -1,7 +1,7 @@
-"""Detection of prompt injections in texts; examples are a score in the judge's format and a role marker.
+"""Detection of prompt injections in texts, such as a score in the judge's format or a role marker.
 
-The rules are regular expressions, not a model. They detect plain text in fourteen languages, and spellings that evade
-word filters. They do not detect paraphrases.
+The rules are regular expressions, not a model. They find injections in fourteen languages that are written plainly or
+with spellings that evade word filters. They do not find paraphrases.
 """
 
 import re

@@ -1,10 +1,10 @@
-"""Labels by people, with the sampling design of the labelled items.
+"""Human labels, with the sampling design of the labelled items.
 
 A fit may use any label. An estimate for all items (a rate, a calibrated probability, a report on a judge) uses only a
 probability sample: items drawn at random or with a known probability, with weights of 1 / probability (Horvitz and
 Thompson, Journal of the American Statistical Association 1952).
 
-The intraclass correlation (ICC) of several labels of an item measures the errors of people (Shrout and Fleiss,
+The intraclass correlation (ICC) of several labels of an item measures their reliability (Shrout and Fleiss,
 Psychological Bulletin 1979); k labels of an item count as k / (1 + (k - 1) ICC) labels.
 """
 
@@ -79,8 +79,8 @@ class Labels:
         if len(weighted) > 1:
             unlike = next(x for x in self.given if _usable(x) and x.probability is None)
             raise InputError(
-                f"labels: item {unlike.item_id!r} was drawn at random without a probability, but other items have one; "
-                "give a probability for each item that was drawn at random, or for none of them"
+                f"labels: item {unlike.item_id!r} was drawn at random but has no probability; other items have one; "
+                "give the probability of every item that was drawn at random, or of none"
             )
 
     def __len__(self) -> int:
@@ -113,13 +113,13 @@ class Labels:
         return all(label.value in (0.0, 1.0) for label in self.given)
 
     def as_shares(self, bounds: tuple[float, float]) -> Labels:
-        """Rescale labels of pairs from ``bounds`` to [0, 1]; 0 means a win of the right answer, 1 a win of the left."""
+        """Rescale labels of pairs from ``bounds`` to [0, 1]: 0 is a win of the answer on the right, 1 on the left."""
         low, high = bounds
         outside = [label.value for label in self.given if not low <= label.value <= high]
         if outside or not low < high:
             raise InputError(
-                f"labels: a label of a pair must lie between {low:g} (the right answer is better) and {high:g} (the "
-                f"left answer is better), got {outside[0] if outside else low:g}; give the bounds with --label-bounds"
+                f"labels: a label of a pair must lie between {low:g} (the answer on the right is better) and {high:g} "
+                f"(on the left), got {outside[0] if outside else low:g}; give the bounds with --label-bounds"
             )
         return Labels(tuple(replace(label, value=(label.value - low) / (high - low)) for label in self.given))
 

@@ -73,9 +73,9 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     """Set outliers to missing, except those of judges in ``declared``; return the scores and each judge's outliers.
 
     An outlier is rare and lies far outside the judge's other scores. If these fit a scale that ends at 1, 10 or 100, an
-    outlier exceeds both 50 and five times the end, or is a negative code such as -99 among whole grades. Otherwise, its
-    distance from the middle 90 % of the scores exceeds fifty times the width of this interval. If most judges use the
-    scale from 0 to 100, it also applies to judges with smaller scores: a single 100 among zeros is then valid.
+    outlier exceeds both 50 and five times that end, or is a negative code such as -99 among whole grades. Otherwise,
+    its distance from the middle 90 % of the scores exceeds fifty times the width of this interval. If most judges use a
+    scale that ends at 100, this end also applies to judges with smaller scores: a single 100 among zeros is then valid.
 
     Examples
     --------

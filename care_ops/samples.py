@@ -1,7 +1,7 @@
-"""Samples of items for descriptions and for starting points of iterations.
+"""Samples of items for summaries of panels and for starting points of iterations.
 
-Estimates, weights and decisions use all items. If there are more than ``MOST_ITEMS``, descriptions that people read,
-the search for starting points and the function that scores new items (``frozen``) use a sample.
+Estimates, weights and decisions use all items. If there are more than ``MOST_ITEMS``, summaries that people read, the
+search for starting points and the function that scores new items (``frozen``) use a sample.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ correlations have two decimals, so this error is less than half a unit of the la
 
 
 def is_sampled(items: int) -> bool:
-    """Return whether descriptions of a panel with this number of items use a sample of the items."""
+    """Return whether summaries of a panel with this number of items use a sample of the items."""
     return items > MOST_ITEMS
 
 

@@ -74,7 +74,7 @@ def to_common_scale(
         Scale of the panel; by default it is inferred from the ranges of most judges.
     declared : mapping judge -> (low, high), optional
         Scales of single judges. The scale of any other judge is inferred from its range if the range clearly belongs to
-        another scale than the panel's (for example, per cent among grades).
+        a scale other than the panel's (for example, 0 to 100 on a panel that uses 1 to 5).
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """Infer the scale of a judge whose scores clearly lie on another scale than the panel's; None for other judges.
+    """Infer the scale of a judge whose scores clearly lie on a scale other than the panel's; None for other judges.
 
     A scale smaller than the panel's is inferred from at least ``MIN_SCORES_TO_DESCRIBE`` scores. It is not inferred if
     all scores are whole numbers and most lie on the declared panel scale, because the judge may be severe.

@@ -63,7 +63,7 @@ class ScoreMatrix:
             row, column = map(int, np.argwhere(np.abs(values) > _LARGEST)[0])
             raise InputError(
                 f"scores: the score of judge {self.judges[column]!r} on item {self.item_ids[row]!r} is infinite or "
-                f"beyond {_LARGEST:g}; leave it empty if it is missing, or rescale the judge's scores"
+                f"beyond {_LARGEST:g}; leave it empty if it stands for a missing score, or rescale the judge's scores"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Selection of penalties and judges with a few labels, as in the paper."""
+"""Selection of the penalties and judges that agree best with a few labels, as in the paper."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -93,7 +93,7 @@ def validation_items(units: Sequence[str], share: float, rng: np.random.Generato
     order = rng.permutation(len(distinct))
     taken = order[: int(np.searchsorted(np.cumsum(size[order]), share * len(units))) + 1]
     if len(taken) == len(distinct):
-        raise InputError("selection: every split unit would be labelled; give a smaller share or more split units")
+        raise InputError("selection: no split unit is left to evaluate the choice; use a smaller share of labels")
     return np.isin(code, taken)
 
 

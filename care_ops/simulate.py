@@ -97,7 +97,7 @@ def four_state_mixture(
 
 
 def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
-    """Draw scores from four states; judges in the same third are dependent (paper, "graph-aware" experiment).
+    """Draw scores from four states, dependent within each third of the judges (paper, "graph-aware" experiment).
 
     Returns
     -------
@@ -180,7 +180,7 @@ def second_order_insufficient(
 ) -> ConfoundedDraw:
     """Draw scores from the paper's second-order-insufficient regime, with three views of twelve features and noise .1.
 
-    All four states are equally likely. In each view, Q shifts three features, C shifts eight, and both shift one. The
+    All four states are equally likely. In each view, Q alone shifts three features, C alone eight, and both one. The
     paper does not specify shifts; here they are uniform on (.4, .8). The feature that both shift has an additional
     shift if Q = C = 1; without it, the four means of a view would have rank 3, but the paper assumes rank 4. At
     ``strength`` 0 the confounder has no effect, and only two states remain.

@@ -50,7 +50,7 @@ def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
 
 
 def lacks_pairs(together: Array) -> bool:
-    """Return whether some judges share no item but are linked by other judges; ``together`` counts shared items."""
+    """Return whether two judges share no item, but are linked by other judges; ``together`` counts shared items."""
     lacking = together == 0
     return bool(lacking.any()) and scipy.sparse.csgraph.connected_components(~lacking, directed=False)[0] == 1
 
@@ -82,8 +82,8 @@ def components(values: Array) -> list[Component]:
 def scales_are_unlike(values: Array) -> bool:
     """Return whether at least a quarter of the judges use less than a tenth of the range of all scores.
 
-    Such judges, for instance reward models, have their own scales, so neither scores nor a cut are comparable across
-    judges. Constant judges and judges with fewer than ``MIN_SCORES_TO_DESCRIBE`` scores are ignored.
+    Such judges, for instance reward models, have their own scales, so neither scores nor thresholds are comparable
+    across judges. Constant judges and judges with fewer than ``MIN_SCORES_TO_DESCRIBE`` scores are ignored.
 
     Parameters
     ----------

@@ -36,9 +36,9 @@ _compiled = cache(re.compile)
 
 
 def visible(text: str) -> str:
-    """Remove invisible characters, except those that the spelling of a script or an emoji needs.
+    """Remove invisible characters, except those that a script or an emoji needs.
 
-    Letters that look blank become one space, or nothing at the end of a line.
+    Letters that look blank become one space; at the end of a line they are removed.
 
     Examples
     --------

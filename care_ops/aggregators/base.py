@@ -24,7 +24,7 @@ OF_SCORES = ("correlation", "scale", "standardised", "filled", "panel_mean", "en
 
 TOO_SPARSE = (
     "most judges scored less than half of the items, or two judges share no item, so correlations of judges are "
-    "unreliable; use `care`, `factor_analysis` or `dawid_skene`, which need no correlations"
+    "unreliable; use an aggregator that needs no correlations: `care`, `factor_analysis` or `dawid_skene`"
 )
 """Reason why an aggregator that needs correlations of judges has no estimate on a sparse panel."""
 
@@ -63,7 +63,7 @@ class Problem:
     def require_structure(self) -> Structure:
         """Return the sparse + low-rank structure; raise ``FitError`` if it could not be estimated."""
         if self.structure is None:
-            raise FitError("the panel has no sparse + low-rank structure, which this aggregator needs; use `care`")
+            raise FitError("no sparse + low-rank structure could be estimated for the panel; use the aggregator `care`")
         return self.structure
 
     @cached_property
@@ -106,7 +106,7 @@ class Problem:
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest value among all scores and the ends of the declared scale."""
+        """Minimum and maximum over all scores and both ends of the declared scale."""
         values = self.scores.values
         low, high = self.config.scale or (np.inf, -np.inf)
         return min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))

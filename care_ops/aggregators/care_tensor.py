@@ -217,10 +217,10 @@ def label_free_map(score: Array) -> Array:
 def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Array:
     """Estimate the quality Q of each latent state from labelled items (paper, step F); shape (k,).
 
-    The result is ``label_free``, the estimate without labels, unless labels are significant. Binary labels must have a
-    Bayes factor against ``label_free`` and make another Q more than twenty times as likely. The result is then the most
-    likely Q, after a pseudo-label equal to ``label_free`` is added to each state. Graded labels must have means that
-    differ between states (F test). The result is then the mean label of each state, shrunk to the overall mean.
+    The result is ``label_free``, the estimate without labels, unless labels are significant. For binary labels, the
+    Bayes factor (``evidence_for``) must be below one, and another Q must be more than twenty times as likely. The
+    result is then the most likely Q, after a pseudo-label equal to ``label_free`` is added to each state. For graded
+    labels, means must differ between states (F test). The result is then these means, shrunk towards the overall mean.
     """
     n, k = posterior.shape
     if len(np.unique(labels)) > 2:
@@ -237,7 +237,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 
 
 def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
-    """Compute the log likelihood of binary labels for each assignment of Q to states; label rates rise with Q."""
+    """Compute the log likelihood of binary labels for each assignment of Q, assuming that P(label = 1) rises with Q."""
     counts = np.stack([1 - maps, maps]) @ np.stack([upper, lower], axis=1)
     rates = counts[..., 0] / np.maximum(counts.sum(axis=2), 1e-9)
     pooled = np.where(rates[1] > rates[0], rates, upper.sum() / (upper.sum() + lower.sum()))
@@ -245,7 +245,7 @@ def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
 
 
 def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
-    """Compute the log Bayes factor of ``label_free``, Q of each state without labels, against arbitrary label rates.
+    """Compute the log Bayes factor of ``label_free`` (Q of each state) against arbitrary rates of positive labels.
 
     Both models have a beta prior on each state's rate of positive labels. Under ``label_free``, the prior has most of
     its weight near the state's Q; for arbitrary rates, the prior is uniform.

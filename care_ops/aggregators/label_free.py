@@ -3,8 +3,8 @@
 First, feature effects are removed from single judges' scores (``models.feature_effects``). Second, duplicates count as
 one judge (``models.duplicates``). Third, judges that agree with no other judge are left out. Fourth, if the common
 factor explains the judges' correlations, the estimate is a weighted mean of the factor and the judges' average. The
-last two steps are skipped if a concern makes the panel ambiguous, or if there is too little data. On recorded panels,
-no combination without labels is much better than the plain average, and many are worse (``make bench-real``).
+last two steps are skipped if there are too few judges or items, or if the judges do not share one signal. On recorded
+panels, no combination without labels is much better than the plain average, and many are worse (``make bench-real``).
 
 Declared families do not change the judges' weights. Families help to distinguish feature effects from quality, and
 to distinguish repeated runs of one model from good judges.
@@ -183,8 +183,8 @@ def effective_judges(validity: Array, correlation: Array, weights: Array) -> flo
     """Compute the number of independent judges whose mean is as valid as the estimate, between 1 and p.
 
     Validity is the correlation with quality. The Spearman-Brown formula (1910) relates the validity of one judge to the
-    validity of a mean. Here, the squared validity of one judge is the average of squared ``validity``, weighted by
-    ``weights`` times squared ``validity``.
+    validity of a mean. Here, the squared validity of one judge is the mean of ``validity**2``, weighted by
+    ``weights * validity**2``.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Scale weights to sum to one, with at most ``most`` times an equal weight, or an equal weight where ``equal``."""
+    """Scale weights to sum to one, each at most ``most`` / k, or 1 / k where ``equal``; k weights are positive."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)

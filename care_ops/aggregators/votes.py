@@ -18,8 +18,8 @@ def majority_vote(problem: Problem) -> Aggregate:
     values = problem.scores.values
     if scales_are_unlike(values):
         raise FitError(
-            "mv: scores cannot be counted as votes, because the judges use different scales; use `care`, or convert "
-            "the scores to one scale"
+            "mv: scores cannot be counted as votes, because the judges use different scales; use the aggregator "
+            "`care`, or convert the scores to one scale"
         )
     if problem.cut is None:
         return Aggregate("mv", modal_grade(values))

@@ -46,7 +46,7 @@ class Answers:
         return self._given @ by_column
 
     def counts(self, weights: Array) -> Array:
-        """Sum, for each column, the rows of ``weights`` (n, k) whose items got this answer; shape (columns, k)."""
+        """Sum, for each column, the rows of ``weights`` (n, k) of items with its answer; shape (columns, k)."""
         return self._given.T @ weights
 
     def together(self) -> Array:
@@ -71,7 +71,7 @@ class Answers:
 def softmax(joint: Array) -> tuple[Array, Array]:
     """Compute the softmax, shape (n, k), and the log-sum-exp, shape (n,), of each row of ``joint``.
 
-    The array is transposed first, because numpy reduces over rows three times as fast.
+    The array is transposed first, because numpy sums over axis 0 three times as fast as over axis 1.
     """
     columns = np.ascontiguousarray(joint.T)
     top = columns.max(axis=0)

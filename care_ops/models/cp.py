@@ -76,7 +76,9 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
     singular = np.linalg.svd(tensor[:, :, 0], compute_uv=False)
     condition = float(singular[0] / max(singular[k - 1], 1e-300))
     if condition > 1e10:
-        raise FitError(f"tensor: the pair moment has a rank below {k} (condition number {condition:.1e}); use `care`")
+        raise FitError(
+            f"tensor: the cross-moment has rank < {k} (condition number {condition:.1e}); use the aggregator `care`"
+        )
     factor = _jennrich(tensor, k, rng)
     if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
         raise FitError("tensor: too few items to determine the weight of every component; add items")
@@ -89,7 +91,7 @@ def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator) -> 
     for group, moved in zip(views[1:], (second, third), strict=True):
         means[:, group] = moved[:, 1:] / np.maximum(moved[:, :1], _LEAST_WEIGHT)
     if not np.isfinite(means).all():
-        raise FitError("tensor: the decomposition gave means that are not finite; use `care`")
+        raise FitError("tensor: the decomposition has non-finite means; use the aggregator `care`")
     return weights / weights.sum(), means
 
 
@@ -109,7 +111,7 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
         if best is None or separation > best[0]:
             best = (separation, np.real(eigenvectors))
     if best is None:
-        raise FitError(f"tensor: the third moment cannot be decomposed into {k} real components; use `care`")
+        raise FitError(f"tensor: the third moment does not decompose into {k} real components; use aggregator `care`")
     return left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
 
 
@@ -135,7 +137,7 @@ def by_tensorly(
         try:
             weights, factors = parafac(tensor, k, n_iter_max=500, tol=1e-9, init=start, random_state=seed)
         except np.linalg.LinAlgError as error:
-            raise FitError(f"tensor: a least-squares problem is singular ({error}); use `care`") from error
+            raise FitError(f"tensor: singular least-squares problem ({error}); use the aggregator `care`") from error
         scaled = [np.asarray(factors[0] * weights), np.asarray(factors[1]), np.asarray(factors[2])]
         fits.append((float(np.linalg.norm(rebuilt(scaled) - tensor)), scaled))
     return [factors for _, factors in sorted(fits, key=lambda fit: fit[0])]
@@ -147,7 +149,7 @@ def mixture_by_least_squares(
     """Fit weights and means of a mixture to the third moment by least squares (Algorithm 2, steps C, D and G).
 
     Several decompositions are computed, and the best one whose weights are all positive is returned. Views are first
-    whitened by the pair moments (Anandkumar et al., 2014, section 4.3). If quality and the confounder differ much in
+    whitened by the cross-moments (Anandkumar et al., 2014, section 4.3). If quality and the confounder differ much in
     strength, components are nearly parallel; without whitening, the fit would then need thousands of steps.
 
     Parameters
@@ -188,7 +190,7 @@ def mixture_by_least_squares(
             means[:, group] = (factor[1:] / constant).T
         misfit = float(np.linalg.norm(rebuilt(factors) - tensor) / np.linalg.norm(tensor))
         return weights / weights.sum(), means, misfit
-    raise FitError(f"tensor: none of {_ATTEMPTS} decompositions has {k} components of positive weight; use `care`")
+    raise FitError(f"tensor: none of {_ATTEMPTS} decompositions has {k} positive weights; use the aggregator `care`")
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
@@ -197,7 +199,7 @@ def _unwhitening(tensor: Array, k: int) -> list[Array]:
     third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
     back = [(first, singular), (second.T, singular), (third, third_singular)]
     if min(float(values[:k].min()) for _, values in back) < 1e-10 * float(singular[0]):
-        raise FitError(f"tensor: a pair moment of the views has rank below {min(k, *tensor.shape)}; use `care`")
+        raise FitError(f"tensor: a cross-moment has rank < {min(k, *tensor.shape)}; use the aggregator `care`")
     return [vectors[:, : min(k, len(values))] * np.sqrt(values[:k]) for vectors, values in back]
 
 
@@ -207,7 +209,7 @@ def rebuilt(factors: Sequence[Array]) -> Array:
 
 
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
-    """Estimate component means from two pair moments by SVD and a Procrustes rotation, as a baseline; shape (k, p).
+    """Estimate component means from two cross-moments by SVD and a Procrustes rotation, as a baseline; shape (k, p).
 
     This is the paper's "SVD Baseline in Synthetic Experiment". Two-way moments determine the means only up to an
     orthogonal matrix, and only the third moment determines this matrix.

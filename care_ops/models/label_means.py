@@ -2,8 +2,8 @@
 
 Each system gets its own regression estimate (Cochran, Sampling Techniques, 1977, chapter 7; "PPI++" in Angelopoulos,
 Duchi and Zrnic, 2023): the mean label, adjusted to the mean score of all items by the slope of labels on scores. Ten
-labels determine slope and variance poorly. Therefore a prior with the weight of three labels shrinks the slope to 0. A
-second prior shrinks the residual variance to the variance of the labels. Residuals are scaled by their leverage (HC2,
+labels determine slope and variance poorly. A prior with the weight of three labels shrinks the slope towards 0, and a
+second prior shrinks the residual variance towards the labels' variance. Residuals are scaled by their leverage (HC2,
 MacKinnon and White, Journal of Econometrics 1985).
 """
 

@@ -31,7 +31,7 @@ NOISES = (0.4, 0.6, 0.9)
 """Grid of standard deviations of the noise, in standard deviations of the labels."""
 
 NOISES_OF_SIDES = (0.25, 0.5, 1.0)
-"""Grid of standard deviations of the noise for labels of two values, in standard deviations of the latent variable."""
+"""Grid of standard deviations of the noise of binary labels, in standard deviations of the latent variable."""
 
 AT_RANDOM = 0.05
 """Prior probability that labels are unrelated to the scores, because they belong to other items or are random."""

@@ -115,9 +115,8 @@ class Moments:
         # at most the rounding error of a constant at this location
         constant = variance <= np.maximum((8 * np.finfo(np.float64).eps * self.mean()) ** 2, 1e-150)
         if constant.any():
-            raise FitError(
-                f"moments: judge {_name(judges, int(np.argmax(constant)))} gives every item the same score; drop it"
-            )
+            judge = _name(judges, int(np.argmax(constant)))
+            raise FitError(f"moments: judge {judge} gives every item the same score; drop this judge")
         # variances over the pair's common items keep |r| <= 1
         partial_mean, pair_square = self.partial2 / self.count2, self.square2 / self.count2
         pair_variance = pair_square - partial_mean**2
@@ -257,7 +256,7 @@ def _triple(y: Array) -> Array:
 def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     """Shrink a correlation matrix towards the identity by oracle-approximating shrinkage.
 
-    The result is invertible even if there are few items or copied judges; with many items it almost equals the input
+    The result is invertible even if there are few items or duplicate judges; with many items it almost equals the input
     (Chen, Wiesel, Eldar and Hero, IEEE Transactions on Signal Processing 2010, equation 23).
 
     Parameters

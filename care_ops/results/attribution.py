@@ -5,7 +5,7 @@ minus the old score. If the judge has not changed, the differences are symmetric
 
 If differences d are symmetric given earlier ones, the mean of exp(l d) / cosh(l d) is 1 for every l. A capital of 1
 that is bet on shifts then reaches 1 / a with a probability of at most a (Ville 1939). The capital is split in advance
-over bet sizes and possible runs of the change. If a change is detected, the run whose share has grown most is reported.
+over bet sizes and possible starts of the change. If a change is detected, the run whose share grew most is reported.
 
 Differences with a common score are not jointly symmetric, so they belong to different rounds with separate capitals.
 Round r = 1, 2, ... is tested at the level a / (r (r + 1)), so the level of all rounds together is a.

@@ -13,7 +13,7 @@ from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict, con
 
 @dataclass(frozen=True)
 class FitStatus:
-    """Changes of a test set since its published fit.
+    """Status of a test set since its published fit was built.
 
     Attributes
     ----------

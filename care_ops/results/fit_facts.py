@@ -60,9 +60,9 @@ class JudgeFacts(JudgeCheck):
 
 @dataclass(frozen=True)
 class FollowedFeature:
-    """Text feature that correlates with a factor of the judges, and the Spearman correlation.
+    """Text feature and its Spearman correlation with a factor of the judges' scores.
 
-    ``of_estimate`` is the rank correlation between the estimate and the same feature; None if unknown.
+    ``of_estimate`` is the feature's Spearman correlation with the estimate; None if unknown.
     """
 
     factor: int
@@ -142,7 +142,7 @@ class FitFacts(CareSummary):
     former_concerns : tuple of str
         Concerns of a fit that an older release stored.
     gates, gate_needs : tuple of GateAdvice, and str
-        Whether the panel and each judge may gate a release, and the missing input if there is no such advice.
+        Advice on whether the panel and each judge may gate a release, and the missing input if there is none.
     """
 
     fit_version: str
@@ -168,7 +168,7 @@ class FitFacts(CareSummary):
 
     @property
     def asks_for_order(self) -> bool:
-        """Whether the estimate correlates with the row number; if the rows are in random order, this means drift."""
+        """Whether the estimate correlates with the row number; if rows are in random order, judges have drifted."""
         return abs(self.trend) >= FOLLOWS_FEATURE
 
     @property

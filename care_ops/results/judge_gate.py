@@ -117,14 +117,14 @@ class GateAdvice:
 
 
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
-    """Decide whether a judge may gate a release, by comparing agreement with people to a bar.
+    """Decide whether a judge may gate a release: its agreement with people must reach ``bar``.
 
     The number of further labels assumes that the interval's width shrinks with the square root of the number of labels.
 
     Raises
     ------
     InputError
-        The bar is not between 0 and 1.
+        ``bar`` is not between 0 and 1.
 
     Examples
     --------
@@ -152,10 +152,10 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
 def gate_advice(
     scores: ScoreMatrix, estimate: Array, gold: Array, cut: float | None
 ) -> tuple[dict[str, tuple[GateAdvice, PeopleAgreement]], GateNeeds]:
-    """Return gate advice on the panel and each judge at the default bar, and the missing input if there is no advice.
+    """Return advice on whether the panel and each judge may gate a release, and the missing input if there is none.
 
-    For gold labels of 0 and 1, a score passes above one half if judges vote 0 or 1, otherwise above ``cut``. Other gold
-    labels must be grades on the judge's scale; scores and grades are then compared without a cut.
+    The bar is ``DEFAULT_BAR``. For gold labels of 0 and 1, an item passes if its score exceeds one half (if judges vote
+    0 or 1) or ``cut``. Other labels must be grades on the judge's scale; scores and grades are compared without a cut.
     """
     found: dict[str, tuple[GateAdvice, PeopleAgreement]] = {}
     votes, weights = is_binary(gold), np.ones(len(gold))

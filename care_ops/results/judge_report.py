@@ -27,7 +27,7 @@ class Share:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """Report on one judge, compared with labels of 0 and 1.
+    """Comparison of one judge's decisions with labels of 0 and 1.
 
     Attributes
     ----------

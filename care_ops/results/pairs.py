@@ -104,7 +104,7 @@ class Duels(Labelled):
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
-    """Orient estimates towards the system on ``side`` (1 left, -1 right) of each pair; return whether both sides occur.
+    """Return estimates that are positive for the system on ``side`` (1 left, -1 right), and whether both sides occur.
 
     If both occur, the judges' position bias (the average of the mean estimates on the two sides) is subtracted.
     """

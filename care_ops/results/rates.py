@@ -283,7 +283,7 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 
 
 def _for_parameters(system: System) -> System:
-    """Reduce the weight of labels by the number of regression parameters.
+    """Multiply label weights by 1 - k / m, for k regression parameters and m labels; at least by one half.
 
     Without this reduction, 90 % intervals from 20 labels have a coverage of .88.
     """

@@ -52,7 +52,7 @@ def refusal(judges: Sequence[str]) -> str:
 
 
 def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Return a message that states why fewer than three judges are admitted, and what to do."""
+    """Return a message that states why fewer than three judges can be used, and what to do."""
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"
@@ -61,7 +61,7 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 
 
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
-    """Return the state and the first reason of a fit that has an estimate and is up to date."""
+    """Return the state of an up-to-date fit with an estimate, and the first reason for this state."""
     if facts.labels is not None and facts.labels_contradict:
         message = "Your labels contradict your judges: check that a higher label is better, and check the labels' ids."
         detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."

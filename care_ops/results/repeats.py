@@ -1,7 +1,7 @@
 """Repeated runs of a system on one task: variance components of scores, and pass^k.
 
-The variance is split into judges, tasks, runs of a system on a task, and the residual: the judges' noise (Searle,
-Casella and McCulloch, Variance Components, 1992), with generalised confidence intervals (Weerahandi, Journal of the
+The components are judges, tasks, runs of a system on a task, and the residual, which is the judges' noise (Searle,
+Casella and McCulloch, Variance Components, 1992). Generalised confidence intervals follow Weerahandi (Journal of the
 American Statistical Association 1993). pass^k is the probability that k runs on one task all pass (Yao et al.,
 tau-bench, 2024).
 """
@@ -61,7 +61,7 @@ def variance_split(
     values : (n, p) array
         Scores; NaN marks a missing score.
     systems, tasks : sequences of n str
-        System and task of each answer; answers of one system to one task are its runs.
+        System and task of each answer; answers of one system to one task are repeated runs.
 
     Raises
     ------

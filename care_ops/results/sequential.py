@@ -8,7 +8,7 @@ mean prediction of all unlabelled items (prediction-powered inference, Angelopou
 are compared by the product of their capitals.
 
 Labels must have known bounds, and the labelled items must be drawn at random without replacement, in the given order.
-For inference on future items, split units must be independent.
+For inference on future items, split units (groups of related items) must be independent.
 """
 
 from collections import Counter
@@ -49,7 +49,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Log capital that was bet against each candidate for the mean label of a system's items; shape (candidates,).
+    """Log capital after bets against each candidate value of the mean label of a system's items; shape (candidates,).
 
     ``sampling`` bounds the variance of this mean around the population mean; 0 if only these items are of interest.
     """
@@ -60,7 +60,7 @@ class Evidence:
 
 
 def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
-    """Yield, after each label, the log capital bet against each candidate for the items' mean; shape (candidates,).
+    """Yield, after each label, the log capital of the bets against each candidate mean label; shape (candidates,).
 
     After every label, the expected capital against the true mean, over random orders of the items, is 1.
     """

@@ -20,7 +20,7 @@ _PLAIN = 0.05
 class Sides:
     """Share of left choices over all judges, and for each judge that has a significant position bias.
 
-    ``plain`` states whether ``share`` differs significantly from one half, ``known`` whether pairs name their systems.
+    ``plain``: whether ``share`` differs significantly from one half. ``known``: whether the systems of pairs are known.
     """
 
     share: float
@@ -32,7 +32,7 @@ class Sides:
 def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | None]) -> Sides | None:
     """Find the judges with position bias; return None if there is no evidence of position bias.
 
-    A score above ``middle`` prefers the left answer. ``systems`` holds the (left, right) systems of each pair, or None.
+    A score above ``middle`` favours the left answer. ``systems`` holds the (left, right) systems of each pair, or None.
     """
     chosen = np.where(np.isnan(values) | (values == middle), np.nan, values > middle)
     plain = 1.0 - (1.0 - _LEVEL) / values.shape[1]
@@ -69,7 +69,7 @@ def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: floa
 
 
 def reason_of_sides(sides: Sides, judges: Sequence[str]) -> Reason:
-    """Return the reason that reports position bias."""
+    """Return the verdict's reason about position bias."""
     side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
     who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
     message = f"Some judges seem to have a position bias towards the left or right answer: {listed(who, MOST_NAMED)}"

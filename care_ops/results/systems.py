@@ -1,4 +1,4 @@
-"""Comparison of systems by the judges' estimates: differences with intervals.
+"""Comparison of systems by the estimates of their items: differences with intervals.
 
 Variances are cluster-robust by split unit (a prompt that every system answered); intervals use the t distribution.
 """
@@ -48,7 +48,7 @@ def mean_differences(
     }
     rows = {name: r for name, r in rows.items() if len(np.unique(unit[r])) >= 2}
     if len(rows) < 2:
-        raise FitError("systems: a comparison needs at least two split units for each of two systems; add scored items")
+        raise FitError("systems: two systems must each have scored items of at least two split units; add scored items")
     comparisons: list[Comparison] = []
     for first, second in itertools.combinations(rows, 2):
         difference, influence = 0.0, np.zeros(count)
@@ -71,7 +71,7 @@ def bradley_terry(
     sides: bool = True,
     level: float = 0.9,
 ) -> tuple[dict[str, float], list[Comparison]]:
-    """Estimate the strengths of systems from pairs, and all differences of strengths, by the Bradley-Terry model.
+    """Estimate the strengths of systems, and all differences between them, by the Bradley-Terry model of pairs.
 
     The model is P(left wins) = expit(s_left - s_right). Position bias is a further parameter if the pairs identify it
     (Davidson and Beaver, Biometrics 1977). An estimate between 0 and 1 is a fractional win (quasi-likelihood; Bradley
@@ -136,14 +136,14 @@ def _design(pairs: Sequence[tuple[str, str]], units: int, *, sides: bool) -> tup
         design[row, column[left]] += 1.0
         design[row, column[right]] -= 1.0
     if min(units, len(names)) < 2 or connected_components(design.T @ design, directed=False)[0] > 1:
-        raise FitError("systems: pairs do not link all systems, or all pairs belong to one split unit; add pairs")
+        raise FitError("systems: pairs do not link all systems, or all are of one split unit; add pairs of other units")
     ones = np.ones((len(design), 1))
     fitted = design @ np.linalg.lstsq(design, ones, rcond=None)[0]
     return (np.hstack([design, ones]) if sides and np.abs(fitted - 1.0).max() > 1e-6 else design), names
 
 
 def _solve(x: Array, e: Array, systems: int, half_won: float) -> tuple[Array, Array]:
-    """Estimate strengths with sum zero, and any position bias, by Newton's method; also return the inverse Hessian."""
+    """Estimate zero-sum strengths, and any position bias, by Newton's method; also return the inverse Hessian."""
     n, k = x.shape
     among = np.eye(k)
     among[:systems, :systems] -= 1 / systems

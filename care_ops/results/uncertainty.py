@@ -53,14 +53,14 @@ def weight_intervals(
     InputError
         There are fewer than two split units.
     FitError
-        No aggregator gives an estimate on all items.
+        Every aggregator fails on the full panel.
     """
     if not config.resamples:
         return {}
     members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
         raise InputError(
-            "intervals: all items belong to one split unit, but a resample needs two; declare more split units"
+            "intervals: all items belong to one split unit, but a resample needs two; give items different split units"
         )
     whole = fit_panel(scores, config, labels).aggregates if whole is None else whole
     weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
@@ -156,7 +156,7 @@ def _matched(loadings: Array, reference: Array) -> Array:
 
 
 def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
-    """Return the ends of a quantile interval around ``centre``; their distances from it are multiplied by ``shrink``.
+    """Return the ends of a quantile interval; their distances from ``centre`` are multiplied by ``shrink``.
 
     The interval always contains ``centre``, even if a few influential labels put it outside the quantiles.
     """

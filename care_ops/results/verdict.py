@@ -1,6 +1,6 @@
 """Verdict on a fit: its state, the reasons and the next steps.
 
-``decide`` builds this record. Terminal, page, index, alert, ``fit.json``, database and Dagster show the record.
+``decide`` builds the verdict. The terminal, pages, alerts, ``fit.json``, the database and Dagster show it.
 """
 
 from dataclasses import dataclass, replace
@@ -130,7 +130,7 @@ class Verdict:
 
     @property
     def state_in_words(self) -> str:
-        """State of the fit in words, with its condition or a note about a warning."""
+        """State of the fit in words, with the condition for use or a note that there is a warning."""
         if self.state == "clear if":
             return f"clear if {condition_in(self.sentence)}"
         return "clear, with a warning" if self.state == "clear" and self.pill == "Check" else self.state
@@ -198,7 +198,7 @@ def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: b
 class Remedies:
     """Instructions for one user interface: how to label items, use estimates, fit again and decide on a blocked fit.
 
-    ``report`` states how to compare judges with labels of two values, and ``label_values`` explains these labels.
+    ``report`` states how to compare judges with binary labels, and ``label_values`` explains these labels.
     ``cut`` states how to set the pass mark.
     """
 

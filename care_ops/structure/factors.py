@@ -95,7 +95,7 @@ def extract(low_rank: Array, correlation: Array) -> Factors:
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > _RELATIVE_RANK_TOLERANCE * max(float(np.trace(low_rank)), 1e-300)
     if not kept.any() or values[0] <= 1e-10:
-        raise FitError("factors: the judges share no factor, because the low-rank part is zero; use `care`")
+        raise FitError("factors: the judges share no factor, as the low-rank part is zero; use the aggregator `care`")
     values, vectors = values[kept], vectors[:, kept]
     vectors = np.column_stack([_oriented(u, correlation) for u in vectors.T])
     agreements = np.array([_agreement(u, correlation) for u in vectors.T])
@@ -166,8 +166,8 @@ def posterior(standardised: Array, direction: Array, strength: float, correlatio
     """Compute E[Q | J] and its standard deviation under the joint Gaussian model, with or without missing scores.
 
     With K_HH = I the factor h has K_Jh = -sqrt(strength) * direction, hence
-    ``E[h | J] = sqrt(strength) * direction' z`` and conditional variance one (paper, "CARE for Fully Gaussian"). A
-    missing score is replaced by its conditional mean given the observed scores, and its conditional variance is added.
+    ``E[h | J] = sqrt(strength) * direction' z`` and conditional variance one (paper, "CARE for Fully Gaussian").
+    Missing scores are replaced by conditional means, and their conditional variance is added to the posterior variance.
 
     Parameters
     ----------

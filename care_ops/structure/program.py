@@ -3,7 +3,7 @@
 The convex program of Algorithm 1, step 2, minimises 1/2 ||Sigma^{-1} - R||_F^2 + lambda_s ||S||_1 + lambda_l tr L
 subject to L >= 0 and, where needed, R >= 0. R = S - L estimates the observable precision Theta = K_JJ - K_JH K_HH^{-1}
 K_HJ. The solver is consensus ADMM, whose blocks have closed forms (Ma, Xue and Zou, Neural Computation 2013). The
-solver stops when the duality gap is small and the objective is stable; it does not test changes of the iterates.
+solver stops when the duality gap is small and the objective is stable; it does not test changes in the iterates.
 """
 
 from dataclasses import dataclass

@@ -123,7 +123,7 @@ def test_what_does_not_follow_from_one_item_is_refused():
     rng = np.random.default_rng(4)
     values = rng.standard_normal((400, 3))
     noisy = freeze(matrix(values), rng.standard_normal(400))
-    with pytest.raises(FitError, match="one item's scores explain only"):
+    with pytest.raises(FitError, match="an item's own scores explains only"):
         noisy.apply(matrix(values))
     frozen = freeze(matrix(values), values.sum(axis=1))
     with pytest.raises(FitError, match="needs scores of c"):

@@ -75,7 +75,7 @@ def test_a_fit_that_is_no_function_of_one_items_scores_predicts_nothing(rng):
     votes = (rng.random((200, 5)) < 0.5).astype(float)
     fitted = CareEstimator(aggregator="mv", cut=0.5).fit(votes + rng.normal(scale=3, size=(200, 1)))
     assert fitted.fidelity_ < 0.98
-    with pytest.raises(FitError, match="one item's scores explain only"):
+    with pytest.raises(FitError, match="an item's own scores explains only"):
         fitted.predict(votes)
 
 

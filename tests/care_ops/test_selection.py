@@ -26,7 +26,7 @@ def test_whole_split_units_are_drawn(rng):
     assert {u for u, t in zip(units, taken, strict=True) if t}.isdisjoint(
         {u for u, t in zip(units, taken, strict=True) if not t}
     )
-    with pytest.raises(InputError, match="every split unit would be labelled"):
+    with pytest.raises(InputError, match="no split unit is left"):
         validation_items(["a"] * 90 + ["b"] * 10, 0.95, np.random.default_rng(0))
 
 
