@@ -1,39 +1,39 @@
--- The warehouse over the parts. Integer ordinals keep it small and fast; names live in items and judges.
+-- Schema of the database, which CARE builds from the parts. Rows refer to items and judges by integers.
 --
--- A database is never altered: one of another version is rebuilt from the parts (older) or refused (newer). Whoever
--- changes a line here raises SCHEMA_VERSION in database.py.
+-- CARE never alters a database: it rebuilds an older version from the parts, and refuses a newer version. If you change
+-- a table or view, increase SCHEMA_VERSION in database.py.
 
 CREATE TABLE schema_version (
     version INTEGER NOT NULL,
-    written_by VARCHAR NOT NULL       -- the version of CARE
+    written_by VARCHAR NOT NULL       -- version of CARE
 );
 
--- What is scored, and by whom.
+-- Items, judges and scores.
 CREATE TABLE testsets (
     testset VARCHAR NOT NULL,
     description VARCHAR,
     scale_low DOUBLE,
     scale_high DOUBLE,
-    cut DOUBLE,                       -- gold above it is Q = 1
-    items_hash VARCHAR,               -- of all item keys
-    item_ids_hash VARCHAR NOT NULL,   -- of all item ids
-    source_version VARCHAR            -- of the source that the items were read from; null in older parts
+    cut DOUBLE,                       -- gold above this value means Q = 1
+    items_hash VARCHAR,               -- hash of all item keys
+    item_ids_hash VARCHAR NOT NULL,   -- hash of all item ids
+    source_version VARCHAR            -- version of the source of the items; null in older parts
 );
 CREATE TABLE items (
     item_ix INTEGER NOT NULL,
     testset VARCHAR NOT NULL,
     item_id VARCHAR NOT NULL,
-    row_ix INTEGER NOT NULL,          -- place in the source
-    id_rank INTEGER NOT NULL,         -- place by item id; scores are hashed in this order
-    item_key VARCHAR NOT NULL,        -- hash of what judges see of the item
+    row_ix INTEGER NOT NULL,          -- position in the source
+    id_rank INTEGER NOT NULL,         -- position in the order of item ids; scores are hashed in this order
+    item_key VARCHAR NOT NULL,        -- hash of the id and the texts
     prompt VARCHAR,
     response VARCHAR,
-    response_2 VARCHAR,               -- of a pair
+    response_2 VARCHAR,               -- second response of a pair
     reference VARCHAR,
     gold DOUBLE,
-    split_unit VARCHAR,               -- items that share one are never split between fit and evaluation
+    split_unit VARCHAR,               -- group of items that are never divided between fit and evaluation
     metadata VARCHAR,                 -- JSON
-    aspect VARCHAR                    -- what a judge is to look at, where it differs by item
+    aspect VARCHAR                    -- quality aspect to score, if it differs between items
 );
 CREATE TABLE judges (
     judge_ix INTEGER NOT NULL,
@@ -45,44 +45,44 @@ CREATE TABLE scores (
     item_ix INTEGER NOT NULL,
     judge_ix INTEGER NOT NULL,
     value DOUBLE,
-    status VARCHAR NOT NULL,          -- ok, or why there is no value; refused, too, where a file of scores has none
-    text_mismatch BOOLEAN NOT NULL    -- a recorded score of another text than the item's
+    status VARCHAR NOT NULL,          -- ok, or the reason for a missing value; refused if a score file has no value
+    text_mismatch BOOLEAN NOT NULL    -- whether the recorded response differs from the item's response
 );
-CREATE TABLE slices (                 -- one judge on one test set, as it was loaded last
+CREATE TABLE slices (                 -- last loaded scores of one judge on one test set
     testset VARCHAR NOT NULL,
     judge VARCHAR NOT NULL,
     judge_key VARCHAR NOT NULL,
     content_hash VARCHAR NOT NULL,
     n_items INTEGER NOT NULL,
     n_ok INTEGER NOT NULL,
-    n_scored INTEGER,                 -- items that have a row, ok or not
-    items_hash VARCHAR                -- of the items that it was loaded for
+    n_scored INTEGER,                 -- items with a score row of any status
+    items_hash VARCHAR                -- hash of the item keys at that time
 );
-CREATE TABLE askings (                -- what a judge was asked about a test set at one time, and what it took
-    run_date DATE NOT NULL,              -- the day (UTC) on which the run began
+CREATE TABLE askings (                -- requests to a judge about one test set in one run, and their cost
+    run_date DATE NOT NULL,              -- UTC date of the start of the run
     judge VARCHAR NOT NULL,
     testset VARCHAR NOT NULL,
     what VARCHAR NOT NULL,            -- items, probes, canary or trial
     began TIMESTAMPTZ NOT NULL,
-    scored BIGINT,                    -- items that got a row, ok or not, each time that they were asked about
-    questions BIGINT,                 -- different texts among them
+    scored BIGINT,                    -- score rows, of any status, including repeats
+    questions BIGINT,                 -- different texts among these items
     requests BIGINT,
-    repeated BIGINT,                  -- requests that repeat a question, for whatever reason
-    refused BIGINT,                   -- requests that were too many (HTTP 429)
+    repeated BIGINT,                  -- requests that repeat a question, for any reason
+    refused BIGINT,                   -- requests refused by a rate limit (HTTP 429)
     tokens_in BIGINT,
-    tokens_cached BIGINT,             -- of those read: the endpoint had read them before
+    tokens_cached BIGINT,             -- input tokens from the endpoint's cache
     tokens_out BIGINT,
-    tokens_reasoning BIGINT,          -- of those written
-    dollars DOUBLE,                   -- null where the price is not known
-    dollars_unknown DOUBLE,           -- at most this much more, for requests of which no answer told what they cost
-    dollars_reserved DOUBLE,          -- at most this much more, for requests that were under way, as when it was killed
+    tokens_reasoning BIGINT,          -- output tokens used for reasoning
+    dollars DOUBLE,                   -- null if the price is unknown
+    dollars_unknown DOUBLE,           -- upper bound for requests whose cost no response reported
+    dollars_reserved DOUBLE,          -- upper bound for requests in progress, such as after a kill
     seconds DOUBLE,
-    latencies_ms DOUBLE[],            -- until each answer, or until 512 to 1,024 of them, drawn at random
-    prices VARCHAR,                   -- who says what tokens cost
-    forecast_tokens DOUBLE,           -- by what was known before
+    latencies_ms DOUBLE[],            -- latency of each response, or of a random sample of 512 to 1,024
+    prices VARCHAR,                   -- source of the token prices
+    forecast_tokens DOUBLE,           -- forecast before the requests
     forecast_dollars DOUBLE
 );
-CREATE TABLE panels (                 -- what admission found about the judges of a test set
+CREATE TABLE panels (                 -- admission checks of the judges of a test set
     testset VARCHAR NOT NULL,
     judge VARCHAR NOT NULL,
     admitted BOOLEAN NOT NULL,
@@ -95,7 +95,7 @@ CREATE TABLE panels (                 -- what admission found about the judges o
     out_of_range INTEGER
 );
 
--- What was made of it. Every fit is kept.
+-- Fits. Every fit is kept.
 CREATE TABLE fits (
     fit_id VARCHAR NOT NULL,
     testset VARCHAR NOT NULL,
@@ -108,7 +108,7 @@ CREATE TABLE fits (
     code_version VARCHAR NOT NULL,
     fitted_at TIMESTAMPTZ NOT NULL
 );
-CREATE TABLE weights (                -- lo and hi: how far they would move with other items
+CREATE TABLE weights (                -- lo and hi: interval over resampled items
     fit_id VARCHAR NOT NULL,
     judge VARCHAR NOT NULL,
     weight DOUBLE,
@@ -125,7 +125,7 @@ CREATE TABLE aggregates (
     sd DOUBLE,
     p_quality DOUBLE                  -- probability of Q = 1
 );
-CREATE TABLE evaluations (            -- against gold
+CREATE TABLE evaluations (            -- evaluation of a fit on gold
     fit_id VARCHAR NOT NULL,
     n INTEGER NOT NULL,
     labels_used INTEGER NOT NULL,
@@ -139,7 +139,7 @@ CREATE TABLE evaluations (            -- against gold
     calibration_error DOUBLE
 );
 
--- Which fits belong together, and which of them people read.
+-- Fit versions (the fits of all aggregators of one run), and their publication.
 CREATE TABLE fit_versions (
     fit_version VARCHAR NOT NULL,
     testset VARCHAR NOT NULL,
@@ -160,18 +160,18 @@ CREATE TABLE publications (
     pinned BOOLEAN NOT NULL
 );
 
--- What is said first of each test set; in report/verdicts.json, from which this is rebuilt. Its state is one of: clear,
--- clear if, settled by labels, ambiguous, no common signal, too little data, held back, stale, failed.
+-- Verdicts, loaded from report/verdicts.json. States: clear, clear if, settled by labels, ambiguous, no common signal,
+-- too little data, held back, stale, failed.
 CREATE TABLE verdicts (
     testset VARCHAR NOT NULL,
-    state VARCHAR NOT NULL,           -- one of the above
+    state VARCHAR NOT NULL,           -- one of these states
     sentence VARCHAR NOT NULL,
-    fit_version VARCHAR,                  -- null where there is no fit
+    fit_version VARCHAR,                  -- null if there is no fit
     made_at TIMESTAMPTZ,
-    verdict VARCHAR NOT NULL          -- JSON: with the reasons and the next steps
+    verdict VARCHAR NOT NULL          -- JSON with reasons and next steps
 );
 
--- Views in words that people would type.
+-- Views for users.
 CREATE VIEW published AS
     SELECT * FROM publications SEMI JOIN testsets USING (testset)
     QUALIFY row_number() OVER (PARTITION BY testset ORDER BY published_at DESC) = 1;
@@ -196,7 +196,7 @@ CREATE VIEW judge_card AS
     LEFT JOIN latest_fits f ON f.testset = p.testset
     LEFT JOIN weights w ON w.fit_id = f.fit_id AND w.judge = p.judge;
 
-CREATE VIEW bills AS                  -- of each day; the forecast is of the questions that were asked
+CREATE VIEW bills AS                  -- cost by day; the forecast covers the requested questions
     SELECT run_date, judge, testset, sum(scored)::BIGINT AS scored, sum(questions)::BIGINT AS questions,
            sum(requests)::BIGINT AS requests, sum(repeated)::BIGINT AS repeated, sum(refused)::BIGINT AS refused,
            sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_cached)::BIGINT AS tokens_cached,
@@ -210,7 +210,7 @@ CREATE VIEW bills AS                  -- of each day; the forecast is of the que
     GROUP BY run_date, judge, testset
     ORDER BY run_date, testset, judge;
 
-CREATE VIEW disagreements AS          -- spread: in each judge's own standard deviations, whatever its scale
+CREATE VIEW disagreements AS          -- spread: standard deviation of the judges' z-scores
     SELECT testset, item_id, count(*) AS judges, min(value) AS lowest, max(value) AS highest, stddev_pop(z) AS spread
     FROM (SELECT testset, item_id, value,
                  (value - avg(value) OVER judge) / nullif(stddev_pop(value) OVER judge, 0) AS z

@@ -483,7 +483,7 @@ def test_items_are_ranked_by_disagreement_whatever_the_scales_of_the_judges(stor
 
 def test_the_schema_names_every_state_of_a_verdict():
     written = Path(panel_rows.__file__).with_name("schema.sql").read_text()
-    (listed,) = re.findall(r"Its state is one of: ([^.]*)\.", written.replace("\n-- ", " "))
+    (listed,) = re.findall(r"States: ([^.]*)\.", written.replace("\n-- ", " "))
     assert set(listed.split(", ")) == set(get_args(State))
 
 
