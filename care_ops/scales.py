@@ -15,7 +15,7 @@ Scale = tuple[float, float]
 """Lowest and highest score that a judge can give; the highest first if a low score is good."""
 
 SIZES = (1.0, 10.0, 100.0)
-"""Highest scores of the three scales that a range can identify: shares, grades and per cent."""
+"""Highest scores of the three scales that a range can identify: shares, grades and percentages."""
 
 _ROUNDING = 1e-6
 """Maximum distance beyond the end of a scale, as a share of the scale, that counts as a rounding error."""

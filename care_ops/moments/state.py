@@ -82,7 +82,7 @@ class Moments:
         scored items in common.
         """
         if (self.count1 == 0).any():
-            raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
+            raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score; drop this judge")
         if (self.count2 == 0).any():
             a, b = map(int, np.argwhere(self.count2 == 0)[0])
             pair = f"moments: judges {_name(judges, a)} and {_name(judges, b)} have no scored items in common"

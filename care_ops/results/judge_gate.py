@@ -17,7 +17,7 @@ from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.scores import Array, ScoreMatrix, rows_of
 
 Measure = Literal["kappa", "weighted_kappa", "auc"]
-"""Agreement statistics that can be compared with a bar."""
+"""Agreement statistics that can be compared with the required agreement (``bar``)."""
 
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 GATE_QUESTION = "Is the panel or a judge good enough to approve releases"
@@ -36,7 +36,7 @@ _END = 0.25
 """Maximum gap between the ends of the gold range and the score range on one scale, as a share of the score range."""
 
 GateNeeds = Literal["", "labels", "cut", "votes"]
-"""Missing input for a decision whether judges may gate: labels, a pass mark, or labels of 0 and 1."""
+"""Missing input for a decision whether judges may gate a release: labels, a pass mark, or labels of 0 and 1."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
 
 
 class _Predictions:
-    """Least-squares regression of labels on scores, shrunk to a slope of 0 and a mean of one half."""
+    """Least-squares regression of labels on scores, shrunk towards a slope of 0 and a mean of one half."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -83,7 +83,7 @@ def weight_intervals(
 
 
 def _refit(scores: ScoreMatrix, labels: FitLabels, config: FitConfig) -> dict[str, _Refit]:
-    """Return weights and loadings of the aggregators that give an estimate on a resample.
+    """Return weights and loadings of the aggregators that have an estimate on a resample.
 
     On a dense panel, the result is empty if a judge's resampled scores are constant. A sparse panel allows such judges.
     """

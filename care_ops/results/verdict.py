@@ -189,7 +189,7 @@ OF_ONE_JUDGE = "JUDGE is the name of a judge; an item passes if this judge's sco
 
 
 def label_values(single: str = "1 (pass) and 0 (fail)", *, pairs: bool, right: bool = False) -> str:
-    """Explain the label values; for pairs, 1 means that the left answer is better, or the right answer if ``right``."""
+    """Explain the label values; for pairs, 1 means that the left answer is better, or the right one if ``right``."""
     first, second = ("right", "left") if right else ("left", "right")
     return f"1 if the {first} answer is better, 0 if the {second} one is, and 0.5 for a tie" if pairs else single
 
