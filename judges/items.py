@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 FROM_A_FILE = "this judge's scores were read from a file, so it cannot score items; choose a judge with an engine"
-"""End of a message about a recorded judge that is asked to score items."""
+"""End of a message about a judge with recorded scores that cannot score the given items."""
 
 ONE = "score"
 """Key in ``p_json`` for the list of the scores of all repeats."""
@@ -137,7 +137,7 @@ def _hash_of(*texts: str | None) -> str:
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
     """Check that a judge's value is a finite number within the scale; return the score or None, and the status.
 
-    Status of a value without a score: ``refused`` (None), ``parse_error`` (not a number) or ``out_of_range``.
+    If there is no score, the status is ``refused`` (None), ``parse_error`` (not a number) or ``out_of_range``.
     """
     if value is None:
         return None, Status.REFUSED

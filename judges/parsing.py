@@ -46,9 +46,9 @@ def parse_answer(
 ) -> tuple[float | None, Status]:
     """Read the score from a model's text.
 
-    An answer at the beginning of the text has priority. Otherwise the answer follows the last ``marker``, and without a
-    marker it is the last number on the scale. A fraction such as "8/10" counts only if its denominator is the highest
-    answer of the scale.
+    An answer at the beginning of the text has priority. Otherwise, the answer follows the last ``marker``. In a text
+    without a marker, a numeric answer is the last number that lies within the scale. A fraction such as "8/10" counts
+    only if its denominator is the highest answer of the scale.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def _number(
 
 
 def _candidates(text: str, low: float, high: float, *, last: bool = False) -> list[float]:
-    """Return the numbers in a text that may be the answer, from first to last.
+    """Return the candidates for the answer: numbers in the text, from first to last.
 
     The result is empty if the first number (with ``last``, the last number) is part of a range such as 3-4 or
     "3 or 4". It is also empty if that number is the score for one of several criteria.
@@ -135,7 +135,7 @@ def _candidates(text: str, low: float, high: float, *, last: bool = False) -> li
 
 
 def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
-    """Return whether the last number, which starts at ``place``, is part of a range or one criterion's score."""
+    """Return whether the last number, at ``place``, belongs to a range or is the score for one of several criteria."""
     if any(match.end() > place for match in _RANGE.finditer(text)):
         return True
     parts = [(match, match[1] or match[4], *_values(match, 2, 3)) for match in _PART.finditer(text)]

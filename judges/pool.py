@@ -39,7 +39,7 @@ BATCHES_AHEAD = 2
 """Number of batches that an engine processes at the same time; a killed process loses their scores."""
 
 STORED_EVERY_S = 5.0
-"""Maximum time in seconds until answers of an endpoint are stored, even if their batch is incomplete."""
+"""Maximum time in seconds until an endpoint's answers are stored, even if their batch is incomplete."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Connection to the Ray cluster in ``RAY_ADDRESS`` or care.yaml, or to an embedded Ray."""
+"""Connection to the Ray cluster whose address is in ``RAY_ADDRESS`` or care.yaml, or to a local Ray instance."""
 
 import logging
 import os
@@ -12,10 +12,10 @@ from care_ops.errors import JudgeError
 
 _VARIABLE = "RAY_ADDRESS"
 
-_EMBEDDED = "local"
-"""Address that makes Ray start an embedded cluster; without an address, Ray would join a cluster on this machine."""
+_LOCAL = "local"
+"""Address that makes Ray start a local instance; without an address, Ray would join a cluster on this machine."""
 
-_FOUND_BY_RAY = ("auto", _EMBEDDED)
+_FOUND_BY_RAY = ("auto", _LOCAL)
 """Addresses that make Ray search for a cluster on this machine or start one."""
 
 _ANSWER_TIMEOUT_S = 10.0
@@ -32,8 +32,8 @@ class RayConfig:
     Attributes
     ----------
     address : str, optional
-        Address of a running Ray cluster, such as ray://host:10001; without an address, Ray is embedded. The
-        environment variable ``RAY_ADDRESS`` overrides this setting.
+        Address of a running Ray cluster, such as ray://host:10001; without an address, CARE starts a local Ray
+        instance. The environment variable ``RAY_ADDRESS`` overrides this setting.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -41,7 +41,7 @@ class RayConfig:
     address: str | None = None
 
     def cluster(self) -> str | None:
-        """Return the address of the Ray cluster, or None for an embedded Ray."""
+        """Return the address of the Ray cluster, or None for a local Ray instance."""
         return os.environ.get(_VARIABLE) or self.address
 
     def source(self) -> str:
@@ -69,7 +69,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     temporary = (ConnectionError,) if address else (ConnectionError, RuntimeError, TimeoutError)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            ray.init(address=address or _EMBEDDED, log_to_driver=False, configure_logging=False, **options)
+            ray.init(address=address or _LOCAL, log_to_driver=False, configure_logging=False, **options)
             return
         except (AuthenticationError, ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
             # after a timeout, Ray itself has already tried three times

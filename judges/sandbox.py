@@ -54,7 +54,7 @@ class ProgramFile:
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); correct the path of the program") from error
         except UnicodeDecodeError as error:
-            raise InputError(f"{path}: is not UTF-8 text ({error.reason}); save the program as UTF-8") from error
+            raise InputError(f"{path}: not UTF-8 text ({error.reason}); save the program as UTF-8") from error
 
 
 def available() -> Kind:
@@ -92,7 +92,7 @@ class Sandbox:
     memory_mb : int
         Memory that the process may use, in megabytes.
     kind : {"bwrap", "none"}
-        ``bwrap`` is the sandbox. ``none`` runs a trusted program with your rights, limited in memory, time and output.
+        ``bwrap`` is the sandbox. ``none`` limits only memory, time and output of a program, which must be trusted.
 
     Raises
     ------

@@ -52,7 +52,7 @@ def load_yaml(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file; correct the path") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}: is not valid YAML ({error}); correct the YAML at that place") from error
+        raise InputError(f"{path}: not valid YAML ({error}); correct the file") from error
     if data is None:
         raise InputError(f"{path}: the file is empty; write settings, or {{}} for no settings")
     if not isinstance(data, dict):
@@ -71,7 +71,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Return the paths under which ``part`` of the JSON schema ``schema`` allows the setting ``name``."""
+    """Return the paths of mappings that may contain the setting ``name``, by ``part`` of the JSON schema ``schema``."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
@@ -100,10 +100,10 @@ def explain(error: ValidationError, kind: type[BaseModel] | None = None, content
     for problem in error.errors():
         message = problem["msg"]
         if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] in _PATTERNS:
-            what = "" if problem["loc"][-1] == "api_key_env" else f"{problem['input']!r} "  # the input may be the key
-            message = f"{what}is {_PATTERNS[problem['loc'][-1]]}"
+            what = "" if problem["loc"][-1] == "api_key_env" else f"{problem['input']!r} is "  # the input may be a key
+            message = f"{what}{_PATTERNS[problem['loc'][-1]]}"
         elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))
-            message = f"is not a setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
+            message = f"not a setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
         problems.append(f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {message}")
     return "; ".join(problems)

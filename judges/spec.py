@@ -83,7 +83,7 @@ class ProgramEngine(EngineBase):
     memory_mb : int
         Maximum memory of the process in megabytes; applies only to ``file``.
     unsafe : bool
-        Whether the file runs without a sandbox, with all rights of this user.
+        Whether the file runs without a sandbox, with all permissions of this user.
     """
 
     kind: Literal["program"] = "program"
@@ -142,8 +142,8 @@ class LanguageModel(EngineBase):
         ``care`` is CARE's method. ``paper`` uses the paper's prompts, without chat format and in one order, and reads
         the first number in at most eight tokens. ``paper-raw`` is the paper's method with CARE's prompts.
     fence : bool
-        Whether to protect prompts against injection: delimiters that the item's texts cannot contain surround the
-        texts, and a reminder follows. `care judges new` writes this setting, which is part of the judge's key.
+        Whether to protect prompts against injection. A fence encloses the item's texts in delimiters that they cannot
+        contain, and adds a reminder. `care judges new` writes this setting, which is part of the judge's key.
     """
 
     model: str
@@ -167,7 +167,7 @@ class LanguageModel(EngineBase):
     @model_validator(mode="after")
     def _paper_has_no_fence(self) -> Self:
         if self.fence and self.profile != "care":
-            raise ValueError(f"fence: the paper's prompts have no fence; remove fence or profile: {self.profile}")
+            raise ValueError(f"fence: true cannot be combined with profile: {self.profile}; remove one of them")
         return self
 
     def with_template(self, name: str | None) -> Self:
@@ -202,7 +202,7 @@ def _frozen_options(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if reserved := sorted(RESERVED & set(value)):
-        raise ValueError(f"vllm: {', '.join(reserved)} cannot be set here; use the engine's own settings")
+        raise ValueError(f"vllm: {', '.join(reserved)} cannot be set here; use other settings of `engine`")
     return tuple(sorted(value.items()))
 
 
@@ -367,7 +367,7 @@ class OpenAIEngine(LanguageModel):
         if self.form and self.batch:
             raise ValueError(f"batch: CARE sends no batch files to the API of {self.form}; remove batch")
         if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
-            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use the engine's own settings")
+            raise ValueError(f"extra_body: {', '.join(taken)} cannot be set here; use other settings of `engine`")
         return self
 
 
@@ -441,7 +441,7 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """Build a recorded judge with scores in ``column``; its name omits characters that partition keys forbid."""
+        """Build a judge with recorded scores in ``column``; its name omits characters that partition keys forbid."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
@@ -471,7 +471,7 @@ class JudgeSpec(BaseModel):
 
 
 def masked(value: Any, secrets: list[str], name: str = "") -> Any:
-    """Return a copy with ``***`` in place of texts in fields named like API keys; append these texts to ``secrets``."""
+    """Copy ``value`` with ``***`` for texts in fields named like API keys; append these texts to ``secrets``."""
     if isinstance(value, dict):
         return {key: masked(each, secrets, str(key)) for key, each in value.items()}
     if not isinstance(value, str) or not LIKE_A_KEY.search(name):

@@ -80,7 +80,7 @@ class Context:
         return self.own_program or ProgramFile.read(self.path(engine.file or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """Return a copy for another machine, with the template or program file; omit ``ledger`` and ``answered``."""
+        """Copy the context for another machine, with the template or program file but no ``ledger`` or ``answered``."""
         engine = spec.engine
         return replace(
             self,

@@ -193,7 +193,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     ) -> dict[str, Any]:
         """Call the endpoint; retry a failed call only if the retry cannot cost anything.
 
-        Raises ``StoppedError`` if the call fails; if no batch was created, first deletes the record of ``batch``.
+        If the call fails, deletes the record of ``batch`` unless a batch may exist, and raises ``StoppedError``.
         """
         failed, where = 0, path.partition("?")[0]
         while True:

@@ -406,7 +406,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
     if encoding not in ("", "identity", "gzip", "deflate"):
-        raise NoAnswerError(f"the response has the encoding {encoding[:50]!r}; set the server to gzip or no encoding")
+        raise NoAnswerError(f"the response has encoding {encoding[:50]!r}; set the server's encoding to gzip or none")
     unpack = zlib.decompressobj(47) if encoding in ("gzip", "deflate") else None
     whole, came = bytearray(), 0
     for chunk in chunks:

@@ -22,7 +22,7 @@ _SMALL_FILE = 8 * 2**20
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
     """Return the version of a judge's program, or of its prompt template and model folder, for the judge's key.
 
-    Raises ``JudgeError`` or ``InputError`` if the program or template is missing, or the judge's scores are recorded.
+    Raises ``JudgeError`` or ``InputError`` if the program or template is missing, or the scores come from a file.
     """
     context = context or Context()
     match spec.engine:
@@ -33,7 +33,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
         case ProgramEngine() as engine:
             return file_hash(context.path(engine.file or ""))
         case RecordedEngine():
-            raise JudgeError(f"judge {spec.name!r} has recorded scores, and so no revision; use the hash of the scores")
+            raise JudgeError(f"judge {spec.name!r} has recorded scores, so it has no revision; use their hash instead")
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
             template.answers(spec.scale)
@@ -58,7 +58,7 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
     """Build the engine of a judge; take its model from the cache ``models``, or load the model and add it to the cache.
 
-    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or if scores are only recorded.
+    Raises ``JudgeError`` or ``InputError`` if a program, model or template is missing, or the scores come from a file.
     """
     context = context or Context()
     match spec.engine:

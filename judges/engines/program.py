@@ -60,8 +60,8 @@ class SandboxedJudgeEngine(_OneByOne):
         kind = "none" if engine.unsafe else available()
         if kind == "none" and not engine.unsafe:
             raise JudgeError(
-                f"{program.path}: {why_unavailable()}, or set unsafe: true in the judge's engine to run the file with "
-                "all your rights"
+                f"{program.path}: {why_unavailable()}, or set unsafe: true in the judge's engine to run the file "
+                "without a sandbox, with all your permissions"
             )
         self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)
         self._scale = scale or _SCALE

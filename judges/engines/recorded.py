@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 16_384
 """Number of rows in one hash update; hashing row by row takes twice the time."""
 
 NOTHING_RECORDED = hashlib.sha256().hexdigest()
-"""Version of a recorded judge without scores in the score file."""
+"""Version of a judge with recorded scores, if the score file has no score of the judge."""
 
 
 def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:

@@ -200,7 +200,7 @@ def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
         if kind not in _ALLOWED | _FILTERS:
             allowed = f"names, slices such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
             raise JudgeError(
-                f"line {node.lineno} of a prompt template uses {kind!r}, which is not allowed; use only {allowed}"
+                f"line {node.lineno} of `instructions` or `item`: {kind!r} is not allowed; use only {allowed}"
             )
     names = {name.name for name in parsed.find_all(nodes.Name)}
     for output in parsed.find_all(nodes.Output) if fenced else ():

@@ -51,7 +51,7 @@ def judge(name: str, folder: Path, scale: tuple[float, float] = (1, 5), **engine
 
 @contextmanager
 def declared_gpus(count: int, log: Path, *, load_s: float = 1.0, score_s: float = 0.1) -> Iterator[None]:
-    """Run an embedded Ray with declared GPUs, whose actors import the stand-in for vLLM."""
+    """Run a local Ray instance with declared GPUs, whose actors import the stand-in for vLLM."""
     import ray
 
     kept = dict(os.environ)

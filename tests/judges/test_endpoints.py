@@ -259,7 +259,7 @@ def test_a_password_in_the_address_or_a_key_in_a_field_is_not_shown(monkeypatch)
 def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_repeated(tmp_path, key):
     path = tmp_path / "api.yaml"
     path.write_text(f"engine: {{kind: openai, model: m, base_url: 'http://localhost/v1', api_key_env: '{key}'}}\n")
-    with pytest.raises(InputError, match="api_key_env: is not the name of an environment variable") as caught:
+    with pytest.raises(InputError, match="api_key_env: not the name of an environment variable") as caught:
         read_model(path, JudgeSpec)
     assert key not in "".join(traceback.format_exception(caught.value))
 

@@ -199,7 +199,7 @@ def test_a_recorded_judge_is_known_by_its_recordings_and_cannot_be_asked():
     inputs = [(scores, "text"), (shuffled, "text"), (scores, "another text")]
     revisions = [fingerprints(matrix, {"gpt": {"b": text}})["gpt"] for matrix, text in inputs]
     assert revisions[0] == revisions[1] != revisions[2]
-    with pytest.raises(JudgeError, match="has recorded scores, and so no revision"):
+    with pytest.raises(JudgeError, match="has recorded scores, so it has no revision"):
         revision_of(judge)
     with pytest.raises(JudgeError, match="cannot score new items"):
         build_engine(judge)

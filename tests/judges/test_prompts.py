@@ -167,5 +167,5 @@ def test_a_fence_is_another_key_and_not_for_the_papers_way():
     plain, other = judge("quality", "care"), judge("quality", "care", fence=True)
     assert plain.key(revision_of(plain)) != other.key(revision_of(other))
     assert plain.engine.key_content() == other.engine.key_content(), "it is part of the template's revision"
-    with pytest.raises(ValidationError, match="remove fence"):
+    with pytest.raises(ValidationError, match="cannot be combined with profile"):
         judge("quality", "paper", fence=True)

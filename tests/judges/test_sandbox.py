@@ -283,7 +283,7 @@ def test_an_unreadable_program_file_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"judge\.py: cannot be read \(No such file or directory\)"):
         build_engine(judge, Context(tmp_path))
     (tmp_path / "judge.py").write_bytes(b"# \xff\n")
-    with pytest.raises(InputError, match=r"judge\.py: is not UTF-8 text"):
+    with pytest.raises(InputError, match=r"judge\.py: not UTF-8 text"):
         build_engine(judge, Context(tmp_path))
 
 

@@ -217,7 +217,7 @@ def test_doctor_reports_problems_that_would_fail_the_next_run(tmp_path):
     assert "no program judge 'oracle'" in failing[0]["what"]
     (folder / "judges" / "oracle.yaml").unlink()
     (folder / "care.yaml").write_text("panel: {min_gain: 0.2}\n")
-    assert "panel.min_gain: is not a setting here" in care("doctor", "--workspace", folder).output
+    assert "panel.min_gain: not a setting here" in care("doctor", "--workspace", folder).output
 
 
 def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_path, monkeypatch):

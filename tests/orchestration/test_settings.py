@@ -50,7 +50,7 @@ def test_the_template_has_every_setting_with_its_default(tmp_path):
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
         ("fit: {cut: 3}", "cut does not belong here; declare it in a test set"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
-        ("panel: {min_gain: 0.1}", "panel.min_gain: is not a setting here; delete it"),
+        ("panel: {min_gain: 0.1}", "panel.min_gain: not a setting here; delete it"),
         ("fit: {not_quality: [words]}", "not_quality does not belong here; declare it in a test set"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; choose from care"),
         ('nightly: {at: "25:00"}', "nightly.at: '25:00' is not a time of day; give hours and minutes, such as 02:00"),
@@ -65,10 +65,10 @@ def test_the_template_has_every_setting_with_its_default(tmp_path):
         ("alerts: {heartbeat: 'ftp://x'}", "heartbeat must be an https URL"),
         ("alerts: {webhook: '${NOT_SET_ANYWHERE}'}", "NOT_SET_ANYWHERE is not set"),
         ("nightly: {zone: Mars/Olympus}", "no time zone"),
-        ("nightly: {days: 1-5}", "days: is not a setting here"),
-        ("ray: {adress: auto}", "ray.adress: is not a setting here; delete it"),
-        ("gamma: 1", "gamma: is not a setting here; write it under fit"),
-        ("fit: {absent: failed}", "fit.absent: is not a setting here; write it under panel"),
+        ("nightly: {days: 1-5}", "days: not a setting here"),
+        ("ray: {adress: auto}", "ray.adress: not a setting here; delete it"),
+        ("gamma: 1", "gamma: not a setting here; write it under fit"),
+        ("fit: {absent: failed}", "fit.absent: not a setting here; write it under panel"),
         (
             "data: abfs://container/care",
             "the scheme of this URL is unknown; give a local path, or a URL with one of the schemes s3://",
@@ -89,7 +89,7 @@ def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):
 def test_a_misplaced_setting_is_reported_with_its_correct_place(tmp_path, source, place):
     path = tmp_path / "one.yaml"
     path.write_text(f"families: {{a: one}}\nsource: {source}\n")
-    with pytest.raises(InputError, match=rf"one.yaml: .*families: is not a setting here; write it under {place}(;|$)"):
+    with pytest.raises(InputError, match=rf"one.yaml: .*families: not a setting here; write it under {place}(;|$)"):
         read_model(path, TestsetSpec)
 
 
