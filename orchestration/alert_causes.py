@@ -1,7 +1,7 @@
 """Causes of alerts: failed runs, fits that await review, changed judges and late nightly runs.
 
-``care run`` reports all causes when it ends. Runs of Dagster's daemon end at different times, so sensors report their
-failures and the state of the workspace.
+``care run`` reports all causes when it ends. Runs of Dagster's daemon end at different times, so sensors report failed
+runs and the state of the workspace.
 """
 
 from __future__ import annotations

@@ -40,13 +40,13 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "run lost": ("error", "Check why the process ended, for example out of memory; `care run` continues the work."),
     "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
     "judge failed": ("error", "Fix the server, file or limit that the message names; fits omit this judge until then."),
-    "scores failed": ("error", "See `care status`; `care run` asks the judge again about the items without a score."),
+    "scores failed": ("error", "See `care status`; `care run` tries the items without a score again."),
     "fit failed": ("error", "Fix the reported problem and run `care run`; until then pages show the old fit."),
     "page failed": ("error", "Fix the reported problem and run `care run`; until then the old page remains."),
     "run failed": ("error", "Fix the reported problem, then run `care run`."),
     "held back": ("warning", "See `care fits diff`; accept the new fit, or correct the inputs that failed a check."),
     "model changed": ("warning", "Change the judge's `revision`, or pin the published fit with `care fits promote`."),
-    "canary failed": ("warning", "Check that the judge's server answers; the next run asks the judge again."),
+    "canary failed": ("warning", "Check that the judge's server answers; the next run repeats the retest."),
     "experiment failed": ("warning", "Fix the reported problem; fits do not depend on experiments."),
 }
 """Severity and default advice for each kind of alert."""

@@ -80,8 +80,8 @@ def materialisations(
 ) -> list[tuple[str, str | None]]:
     """Return the (asset, partition) pairs that a run has materialised or, if ``planned``, will materialise.
 
-    A planned range has the partition None. ``ExecuteInProcessResult.all_events`` lacks the events that a step logs, and
-    ``fetch_materializations`` cannot select one run: https://github.com/dagster-io/dagster/pull/14237.
+    For a planned range, the partition is None. ``ExecuteInProcessResult.all_events`` lacks the events that a step logs,
+    and ``fetch_materializations`` cannot select one run: https://github.com/dagster-io/dagster/pull/14237.
     """
     kinds = dg.DagsterEventType
     kind = kinds.ASSET_MATERIALIZATION_PLANNED if planned else kinds.ASSET_MATERIALIZATION

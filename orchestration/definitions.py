@@ -55,7 +55,7 @@ ASSETS = (
 
 JOBS = {
     "night": (("night",), "Begins a nightly run, which also materialises failed partitions again."),
-    "judge": (("judge_inference",), "Asks one judge about all items without a score, in all its test sets."),
+    "judge": (("judge_inference",), "Lets one judge score all items without a score, in all its test sets."),
     "refit": (FIT, "Materialises a test set's fit and report page again, even if nothing is stale."),
 }
 """Assets and description of each job; all assets of a job have the same partitions."""
@@ -74,15 +74,15 @@ def build_defs(
     ----------
     root : str or Path, optional
         Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and sensor tick reads the
-        folder again, so a new judge needs no restart; changes of `nightly`, `on_change` or `owners` need a reload.
+        folder again, so a new judge needs no restart; changes to `nightly`, `on_change` or `owners` need a reload.
     workspace : Workspace or WorkspaceResource, optional
         Workspace that the assets use, instead of one read from the folder.
     key_prefix : str or sequence of str
         Prefix of asset keys and of the names of sensors, schedules, jobs, resources, pools and partitions. Different
         prefixes allow several workspaces in one code location.
     watch : bool
-        Whether to start the sensors for partitions and alerts even without `nightly` or `on_change`. These sensors ask
-        no judge.
+        Whether to start the sensors for partitions and alerts even without `nightly` or `on_change`. These sensors send
+        no requests to judges.
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
     folder = Path(root or os.environ.get("CARE_WORKSPACE", ".")).absolute()

@@ -283,7 +283,7 @@ def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> 
 
 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int = KEEP_RUNS_DAYS) -> int:
-    """Delete runs of this workspace that ended more than ``days`` days ago, once per UTC day; return their number.
+    """Once per UTC day, delete this workspace's runs that ended over ``days`` days ago; return their number.
 
     Dagster deletes a run together with its materialisations. Therefore, a run that materialised the latest data version
     of a partition is kept: Dagster needs this version to find stale assets downstream.

@@ -1,7 +1,7 @@
 """Run launcher of a deployment, configured in ``deploy/dagster.yaml``.
 
 Dagster's own launcher starts a run as a process of the code server and never checks the run again. If the code server
-is killed with all of its processes, the run counts as started forever. This launcher lets Dagster's run monitoring
+is killed with all of its processes, the run keeps the status STARTED. This launcher lets Dagster's run monitoring
 ask the code server whether a run is still in progress. If the server does not execute the run, Dagster marks the run
 as failed and retries it. ``max_runtime_seconds`` ends the runs of a code server that never answers.
 """

@@ -130,7 +130,7 @@ def planned_by(
 
 
 def _names(instance: dg.DagsterInstance, mount: Mount) -> list[list[str | None]]:
-    """Return the judge partitions and the test set partitions; each list ends with None, for assets without these."""
+    """Return the partition keys of judges and of test sets; each list ends with None, for assets without such a key."""
     return [[*instance.get_dynamic_partitions(mount.name(str(each.name))), None] for each in (JUDGES, TESTSETS)]
 
 
@@ -151,7 +151,7 @@ class Cursor:
     run_began : float or None
         Start of the last nightly run; partitions that failed before this time may be requested once more.
     at_work : bool
-        Whether work was left at the last tick: partitions were requested, in progress or in an endpoint's batch.
+        Whether work was left at the last tick: partitions requested, in progress or waiting for a Batch API.
     most : int
         Maximum number of requests for the same version of a partition.
     """
@@ -166,8 +166,8 @@ class Cursor:
     ) -> list[StalePartition]:
         """Return the stale partitions that can be materialised now, and count a request for each of them.
 
-        A partition waits for the earlier stages of its test sets that are in progress (``busy``) or can still be
-        requested; the report index waits for all. A stale asset of a fit is requested in one run with its stale inputs.
+        A partition waits while an earlier stage of its test sets is in progress (``busy``) or can still be requested;
+        the report index waits for all partitions. A stale asset of a fit is requested in one run with its stale inputs.
         """
         self._forget(stale, busy)
         first = {testset: _STAGES["scores"] for asset, testset in busy if asset in FIT}
@@ -221,7 +221,7 @@ def find_stale(
 ) -> dict[Partition, StalePartition]:
     """Return all stale partitions, including the report index if a verdict has changed.
 
-    With ``canaries``, add each judge's canary if it is due today and no score of the judge is missing. ``current``
+    With ``canaries``, add the canary of each judge that is due for a retest and has no missing score. ``current``
     contains the states of the test sets, if they were already read.
     """
     from assets.report.staleness import StalePartition, stale_partitions, states

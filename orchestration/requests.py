@@ -1,4 +1,4 @@
-"""Run requests of the daemon's sensor for stale partitions whose inputs are ready."""
+"""Dagster run requests for stale partitions whose inputs are ready, as the daemon's sensor sends them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def request_stale(
     ----------
     only_nightly : bool
         Whether to request partitions only during a nightly run, which begins with the asset `night`. The run ends when
-        no partition has to be requested, is in progress, or waits for a batch of an endpoint.
+        no partition has to be requested, is in progress, or waits for an endpoint's Batch API.
     """
     follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)

@@ -59,7 +59,7 @@ _MOST_STEPS = 40
 """Largest number of steps in a ``care run``; about five are needed, and more would only repeat the same work."""
 
 _OF_TESTSETS = ("items", "gold", "scores", *FIT)
-"""Assets whose runs ask no judge and belong to one test set."""
+"""Assets whose runs send no requests to judges and belong to one test set."""
 
 _FIT_S = 1.5
 """Approximate minimum time in seconds of the fit and report of a test set; 600 items and 10 judges take 1.8."""
@@ -164,7 +164,7 @@ def _steps(
     again: Sequence[Partition],
     outcome: Outcome,
 ) -> Iterator[list[dg.RunRequest]]:
-    """Yield the runs of each step until no partition is stale, or each was tried once; fill in the outcome.
+    """Yield the run requests of each step until each stale partition was requested once; fill in ``outcome``.
 
     Partitions of killed runs (``lost``) are repeated, and so are fits that a failed run stored without a Dagster event.
     """
@@ -213,10 +213,10 @@ def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
         with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):
             chosen = dg.AssetSelection.from_string(selection)
     except dg.DagsterError as error:
-        raise InputError(f"--select {selection}: not in Dagster's syntax; write key:panel or group:fit") from error
+        raise InputError(f"--select {selection} is not in Dagster's syntax; write, for example, key:panel") from error
     found = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
     if not found:
-        raise InputError(f"--select {selection}: names no asset; write, for example, key:panel or group:fit")
+        raise InputError(f"--select {selection} names no asset; write, for example, key:panel or group:fit")
     return found
 
 

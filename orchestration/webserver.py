@@ -6,7 +6,7 @@ from typing import Any
 
 
 def own_pages(app: Any) -> Any:
-    """Wrap an ASGI app; refuse requests from other sites and GraphQL over GET, and forbid frames on other sites."""
+    """Wrap an ASGI app to refuse cross-site requests and GraphQL over GET, and to forbid framing by other sites."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 

@@ -164,7 +164,7 @@ class Settings(_Declared):
     nightly: NightlySettings | None = None
     on_change: bool = Field(
         default=False,
-        description="whether a daemon materialises stale assets as soon as files change, and asks judges at any hour; "
+        description="whether a daemon materialises stale assets as soon as files change, and runs judges at any hour; "
         "if false and `nightly` is set, the daemon does this only in nightly runs",
     )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(

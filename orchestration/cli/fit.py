@@ -44,7 +44,7 @@ Features = Annotated[
     typer.Option("--feature", help="Numeric column of --items, such as length, that may bias judges; repeatable."),
 ]
 Shuffled = Annotated[
-    bool, typer.Option("--shuffled", help="Rows are in random order; CARE removes trends of scores over rows.")
+    bool, typer.Option("--shuffled", help="Declare that rows are in random order; remove score trends across rows.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the verdict and the aggregates as JSON.")]
 

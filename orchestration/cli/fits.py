@@ -1,4 +1,4 @@
-"""Commands ``care fits``, which list, compare and publish the stored fits of a test set."""
+"""Commands of ``care fits``, which list, compare and publish the stored fits of a test set."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ def _end(outcome: Outcome, published: str) -> None:
         errors.print("the pages show the previous fit until a Dagster run in progress updates them", style="yellow")
     elif pages:
         errors.print(
-            "fails: the fit is published, but the pages still show the previous fit; fix the failure above, then run "
-            "`care run`",
+            "the fit is published, but the pages show the previous fit; fix the failure above, then run `care run`",
             style="red",
         )
         raise typer.Exit(1)

@@ -26,13 +26,12 @@ _HEADINGS = (
 Cut = Annotated[
     float | None,
     typer.Option(
-        help="Scores and labels above this value pass, but labels of 0 and 1 already mean fail and pass. Required if "
+        help="Scores and labels above this value pass; labels of 0 and 1 already mean fail and pass. Required if "
         "scores have more than two values."
     ),
 ]
 Bar = Annotated[
-    float | None,
-    typer.Option(help="Minimum agreement of a judge that approves releases; by default, a kappa of 0.6."),
+    float | None, typer.Option(help="Minimum agreement with labels for a judge to approve releases; default: kappa .6.")
 ]
 
 
@@ -51,14 +50,14 @@ def judge_report(
     bar: Bar = None,
     by: Annotated[str, typer.Option(help="Measure of agreement for --bar: kappa, weighted_kappa or auc.")] = "kappa",
     gate: Annotated[
-        bool, typer.Option("--gate", help="Exit with 3 if agreement is below --bar, with 4 if labels are too few.")
+        bool, typer.Option("--gate", help="Exit with 3 if agreement is below --bar, 4 if there are too few labels.")
     ] = False,
     level: rate.Level = 0.9,
     json: Json = False,
     *,
     form: tables.Form,
 ) -> None:
-    """Compare each judge and the panel with human labels: agreement, bias, and fitness to approve releases."""
+    """Compare each judge and the panel with human labels: agreement, bias, and whether it may approve releases."""
     from assets.table.judge_reports import PANEL, judge_reports
     from care_ops.results.judge_gate import DEFAULT_BAR, MEASURES, gate_sentence, may_gate
 
@@ -92,7 +91,7 @@ def judge_report(
             console.print(gate_sentence(advice[each.judge], each))
         _print_reports(found)
     for name, why in found.left_out.items():
-        errors.print(f"no report of {name}: {why}", style="yellow")
+        errors.print(f"no report on {name}: {why}", style="yellow")
     if gate:
         decided = advice.get(of or PANEL)
         if decided is None or decided.outcome != "yes":

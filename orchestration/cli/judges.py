@@ -1,4 +1,4 @@
-"""Commands ``care judges``, which write, pin, test and retest judges."""
+"""Commands of ``care judges``, which add, pin, test and retest judges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assets.report.staleness import Partition
     from assets.workspace import Workspace
 
-judges = Commands(help="Write, pin, test and retest judges; report their agreement with people.", no_args_is_help=True)
+judges = Commands(help="Add, pin, test and retest judges; report their agreement with people.", no_args_is_help=True)
 
 
 @judges.command("new")
@@ -98,7 +98,7 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
             (folder / f"{judge}.yaml").write_text(text, encoding="utf-8")
     console.print(f"wrote {counted(len(files) - len(existing), 'judge file')} to {folder}")
     if existing:
-        console.print(f"unchanged, because they exist: {', '.join(existing)}")
+        console.print(f"already exist and stay unchanged: {', '.join(existing)}")
 
 
 judges.command("pin")(pin)
@@ -139,10 +139,10 @@ def try_judge(
         scores.update((score.item_id.removeprefix("probe "), score) for score in batch)
 
     try:
-        with watching(f"asking {name}") as watch, Pool(loaded.pool, loaded.ray) as pool:
+        with watching(f"testing {name}") as watch, Pool(loaded.pool, loaded.ray) as pool:
             probes = list(PROBES.values())
             with pool.session(spec.engine.gpus) as session:
-                session.run(spec, probes, keep, context, lambda now: watch(f"asking {name}", now.done, now.total))
+                session.run(spec, probes, keep, context, lambda now: watch(f"testing {name}", now.done, now.total))
     finally:
         account.record()
     rows = [
@@ -158,7 +158,7 @@ def try_judge(
         show(rows, f"{name} on probes", as_json=False)
         show([found], "findings", as_json=False)
     if all(row["score"] is None for row in rows):
-        errors.print("fails: no answer got a score, so this judge cannot be used; see the column `raw`", style="red")
+        errors.print("fails: no probe got a score, so the judge is unusable; see the column `raw` above", style="red")
         raise typer.Exit(1)
     _must_prefer_good(spread, length_gain)
 
@@ -183,7 +183,7 @@ def _must_prefer_good(spread: float | None, length_gain: float | None) -> None:
 
 @judges.command("retest")
 def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
-    """Ask a judge again about a few items that it has scored, and show how much its scores changed.
+    """Let a judge score a few items again, and show how much its scores changed.
 
     Exits with code 6, like `care gate`, if the judge's model seems to have changed.
     """
@@ -198,7 +198,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
         if loaded.judge(name).engine.needs.recordings:
             raise InputError(f"judge {name!r}: {FROM_A_FILE}")
         if loaded.canary.items == 0:
-            raise InputError("care.yaml: `canary: {items: 0}` turns the canary off; give a number of items above 0")
+            raise InputError("care.yaml: `canary: {items: 0}` turns retests off; set a number of items above 0")
         with workspace_instance(loaded) as instance:
             defs, again = build_defs(loaded.root, loaded), _canary_and_pages(loaded, name)
             outcome = run_stale(defs, loaded, instance, selection="key:canary", judge=name, again=again)

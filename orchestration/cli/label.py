@@ -54,7 +54,9 @@ def label(
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default, the test set's file or, for tables, labels.csv.")
     ] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Draw items up to this total (default: ten more).")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Draw items until the file has this many (default: ten more than before).")
+    ] = None,
     repeat: Annotated[int, typer.Option(min=0, help="Number of labelled items that another person labels again.")] = 0,
     answers: Annotated[
         str | None,
@@ -152,7 +154,7 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int,
     item_ids = list(subject.items)
     if not any(map(texts_of, subject.items.values())):
         raise InputError(
-            "no item has a text to show; give a table --items with the columns prompt and response (for pairs: "
+            "no item has a text to show; give --items, a table with the columns prompt and response (for pairs: "
             "prompt, response_a and response_b)"
         )
     if count is None:

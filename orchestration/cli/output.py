@@ -134,7 +134,7 @@ _STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waitin
 
 
 def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, everything: bool = False) -> None:
-    """Print a verdict after the test set's name, unless ``name`` is None; wrap long lines on a terminal."""
+    """Print a verdict, after the test set's name if ``name`` is given; wrap long lines on a terminal."""
     first, *more = verdict.lines(everything=everything)
     commands = {f"        {step.command}" for step in verdict.next_steps}
     for number, line in enumerate([first if name is None else f"{name}: {first}", *more]):

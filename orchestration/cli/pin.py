@@ -15,7 +15,7 @@ _OF = {"model": "judge", "dataset": "test set"}
 
 
 def pin(
-    names: Annotated[list[str] | None, typer.Argument(help="Judges to pin; default: all without revision.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Judges to pin; default: all unpinned judges.")] = None,
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each judge's model from Hugging Face, and write it into the judge's file."""
@@ -31,7 +31,7 @@ def pin(
 
 
 def pin_testsets(
-    names: Annotated[list[str] | None, typer.Argument(help="Test sets to pin; default: all without revision.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Test sets to pin; default: all unpinned ones.")] = None,
     workspace: Root = Path(),
 ) -> None:
     """Get the current commit of each test set's data set from Hugging Face, and write it into the test set's file."""
@@ -86,7 +86,7 @@ def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = 
         rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
     )
     if found is None:
-        raise ValueError(f"no line names the {kind}; write `{kind}: NAME` on one line")
+        raise ValueError(f"the YAML text has no line `{kind}: NAME`; write the key and its value on one line")
     flow = "{" in text[: found.start("key")].rpartition("\n")[2]
     indent = re.match(r"[ \t]*", found["before"])
     after = f", revision: {revision}" if flow else f"\n{indent[0] if indent else ''}revision: {revision}"

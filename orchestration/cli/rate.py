@@ -31,13 +31,13 @@ Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="Table with item_id and label; the columns drawn (random or chosen) and probability state how items were "
-        "drawn. With --workspace, the default is the test set's labels."
+        help="Table with item_id and label; `drawn` (random or chosen) and `probability` state how items were "
+        "sampled. With --workspace, the default is the test set's labels."
     ),
 ]
 Drawn = Annotated[
     Literal["random"] | None,
-    typer.Option(help="How labelled items were drawn, if --labels has no column drawn; rates need a random sample."),
+    typer.Option(help="How items were sampled, if --labels has no column `drawn`; rates need a random sample."),
 ]
 Items = Annotated[
     Path | None, typer.Option(help="Table of items: item_id, split_unit, and the column that names the system.")
@@ -88,7 +88,7 @@ def rate(
     from care_ops.results.rates import KINDS, labels_needed
 
     if sequential and width is not None:
-        raise InputError("--width applies only to intervals for one look; leave out either --width or --sequential")
+        raise InputError("--width cannot be combined with --sequential; leave out one of the two options")
     if workspace is not None:
         tables.refuse_given(OF_TABLES, form, items=items, judges=judges, scale=scale, fit_labels=fit_labels)
         table, given, config = of_workspace(workspace, str(scores), labels, drawn, system)

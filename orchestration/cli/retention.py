@@ -92,7 +92,7 @@ def backup(
     target = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
     console.print(
         f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore {shlex.quote(str(file))}{target} "
-        "--check` checks whether it can be restored, without asking a judge"
+        "--check` checks whether it can be restored, and sends no requests to judges"
     )
 
 
@@ -103,7 +103,7 @@ def restore(
         bool,
         typer.Option(
             "--check",
-            help="Test the backup: restore it into a temporary folder (in FOLDER if given), then delete this folder.",
+            help="Test the backup: restore it into a temporary folder (in FOLDER if given), then delete the copy.",
         ),
     ] = False,
 ) -> None:

@@ -48,7 +48,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the requests to judges, their cost and time, without sending any.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print materialised assets, with reasons.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print why each asset is materialised.")] = False,
     json: Json = False,
     why: Why = False,
 ) -> None:
@@ -250,7 +250,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         show([asdict(row) for row in rows], "", as_json=True)
         return
     if not rows:
-        console.print("every judge has scored every item: `care run` would ask no judge")
+        console.print("every judge has scored every item: `care run` would send no requests")
         return
 
     def printed(row: Forecast) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
 
     show([printed(row) for row in rows], "Requests that `care run` would send", as_json=False)
     if not any(row.questions or row.given_up or row.failure for row in rows):
-        console.print("all these scores are recorded: `care run` reads them and asks no judge")
+        console.print("all these scores are recorded: `care run` reads them and sends no requests to judges")
         return
     known = [row.seconds for row in rows if row.seconds is not None]
     unpriced = sorted({row.judge for row in rows if row.dollars is None})
@@ -296,7 +296,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
         dollars[row.judge] += row.dollars or 0.0
     for purse in purses(workspace):
         if purse.spent + purse.perhaps + sum(dollars.values()) > purse.limit:
-            yield f"a spend limit would end this run before all questions are asked: {purse}"
+            yield f"a spend limit would end this run before all requests are sent: {purse}"
     for judge, cost in dollars.items():
         limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
         if limit is not None and cost > limit:

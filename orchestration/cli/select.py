@@ -1,4 +1,4 @@
-"""Command ``care select``, which chooses penalties by the gold labels of some items."""
+"""Command ``care select``, which chooses penalties with the gold labels of some items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def select(
     aggregator: Annotated[str, typer.Option(help="Aggregator: care_svd, care_tensor, care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="Criterion: order (AUC, tau-b) or error (accuracy, MAE).")] = "order",
     share: Annotated[float, typer.Option(help="Share of items, from 0 to 1, used to choose gamma and tau.")] = 0.15,
-    cut: Annotated[float | None, typer.Option(help="Scores above this value are votes for a good item.")] = None,
+    cut: Annotated[float | None, typer.Option(help="Scores above this value are votes for 'good'.")] = None,
     scale: tables.Scale = None,
     seed: Annotated[int, typer.Option(help="Seed of the random split of items.")] = 0,
     json: Json = False,
@@ -74,7 +74,7 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
 
     show(in_words(measured), "evaluation on the held-out items", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
-    console.print(f"to use these penalties for this file: {fit} --gamma {gamma} --tau {tau}")
+    console.print(f"to fit this table with these penalties: {fit} --gamma {gamma} --tau {tau}")
     added = "" if selection.aggregator in DEFAULT_AGGREGATORS else f"aggregators: [care, {selection.aggregator}], "
     console.print(f"in care.yaml, write: fit: {{{added}gamma: {gamma}, tau: {tau}}}", markup=False)
-    console.print("gamma and tau affect care_svd, care_tensor and care_tensor_paper; they do not affect `care`.")
+    console.print("gamma and tau affect only the aggregators care_svd, care_tensor and care_tensor_paper.")

@@ -18,7 +18,7 @@ _RECORDED_YAML = """\
 data: data
 """
 
-From = Annotated[Path | None, typer.Option("--from", help="Table of recorded scores; no judge is asked.")]
+From = Annotated[Path | None, typer.Option("--from", help="Table of recorded scores; CARE runs no judge.")]
 ONLY_FROM = "applies to a table of scores; name the table with --from"
 Items = Annotated[Path | None, typer.Option(help="With --from: table of items (texts, gold, split_unit, system).")]
 
@@ -96,6 +96,6 @@ def testset_of(
     written = testset_yaml(folder, name, table, scores, items, of_scales, system, form.columns, form.reading)
     file.write_text(written, encoding="utf-8")
     m, p = table.scores.shape
-    console.print(f"wrote {file}: test set {name}, {m} items, {p} judges with recorded scores; `care run` asks none.")
+    console.print(f"wrote {file}: test set {name}, {m} items, {p} judges with recorded scores, which `care run` reads.")
     if not table.scores.families:
-        console.print(f"Which judges share a base model? Name their families in {file}, as `source.scores.families`.")
+        console.print(f"Which judges share a base model? Name the families under `source.scores.families` in {file}.")

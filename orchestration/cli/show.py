@@ -1,4 +1,4 @@
-"""Commands ``care status``, ``report`` and ``ui``, which show a workspace, and ``care admin daemon``."""
+"""Command ``care admin daemon``, and the commands ``care status``, ``report`` and ``ui``, which show a workspace."""
 
 from __future__ import annotations
 

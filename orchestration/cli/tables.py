@@ -1,4 +1,4 @@
-"""Options of the commands for tables, and functions that read the tables."""
+"""Command-line options that describe tables, and functions that read the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands ``care testsets``, which list the catalog of benchmarks and add test sets to a workspace."""
+"""Commands of ``care testsets``, which list the catalog of benchmarks and add test sets to a workspace."""
 
 from pathlib import Path
 from typing import Annotated

@@ -53,7 +53,7 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv", "--system", "model")
     scale = ("--scale", "0", "10", "--scale", "hundred=0:100")
     printed = care("init", folder, "--from", tables / "scores.csv", *given, *scale)
-    assert "90 items, 6 judges with recorded scores; `care run` asks none" in printed
+    assert "90 items, 6 judges with recorded scores, which `care run` reads" in printed
     assert f"Next: care run --workspace {folder}" in printed
     assert "families" not in printed, "they are declared"
     assert len((folder / "care.yaml").read_text().splitlines()) <= 25
@@ -67,7 +67,7 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     assert read.values[:, read.judges.index("hundred")].max() <= 10
     forecast = json.loads(care("run", "--workspace", folder, "--dry-run", "--json"))
     assert {row["questions"] for row in forecast} == {0}
-    assert "asks no judge" in care("run", "--workspace", folder, "--dry-run")
+    assert "sends no requests to judges" in care("run", "--workspace", folder, "--dry-run")
     assert "care.yaml exists already" in care("init", folder, "--from", tables / "scores.csv", code=2)
 
 
@@ -187,7 +187,7 @@ def test_a_table_without_families_prints_where_to_declare_them(tables):
     folder = tables / "mine"
     printed = care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
     file = folder / "testsets" / "scores.yaml"
-    assert f"Name their families in {file}, as `source.scores.families`" in " ".join(printed.split())
+    assert f"Name the families under `source.scores.families` in {file}" in " ".join(printed.split())
     declare(file, {"gpt-a": "openai", "qwen": "qwen"})
     assert load_workspace(folder).judge("gpt-a").family == "openai"
     file.write_text(file.read_text().replace("qwen:", "qwem:"))

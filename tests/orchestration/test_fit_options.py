@@ -76,7 +76,7 @@ def test_care_select_prints_a_command_that_works(files):
     (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{item},{k}\n" for k, item in enumerate(items)))
     advised = care("select", files / "scores.csv", "--items", files / "items.csv")
     assert advised.exit_code == 0, advised.output
-    (command,) = re.findall(r"for this file: (care fit .* --gamma \S+ --tau \S+)", advised.output)
+    (command,) = re.findall(r"with these penalties: (care fit .* --gamma \S+ --tau \S+)", advised.output)
     words = shlex.split(command)
     assert words[2:5] == [str(files / "scores.csv"), "--items", str(files / "items.csv")]
     done = care(*words[1:], "--aggregator", "care_svd", "--out", files / "o", "--intervals", 0)
@@ -84,7 +84,7 @@ def test_care_select_prints_a_command_that_works(files):
     structure = json.loads((files / "o" / "fit.json").read_text())["provenance"]["config"]["structure"]
     assert structure["gamma"] == float(words[-3])
     assert structure["tau"] == float(words[-1])
-    assert "they do not affect `care`" in advised.output
+    assert "affect only the aggregators care_svd" in advised.output
 
 
 @pytest.mark.slow
@@ -102,6 +102,6 @@ def test_select_tunes_algorithm_2_over_the_papers_25_penalties(tmp_path, monkeyp
     advised = care("select", *paths, "--aggregator", "care_tensor_paper")
     assert advised.exit_code == 0, "the average has no threshold without --cut, so its row has no accuracy"
     assert "fit: {aggregators: [care, care_tensor_paper], gamma: " in advised.output
-    (command,) = re.findall(r"for this file: care (fit .* --gamma \S+ --tau \S+)", advised.output)
+    (command,) = re.findall(r"with these penalties: care (fit .* --gamma \S+ --tau \S+)", advised.output)
     assert "--aggregator care_tensor_paper" in command
     assert care(*shlex.split(command), "--out", tmp_path / "o", "--intervals", 0).exit_code == 0

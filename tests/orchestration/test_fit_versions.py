@@ -58,7 +58,7 @@ def test_accept_exits_with_one_if_the_page_cannot_be_built(workspace_after_run, 
     printed = " ".join(care(workspace_after_run, "fits", "accept", "one", code=1).split())
     assert "is published" in printed
     assert "failed: report one: the page cannot be drawn today" in printed
-    assert "the pages still show the previous fit" in printed
+    assert "the pages show the previous fit; fix the failure above" in printed
     monkeypatch.undo()
     care(workspace_after_run, "fits", "accept", "one")
     assert page.exists()

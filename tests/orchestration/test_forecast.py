@@ -96,14 +96,14 @@ def test_a_missing_price_is_reported(workspace_after_run, endpoint):
     assert rows["api"] > 0
     printed = care(workspace_after_run, "run", "--dry-run")
     assert "price unknown" in printed
-    assert "before all questions are asked" not in printed
+    assert "before all requests are sent" not in printed
     assert "not all of it" not in printed
     with (workspace_after_run / "care.yaml").open("a") as file:
         file.write("judging: {spend_limit: 0.0001}\n")
     path = workspace_after_run / "judges" / "api.yaml"
     path.write_text(path.read_text().replace("price_in: 2.0", "spend_limit: 0.0002, price_in: 2.0"))
     printed = " ".join(care(workspace_after_run, "run", "--dry-run").split())
-    assert "before all questions are asked: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in printed
+    assert "before all requests are sent: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in printed
     assert (
         "judge api will not get all questions in one run: spend_limit in the judge's file is 0.0002 US dollars"
         in printed

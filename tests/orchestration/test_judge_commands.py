@@ -41,7 +41,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
     assert judges["api"].engine.api_key_env == "OTHER_KEY"
     before = (folder / "judges" / "qwen.yaml").read_text()
     other = ("--model", "other", "--revision", "b" * 40)
-    assert "unchanged, because they exist: qwen" in care("judges", "new", "qwen", *other, "--workspace", folder)
+    assert "already exist and stay unchanged: qwen" in care("judges", "new", "qwen", *other, "--workspace", folder)
     assert (folder / "judges" / "qwen.yaml").read_text() == before
 
 
@@ -119,7 +119,7 @@ def test_judges_test_passes_a_program(folder):
 def test_judges_test_fails_a_judge_without_answers(folder):
     (folder / "judges" / "file.yaml").write_text("engine: {kind: program, file: judge.py, unsafe: true}\n")
     (folder / "judge.py").write_text("def program_judge(query, response):\n    raise ValueError('broken')\n")
-    assert "cannot be used" in care("judges", "test", "file", "--workspace", folder, code=1)
+    assert "is unusable; see the column `raw`" in care("judges", "test", "file", "--workspace", folder, code=1)
 
 
 def test_judges_test_fails_a_judge_with_position_bias(folder, monkeypatch):

@@ -102,7 +102,7 @@ def test_a_sequential_gate_decides_and_rejects_unsupported_options(folder):
     assert (decision.outcome, decision.difference.lo) == (row["outcome"], row["lo"])
     rated = care_eval.rate(scores, labels, items=items, system="model", sequential=True, population=True)
     assert rated.difference("new", "old") == decision.difference
-    assert "to intervals for one look" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
+    assert "cannot be combined with --sequential" in of_systems(folder, "rate", "--sequential", "--width", 0.03)[2]
     assert "is only for --sequential" in of_systems(folder, "rate", "--label-bounds", 0, 1)[2]
     weighted = [
         (*line.split(","), 0.1 + 0.2 * (k % 2))

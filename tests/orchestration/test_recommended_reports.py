@@ -42,7 +42,7 @@ def test_one_cut_reports_on_the_judges_of_its_scale(tmp_path, monkeypatch):
     report = ("judges", "report", "scores.csv", "--labels", "labels.csv")
     printed = care(*report, "--cut", 3)[1]
     assert [f"can {name} approve" in printed for name in ("ann", "bob", "dan", "two words", "panel")] == [1, 1, 0, 0, 0]
-    assert "no report of panel: the judges use different scales" in printed
+    assert "no report on panel: the judges use different scales" in printed
     assert "do not fit the cut 3; report on this judge with --of 'two words' --cut VALUE" in printed
     code, printed = care(*report, "--of", "two words", "--cut", 60)
     assert (code, "can two words approve" in printed) == (0, True), printed

@@ -200,7 +200,7 @@ def test_messages_in_a_copied_workspace_name_its_folder(one_run, workspace_after
 
 def test_a_selection_that_waits_for_other_assets_is_reported(tmp_path):
     folder = make(tmp_path / "ws", n=10)
-    assert "error: --select group:nix: names no asset" in care(folder, "run", "--select", "group:nix", code=2)
+    assert "error: --select group:nix names no asset" in care(folder, "run", "--select", "group:nix", code=2)
     printed = care(folder, "run", "--judge", "length", "--select", "judge_inference", code=2)
     assert "nothing was materialised: the selected assets need items" in printed
     assert "without --select" in printed
