@@ -148,7 +148,7 @@ class LabelFile:
         if unknown:
             raise InputError(
                 f"no label added: {self.path} lacks {counted(len(unknown), 'item')}, such as {unknown[0]!r}; "
-                "export the items of the label file (`care label --export`), and fill in the column `label`"
+                "export the items of the label file (`care label --export FILE`), and fill in the column `label`"
             )
         filled = repeated = 0
         for label in labels:

@@ -142,7 +142,7 @@ def test_columns_are_named_by_options(tmp_path, scores, rng):
         (("--judge", "a", "--judge", "b", "--score", "c"), "--score is for a table with a row for each score"),
         (("--judge", "a", "--judge", "b", "--drop", "c"), "remove --drop"),
         (("--judge", "nobody"), "no column 'nobody'; choose one of"),
-        (("--separator", "ab"), "give one character"),
+        (("--separator", "ab"), "give one ASCII character"),
         (("--decimal", "!"), "use '.' or ','"),
         (("--encoding", "nonsense"), "the encoding 'nonsense' is unknown"),
     ):
