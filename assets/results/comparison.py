@@ -97,8 +97,8 @@ def usable_labels(item_ids: Sequence[str], labels: FitLabels) -> Array:
 def compared_in(workspace: Workspace, testset: str, panel: ScoreMatrix, fits: Mapping[str, str]) -> SystemsDocument:
     """Compare a test set's declared systems, using the recommended aggregate of the latest fit.
 
-    ``fits`` maps aggregators to fit ids. Raises ``InputError`` if no item has a declared column, and ``FitError``
-    if there are fewer than two systems.
+    ``fits`` maps aggregators to fit ids. Raises ``InputError`` if no item has a value in a declared column, and
+    ``FitError`` if there are fewer than two systems.
     """
     name = recommended(fits)
     items = workspace.parts.read_gold(testset)

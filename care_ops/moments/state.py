@@ -107,8 +107,8 @@ class Moments:
     def correlation(self, judges: Sequence[str] | None = None) -> Array:
         """Return the pairwise-complete correlation, shape (p, p), with a diagonal of exactly one.
 
-        The correlation is 0 if one of the judges does not vary over the common items. ``judges`` are names for error
-        messages. Raises ``FitError`` if a judge has no variance.
+        The correlation of two judges is 0 if one of them is constant on their common items. ``judges`` are names for
+        error messages. Raises ``FitError`` if a judge is constant on all of its items.
         """
         covariance = self.covariance(judges)
         variance = np.diag(covariance).copy()

@@ -234,9 +234,10 @@ def _unusual_judges(facts: FitFacts) -> list[tuple[str, Reason]]:
         message = f"{listed(unrelated, MOST_NAMED)} {agree} with no other judge; {weight}."
         found.append(("weak", Reason("weak judges", message, unrelated)))
     if facts.near_average:
-        are, whose = ("is", "its") if len(facts.near_average) == 1 else ("are", "their")
+        are, its = ("is", "its") if len(facts.near_average) == 1 else ("are", "their")
         message = f"{listed(facts.near_average, MOST_NAMED)} {are} nearly the average of the other judges: check that"
-        reason = Reason("suspect judge", f"{message} these scores are {whose} own.", facts.near_average)
+        why = f"{message} {its} scores were not computed from the other judges' scores."
+        reason = Reason("suspect judge", why, facts.near_average)
         found.append(("nearly the average of the others", reason))
     for x in facts.judges:  # only labels can show that a judge is bad
         if x.admitted and x.notes is not None:

@@ -152,7 +152,7 @@ def test_labels_families_and_columns_must_fit_the_scores(scores):
         InputError, match=r"y contains a value that is not a number \(could not .*'a'\); give labels as numbers"
     ):
         CareEstimator().fit(scores, ["a"] * 300)
-    with pytest.raises(InputError, match="there are 2 families for 6 judges"):
+    with pytest.raises(InputError, match="families has 2 entries for 6 judges"):
         CareEstimator(families=["a", "b"]).fit(scores)
     with pytest.raises(ValueError, match="X has 2 features, but CareEstimator is expecting 6"):
         CareEstimator().fit(scores).predict(scores[:, :2])

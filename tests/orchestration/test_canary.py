@@ -174,7 +174,7 @@ def test_an_impossible_retest_is_rejected(workspace):
     (folder / "judges" / "read.yaml").write_text("engine: {kind: recorded, column: someone}\n")
     loaded = load_workspace(folder)
     (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
-    assert "give a number of items" in care(folder, "judges", "retest", "api", code=2)
+    assert "set a number of items" in care(folder, "judges", "retest", "api", code=2)
     assert "cannot score items" in care(folder, "judges", "retest", "read", code=2)
     with pytest.raises(JudgeError, match="'read': this judge's scores were read from a file, so it cannot score items"):
         ask_judge_again(loaded, "read")

@@ -28,7 +28,7 @@ COMMANDS = {
     "fit": ("fit scores.csv --items items.csv --out out --intervals 20", "intervals of the weights"),
     "select": ("select scores.csv --items items.csv", "measuring the choice"),
     "rate": ("rate scores.csv --labels labels.csv --items items.csv --system system", "rates"),
-    "judges test": ("judges test reference_recall --workspace ws", "asking reference_recall"),
+    "judges test": ("judges test reference_recall --workspace ws", "testing reference_recall"),
 }
 """Commands, and the last description of the bar of each."""
 
