@@ -195,7 +195,7 @@ class Labels:
         return [*lines, *self.repeats()]
 
     def repeats(self) -> list[str]:
-        """Return sentences about items with several labels and the agreement of these labels; empty without such items."""
+        """Return sentences about items with several labels and about their agreement; empty if there are none."""
         if self.reliability is None:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
             return (

@@ -237,7 +237,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array) -> Arr
 
 
 def _log_likelihood(maps: Array, upper: Array, lower: Array) -> Array:
-    """Compute the log likelihood of binary labels for each map of states to Q; P(label = 1) is assumed to rise with Q."""
+    """Compute the log likelihood of binary labels for each map of states to Q, if P(label = 1) rises with Q."""
     counts = np.stack([1 - maps, maps]) @ np.stack([upper, lower], axis=1)
     rates = counts[..., 0] / np.maximum(counts.sum(axis=2), 1e-9)
     pooled = np.where(rates[1] > rates[0], rates, upper.sum() / (upper.sum() + lower.sum()))
